@@ -1,0 +1,186 @@
+//! The seam between a transport and a congestion controller: one flat event in, one control out.
+//!
+//! Every controller is a pure function of its state and an [`Ack`]. The transport's glue fills the event;
+//! nothing here reads a clock, a socket or a random source. All numbers are `u64`, so an event, a control and
+//! a state are each a row of integers: the kernel's trace, the C twin and Rust print and compare the same row.
+//!
+//! Twin: `headway-cli/bpf/cc.h` (same fields in the same order).
+//!
+//! "Data" is counted in the transport's own unit. The TCP glue counts packets (`smss = 1`, `unit_bytes` = the
+//! MSS); QUIC and the simulator count bytes (`smss` = the MSS in bytes, `unit_bytes = 1`).
+
+pub mod bbr1;
+pub mod cubic;
+pub mod fixed;
+
+/// Declares a `#[repr(C)]` struct of `u64` fields that can be read from and written to a row of integers.
+///
+/// The field order is the wire order of the kernel trace and of the twins' text lines.
+macro_rules! row {
+    ($(#[$m:meta])* pub struct $name:ident { $($(#[$fm:meta])* $f:ident),+ $(,)? }) => {
+        $(#[$m])*
+        #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+        #[repr(C)]
+        pub struct $name { $($(#[$fm])* pub $f: u64),+ }
+
+        impl $name {
+            /// Field names in row order.
+            pub const FIELDS: &'static [&'static str] = &[$(stringify!($f)),+];
+
+            /// The row: one integer a field, in declaration order.
+            pub fn words(&self) -> Vec<u64> { vec![$(self.$f),+] }
+
+            /// Reads a row back; `None` when it does not have exactly one integer a field.
+            pub fn from_words(words: &[u64]) -> Option<Self> {
+                if words.len() != Self::FIELDS.len() { return None; }
+                let mut it = words.iter().copied();
+                Some(Self { $($f: it.next()?),+ })
+            }
+        }
+    };
+}
+pub(crate) use row;
+
+/// [`Ack::rs_rtt_us`] and [`Ack::min_rtt_us`] when there is no RTT sample.
+pub const NO_RTT: u64 = u32::MAX as u64;
+
+/// [`Ack::event`]: a connection starts (or switches to this controller mid-flight).
+pub const EVENT_INIT: u64 = 0;
+/// [`Ack::event`]: an ACK was processed; the only event whose `rs_…` fields are meaningful.
+pub const EVENT_ACK: u64 = 1;
+/// [`Ack::event`]: the first transmission after an idle period (Linux `CA_EVENT_TX_START`).
+pub const EVENT_TX_START: u64 = 2;
+/// [`Ack::event`]: the transport is about to reduce the window (Linux `ssthresh()`): entering CWR, Recovery or Loss.
+pub const EVENT_SSTHRESH: u64 = 3;
+/// [`Ack::event`]: the retransmission timer fired (Linux `set_state(TCP_CA_Loss)`).
+pub const EVENT_LOSS: u64 = 4;
+/// [`Ack::event`]: the last reduction proved spurious (Linux `undo_cwnd()`).
+pub const EVENT_UNDO: u64 = 5;
+
+/// [`Ack::ca_state`], as Linux numbers them.
+pub const CA_OPEN: u64 = 0;
+pub const CA_DISORDER: u64 = 1;
+pub const CA_CWR: u64 = 2;
+pub const CA_RECOVERY: u64 = 3;
+pub const CA_LOSS: u64 = 4;
+
+row! {
+/// One event of a connection. Amounts of data are in the transport's unit, times in microseconds since an
+/// arbitrary start, rates in bytes per second.
+pub struct Ack {
+    /// One of the `EVENT_…` constants.
+    event,
+    now_us,
+    /// Bytes in one unit of data: the MSS for TCP (unit: packet), 1 where the unit is the byte.
+    unit_bytes,
+    /// Sender maximum segment size in units: 1 for TCP (unit: packet).
+    smss,
+    /// The congestion window now in force; the transport may have changed it since the last control.
+    cwnd,
+    /// Upper bound the host sets on the window (Linux `snd_cwnd_clamp`).
+    cwnd_clamp,
+    /// The pacing rate now in force, bytes/s; 0 before the first control.
+    pacing_rate,
+    /// Upper bound the application sets (`SO_MAX_PACING_RATE`), bytes/s; `u64::MAX` for none.
+    max_pacing_rate,
+    /// `C.delivered`: total delivered so far, this ACK included.
+    delivered,
+    /// Time of the most recent delivery (Linux `delivered_mstamp`).
+    delivered_us,
+    /// Total marked lost so far.
+    lost,
+    /// Newly ACKed or SACKed by this ACK.
+    newly_acked,
+    /// Newly marked lost by this ACK.
+    newly_lost,
+    /// In flight after this ACK was processed.
+    inflight,
+    /// In flight before this ACK was processed.
+    prior_inflight,
+    /// Smoothed RTT; 0 when there is none yet.
+    srtt_us,
+    /// The transport's own minimum RTT; [`NO_RTT`] when there is none yet.
+    min_rtt_us,
+    /// Delivered over the sampling interval (`RS.delivered`); 0 when the sample is invalid.
+    rs_delivered,
+    /// Lost over the sampling interval (`RS.lost`).
+    rs_lost,
+    /// Length of the sampling interval (`RS.interval`); 0 when the sample is invalid.
+    rs_interval_us,
+    /// RTT sample (`RS.rtt`); [`NO_RTT`] when there is none.
+    rs_rtt_us,
+    /// `P.delivered` of the packet that the sample is about.
+    rs_prior_delivered,
+    /// In flight just after that packet was sent (`RS.tx_in_flight`).
+    rs_tx_in_flight,
+    /// CE-marked part of `rs_delivered`.
+    rs_delivered_ce,
+    /// 1 when the sample is application-limited.
+    rs_is_app_limited,
+    /// 1 when the receiver probably delayed the ACK (Linux `is_ack_delayed`).
+    rs_is_ack_delayed,
+    /// 1 when the connection is application-limited now.
+    is_app_limited,
+    /// 1 when the window, not the application, limited sending in the last round.
+    is_cwnd_limited,
+    /// One of the `CA_…` constants.
+    ca_state,
+    /// How far in the future the next packet's departure is already scheduled, microseconds (EDT pacing).
+    edt_us,
+    /// 32 random bits drawn by the transport.
+    rand,
+}
+}
+
+row! {
+/// What the controller wants after an event.
+pub struct Control {
+    /// Congestion window, in units of data.
+    cwnd,
+    /// Bytes per second.
+    pacing_rate,
+    /// Largest burst, in units of data (Linux: segments per skb goal).
+    send_quantum,
+    /// 1 when everything in flight is to count as application-limited from now on (BBR in ProbeRTT).
+    mark_app_limited,
+}
+}
+
+/// A congestion controller. Controllers cannot fail: nonsense is clamped.
+pub trait Controller: std::fmt::Debug + Send {
+    /// Processes one event. The first event of a connection is [`EVENT_INIT`].
+    fn on_event(&mut self, ack: &Ack) -> Control;
+
+    /// The whole state as a row, for traces and twins.
+    fn state(&self) -> Vec<u64>;
+
+    /// Names of the fields of [`Controller::state`].
+    fn state_fields(&self) -> &'static [&'static str];
+}
+
+/// One controller by name.
+#[derive(Debug)]
+pub struct Entry {
+    pub name: &'static str,
+    pub about: &'static str,
+    pub new: fn() -> Box<dyn Controller>,
+}
+
+/// Every controller of this crate. A new controller is one row here.
+pub const CONTROLLERS: &[Entry] = &[
+    Entry {
+        name: "bbr1",
+        about: "BBRv1, as Linux tcp_bbr.c behaves",
+        new: || Box::new(bbr1::Bbr1::new(bbr1::Bbr1Params::default())),
+    },
+    Entry {
+        name: "cubic",
+        about: "CUBIC (RFC 9438) with HyStart",
+        new: || Box::new(cubic::Cubic::new(cubic::CubicParams::default())),
+    },
+];
+
+/// Looks a controller up by name.
+pub fn controller(name: &str) -> Option<Box<dyn Controller>> {
+    CONTROLLERS.iter().find(|e| e.name == name).map(|e| (e.new)())
+}

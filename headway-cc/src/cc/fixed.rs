@@ -1,0 +1,1 @@
+//! The two fixed-point formats (bandwidth, gain) and the windowed filters.

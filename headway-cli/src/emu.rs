@@ -1,0 +1,1 @@
+//! Namespaces, TUN devices and the loop around two Links.

@@ -1,0 +1,1 @@
+//! Being the first process of the lab's guest.

@@ -1,0 +1,1 @@
+//! BPF controllers: open, fill parameters, load, attach, read the trace.

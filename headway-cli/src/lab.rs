@@ -1,0 +1,1 @@
+//! A stock kernel under QEMU in virtual time: initramfs, boot, collecting the raw folder.

@@ -1,0 +1,1 @@
+//! METRICS: one row per metric, computed from a cell's raw folder.

@@ -1,0 +1,1 @@
+//! Latency prober: ICMP echo on a fixed schedule.

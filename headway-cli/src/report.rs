@@ -1,0 +1,1 @@
+//! Raw folder → results.csv, table, report.html.

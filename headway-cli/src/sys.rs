@@ -1,0 +1,1 @@
+//! Every `unsafe` and every ioctl.
