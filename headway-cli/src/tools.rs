@@ -1,1 +1,288 @@
 //! Runs and parses iperf3 and ping; the only place that knows their formats.
+
+use serde_json::Value;
+
+/// What one iperf3 client run says, in our units. Intervals that were asked to be left out (`-O`) are left out.
+#[derive(Clone, Debug, PartialEq, Default)]
+pub struct Load {
+    /// As iperf3 prints it: `iperf 3.12`.
+    pub version: String,
+    /// Length that was asked for.
+    pub duration_us: u64,
+    /// Time over which the receiver counted.
+    pub received_us: u64,
+    /// Payload handed to the sending sockets, and payload that arrived.
+    pub sent_bytes: u64,
+    pub received_bytes: u64,
+    /// Retransmitted segments; `None` when the sender does not count them.
+    pub retransmits: Option<u64>,
+    /// Payload bytes of a full segment; `None` when iperf3 does not tell.
+    pub mss_bytes: Option<u64>,
+    pub sender_cc: Option<String>,
+    pub receiver_cc: Option<String>,
+    /// Share of one CPU that the two iperf3 processes used, in percent.
+    pub sender_cpu_percent: Option<f64>,
+    pub receiver_cpu_percent: Option<f64>,
+    /// The sending side's intervals.
+    pub sent: Vec<Interval>,
+    /// The receiving side's intervals; empty when the server's output did not come back.
+    pub received: Vec<Interval>,
+    /// The data connections' local ports: what tells them from the control connection in `ss`.
+    pub local_ports: Vec<u16>,
+    /// Text around the JSON value, kept as a diagnostic.
+    pub rest: String,
+}
+
+/// One reporting interval of one side. Times count from the start of the data phase.
+#[derive(Clone, Debug, PartialEq, Default)]
+pub struct Interval {
+    pub from_us: u64,
+    pub to_us: u64,
+    /// Payload bytes of each stream.
+    pub stream_bytes: Vec<u64>,
+    /// Retransmitted segments of all streams; `None` on the receiving side.
+    pub retransmits: Option<u64>,
+    /// Smoothed RTT of each stream; empty on the receiving side.
+    pub srtt_us: Vec<u64>,
+    /// Sum of the streams' congestion windows; 0 on the receiving side.
+    pub cwnd_bytes: u64,
+}
+
+impl Interval {
+    pub fn bytes(&self) -> u64 {
+        self.stream_bytes.iter().sum()
+    }
+}
+
+impl Load {
+    /// Whether the run counts: something arrived, for at least 95 % of the time, and the sockets that sent it
+    /// used the controller that was asked for. The exit code of iperf3 says none of this.
+    pub fn judge(&self, cc: &str) -> Result<(), String> {
+        if self.received_bytes == 0 {
+            return Err("the receiver counted no byte".into());
+        }
+        if self.received_us * 100 < self.duration_us * 95 {
+            let (got, asked) = (self.received_us as f64 / 1e6, self.duration_us as f64 / 1e6);
+            return Err(format!("the load ran for {got:.2} s of {asked:.2} s"));
+        }
+        match self.sender_cc.as_deref() {
+            Some(name) if name == cc => Ok(()),
+            Some(name) => Err(format!("the sender used `{name}`, not `{cc}`")),
+            None => Err("iperf3 did not say which controller the sender used".into()),
+        }
+    }
+}
+
+/// Reads the output of `iperf3 -c … -J [--get-server-output]`.
+///
+/// Some versions print lines before or after the JSON value, some print `nan` in it, and 3.12 exits with 0 on
+/// every error: only the value itself counts, and a run with an `error` in it is that error.
+pub fn parse_iperf3(text: &str) -> Result<Load, String> {
+    let (value, rest) = first_value(text)?;
+    if let Some(error) = value["error"].as_str() {
+        return Err(format!("iperf3: {}", error.trim().trim_end_matches(':')));
+    }
+    let (start, end) = (&value["start"], &value["end"]);
+    let received = &end["sum_received"];
+    if !received.is_object() || !end["sum_sent"].is_object() {
+        return Err("iperf3's output has no summary (`end.sum_sent`, `end.sum_received`)".into());
+    }
+    Ok(Load {
+        version: text_of(&start["version"]).unwrap_or_default(),
+        duration_us: micros(&start["test_start"]["duration"]),
+        received_us: micros(&received["end"]),
+        sent_bytes: whole(&end["sum_sent"]["bytes"]),
+        received_bytes: whole(&received["bytes"]),
+        retransmits: end["sum_sent"]["retransmits"].as_u64(),
+        mss_bytes: start["tcp_mss_default"].as_u64().filter(|mss| *mss > 0),
+        sender_cc: text_of(&end["sender_tcp_congestion"]),
+        receiver_cc: text_of(&end["receiver_tcp_congestion"]),
+        sender_cpu_percent: end["cpu_utilization_percent"]["host_total"].as_f64(),
+        receiver_cpu_percent: end["cpu_utilization_percent"]["remote_total"].as_f64(),
+        sent: intervals(&value),
+        received: intervals(&value["server_output_json"]),
+        local_ports: rows(&start["connected"]).filter_map(|c| c["local_port"].as_u64()).map(|p| p as u16).collect(),
+        rest,
+    })
+}
+
+fn intervals(value: &Value) -> Vec<Interval> {
+    let counted = |i: &&Value| i["sum"]["omitted"].as_bool() != Some(true);
+    rows(&value["intervals"]).filter(counted).map(interval).collect()
+}
+
+fn interval(value: &Value) -> Interval {
+    let streams = || rows(&value["streams"]);
+    Interval {
+        from_us: micros(&value["sum"]["start"]),
+        to_us: micros(&value["sum"]["end"]),
+        stream_bytes: streams().map(|s| whole(&s["bytes"])).collect(),
+        retransmits: value["sum"]["retransmits"].as_u64(),
+        // A reverse run prints 0 where it knows nothing.
+        srtt_us: streams().filter_map(|s| s["rtt"].as_u64()).filter(|rtt| *rtt > 0).collect(),
+        cwnd_bytes: streams().map(|s| whole(&s["snd_cwnd"])).sum(),
+    }
+}
+
+/// The first JSON value in `text`, and what stands around it.
+fn first_value(text: &str) -> Result<(Value, String), String> {
+    let at = text.find('{').ok_or_else(|| match text.trim() {
+        "" => "iperf3 printed nothing".to_string(),
+        other => format!("iperf3 printed no JSON but: {}", other.lines().next().unwrap_or_default()),
+    })?;
+    let (before, json) = text.split_at(at);
+    let (value, used) = match one_value(json) {
+        Ok(found) => found,
+        Err(_) => one_value(&without_nan(json)).map_err(|e| format!("iperf3's JSON is broken: {e}"))?,
+    };
+    let after = json.get(used..).unwrap_or_default();
+    Ok((value, format!("{}\n{}", before.trim(), after.trim()).trim().to_string()))
+}
+
+fn one_value(json: &str) -> Result<(Value, usize), serde_json::Error> {
+    let mut values = serde_json::Deserializer::from_str(json).into_iter::<Value>();
+    let value = values.next().unwrap_or(Ok(Value::Null))?;
+    Ok((value, values.byte_offset()))
+}
+
+/// `nan` and `inf`, which C prints and JSON does not know, become a `0` of the same length.
+fn without_nan(json: &str) -> String {
+    let mut out = String::with_capacity(json.len());
+    let (mut in_string, mut escaped) = (false, false);
+    let mut rest = json;
+    while let Some(c) = rest.chars().next() {
+        let word = ["-nan", "-inf", "nan", "inf"].into_iter().find(|w| rest.starts_with(w));
+        if let Some(word) = word.filter(|_| !in_string) {
+            out.push_str(&format!("{:<1$}", "0", word.len()));
+            rest = &rest[word.len()..];
+            continue;
+        }
+        (in_string, escaped) = match c {
+            '"' if !escaped => (!in_string, false),
+            '\\' => (in_string, !escaped),
+            _ => (in_string, false),
+        };
+        out.push(c);
+        rest = &rest[c.len_utf8()..];
+    }
+    out
+}
+
+fn rows(value: &Value) -> impl Iterator<Item = &Value> {
+    value.as_array().into_iter().flatten()
+}
+
+fn text_of(value: &Value) -> Option<String> {
+    value.as_str().map(str::to_string)
+}
+
+fn whole(value: &Value) -> u64 {
+    value.as_f64().unwrap_or(0.0).max(0.0) as u64
+}
+
+/// Seconds as iperf3 prints them, in microseconds.
+fn micros(value: &Value) -> u64 {
+    (value.as_f64().unwrap_or(0.0).max(0.0) * 1e6).round() as u64
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    // Recorded from Debian's iperf3 3.12 over the loopback of a network namespace of its own.
+    macro_rules! recorded {
+        ($name:literal) => {
+            include_str!(concat!("../tests/data/iperf3/3.12-", $name, ".json"))
+        };
+    }
+
+    #[test]
+    fn a_good_run_is_read_from_both_sides() {
+        let load = parse_iperf3(recorded!("ok")).unwrap();
+        assert_eq!(load.version, "iperf 3.12");
+        assert_eq!(load.duration_us, 2_000_000);
+        assert_eq!((load.sent.len(), load.received.len()), (20, 20));
+        assert_eq!(load.local_ports.len(), 2);
+        assert_eq!(load.retransmits, Some(0));
+        assert_eq!(load.mss_bytes, Some(32768));
+        assert_eq!(load.sender_cc.as_deref(), Some("cubic"));
+        assert!(load.sender_cpu_percent.unwrap() > 0.0);
+        assert_eq!(load.judge("cubic"), Ok(()));
+        assert_eq!(load.rest, "");
+        for side in [&load.sent, &load.received] {
+            assert!(side.iter().all(|i| i.stream_bytes.len() == 2));
+            assert!(side.windows(2).all(|w| w[0].to_us == w[1].from_us), "the intervals are seamless");
+        }
+        assert!(load.sent.iter().all(|i| i.srtt_us.len() == 2 && i.cwnd_bytes > 0));
+        let total: u64 = load.received.iter().map(Interval::bytes).sum();
+        assert!(total <= load.received_bytes && total * 10 > load.received_bytes * 9, "{total}");
+    }
+
+    #[test]
+    fn an_error_is_an_error_whatever_the_exit_code_was() {
+        let error = |text| parse_iperf3(text).unwrap_err();
+        assert_eq!(error(recorded!("refused")), "iperf3: unable to connect to server: Connection refused");
+        assert_eq!(
+            error(recorded!("busy")),
+            "iperf3: the server is busy running a test. try again later"
+        );
+        assert!(error(recorded!("unknown_cc")).contains("congestion control algorithm not supported"));
+        assert_eq!(error(recorded!("server_kill")), "iperf3: control socket has closed unexpectedly");
+        assert_eq!(error(recorded!("server_term")), "iperf3: the server has terminated");
+        assert_eq!(error(recorded!("client_term")), "iperf3: interrupt - the client has terminated");
+        let newer = r#"{"start":{"connected":[]},"intervals":[],"end":{},
+            "error":"unable to connect to server - server may have stopped running: Connection refused:"}"#;
+        assert!(error(newer).ends_with("Connection refused"));
+    }
+
+    #[test]
+    fn what_is_not_a_result_is_told_apart() {
+        assert_eq!(parse_iperf3("").unwrap_err(), "iperf3 printed nothing");
+        let text = parse_iperf3("iperf3: error - unable to connect\n").unwrap_err();
+        assert_eq!(text, "iperf3 printed no JSON but: iperf3: error - unable to connect");
+        let cut = &recorded!("ok")[..9000];
+        assert!(parse_iperf3(cut).unwrap_err().starts_with("iperf3's JSON is broken: EOF"));
+        assert!(parse_iperf3("{}").unwrap_err().contains("no summary"));
+    }
+
+    #[test]
+    fn the_first_value_counts_and_the_rest_is_kept() {
+        let text = format!("warning: something\n{}\niperf3: late line\n", recorded!("ok"));
+        let load = parse_iperf3(&text).unwrap();
+        assert_eq!(load.rest, "warning: something\niperf3: late line");
+        assert_eq!(Load { rest: String::new(), ..load }, parse_iperf3(recorded!("ok")).unwrap());
+    }
+
+    #[test]
+    fn nan_is_zero_outside_of_strings_only() {
+        assert_eq!(without_nan(r#"{"a":-nan,"nan \" nan":inf}"#), r#"{"a":0   ,"nan \" nan":0  }"#);
+        let text = recorded!("ok").replacen("\"bits_per_second\":\t", "\"bits_per_second\":\t-nan,\"x\":\t", 1);
+        assert_eq!(parse_iperf3(&text).unwrap().judge("cubic"), Ok(()));
+    }
+
+    #[test]
+    fn omitted_intervals_do_not_count() {
+        let load = parse_iperf3(recorded!("omit")).unwrap();
+        assert_eq!(load.sent.len(), 4);
+        assert!(load.sent[0].from_us < 100, "the clock restarts after the omitted part");
+        assert_eq!(load.judge("reno"), Ok(()));
+    }
+
+    #[test]
+    fn a_run_is_judged_by_what_arrived() {
+        let load = parse_iperf3(recorded!("ok")).unwrap();
+        assert_eq!(load.judge("bbr").unwrap_err(), "the sender used `cubic`, not `bbr`");
+        let short = Load { received_us: 1_890_000, ..load.clone() };
+        assert_eq!(short.judge("cubic").unwrap_err(), "the load ran for 1.89 s of 2.00 s");
+        let silent = Load { received_bytes: 0, ..load.clone() };
+        assert_eq!(silent.judge("cubic").unwrap_err(), "the receiver counted no byte");
+        let mute = Load { sender_cc: None, ..load };
+        assert!(mute.judge("cubic").unwrap_err().contains("did not say"));
+    }
+
+    #[test]
+    fn a_reverse_run_knows_no_window_of_the_sender() {
+        let load = parse_iperf3(recorded!("reverse")).unwrap();
+        assert!(load.sent.iter().all(|i| i.srtt_us.is_empty() && i.retransmits.is_none() && i.cwnd_bytes == 0));
+    }
+}
