@@ -1,6 +1,113 @@
-//! Runs and parses iperf3 and ping; the only place that knows their formats.
+//! Runs and parses iperf3; the only place that knows its formats.
 
+use crate::bench::Plan;
+use crate::interrupt;
+use anyhow::{Context, Result, bail};
 use serde_json::Value;
+use std::io::Read as _;
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+/// iperf3's port.
+const PORT: u16 = 5201;
+/// How long a server may take to listen, and a client's output to arrive after it was told to end.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// A one-off iperf3 server.
+#[derive(Debug)]
+pub struct Server {
+    child: Child,
+    pub port: u16,
+    output: Output,
+    _guard: interrupt::Guard,
+}
+
+/// One load: bulk TCP for the plan's seconds.
+#[derive(Debug)]
+pub struct Job<'a> {
+    pub to: String,
+    pub port: u16,
+    /// The name under which the sender's kernel knows the controller.
+    pub cc: &'a str,
+    pub plan: &'a Plan,
+}
+
+impl Server {
+    /// Starts `command` (iperf3 in the namespace where it is to listen) and waits until it listens.
+    pub fn start(mut command: Command) -> Result<Self> {
+        command.args(["-s", "-1", "-J", "-p", &PORT.to_string()]);
+        let (child, output) = spawn(command)?;
+        let pid = child.id();
+        let guard = interrupt::guard(move || kill(pid));
+        let mut server = Self { child, port: PORT, output, _guard: guard };
+        let start = Instant::now();
+        while !is_listening(pid, PORT) {
+            if let Some(status) = server.child.try_wait()? {
+                bail!("the iperf3 server ended at once ({status}): {}", server.output.collect().trim());
+            }
+            if start.elapsed() > PATIENCE {
+                bail!("the iperf3 server does not listen on port {PORT}");
+            }
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        Ok(server)
+    }
+
+    /// Ends the server and returns what it printed.
+    pub fn stop(mut self) -> String {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+        self.output.collect()
+    }
+}
+
+impl Job<'_> {
+    /// Runs `command` (iperf3 in the sender's namespace) to its end and returns its JSON. iperf3's exit code says
+    /// nothing (it is 0 on every error in 3.12): the caller judges the JSON.
+    pub fn run(&self, mut command: Command, grace: Duration) -> Result<String> {
+        let plan = self.plan;
+        let (port, streams, seconds) = (self.port.to_string(), plan.streams.to_string(), plan.seconds.to_string());
+        command.args(["-c", &self.to, "-p", &port, "-C", self.cc, "-P", &streams, "-t", &seconds]);
+        command.args(["-i", "0.1", "-J", "--get-server-output", "--connect-timeout", "5000"]);
+        let (mut child, output) = spawn(command)?;
+        let pid = child.id();
+        let _guard = interrupt::guard(move || kill(pid));
+        let deadline = Instant::now() + Duration::from_secs(u64::from(plan.seconds)) + grace;
+        let (done, finished) = std::sync::mpsc::channel::<()>();
+        let watchdog = std::thread::spawn(move || {
+            if finished.recv_timeout(deadline.saturating_duration_since(Instant::now())).is_err() {
+                kill(pid);
+                return true;
+            }
+            false
+        });
+        let status = child.wait();
+        let _ = done.send(());
+        let timed_out = watchdog.join().unwrap_or(false);
+        let text = output.collect();
+        if timed_out {
+            bail!("iperf3 did not end {} s after its time was up", grace.as_secs());
+        }
+        if text.trim().is_empty() {
+            bail!("iperf3 printed nothing ({})", status?);
+        }
+        Ok(text)
+    }
+}
+
+/// Is this error of a server that may answer the next time?
+pub fn is_worth_retrying(json: &str) -> bool {
+    ["the server is busy", "unable to connect", "control socket has closed", "the server has terminated"]
+        .iter()
+        .any(|e| json.contains(e))
+}
+
+/// First line of `TOOL --version`; empty when it cannot be run.
+pub fn version(tool: &str) -> String {
+    let out = Command::new(tool).arg("--version").stdin(Stdio::null()).output();
+    let text = out.map(|o| String::from_utf8_lossy(&o.stdout).into_owned()).unwrap_or_default();
+    text.lines().next().unwrap_or_default().to_string()
+}
 
 /// What one iperf3 client run says, in our units. Intervals that were asked to be left out (`-O`) are left out.
 #[derive(Clone, Debug, PartialEq, Default)]
@@ -57,7 +164,7 @@ impl Interval {
 impl Load {
     /// Whether the run counts: something arrived, for at least 95 % of the time, and the sockets that sent it
     /// used the controller that was asked for. The exit code of iperf3 says none of this.
-    pub fn judge(&self, cc: &str) -> Result<(), String> {
+    pub fn judge(&self, cc: &str) -> std::result::Result<(), String> {
         if self.received_bytes == 0 {
             return Err("the receiver counted no byte".into());
         }
@@ -183,6 +290,55 @@ fn whole(value: &Value) -> u64 {
 /// Seconds as iperf3 prints them, in microseconds.
 fn micros(value: &Value) -> u64 {
     (value.as_f64().unwrap_or(0.0).max(0.0) * 1e6).round() as u64
+}
+
+/// A child's stdout and stderr, read while it runs so that it never blocks on a full pipe.
+#[derive(Debug)]
+struct Output(Vec<std::thread::JoinHandle<String>>);
+
+impl Output {
+    fn collect(&mut self) -> String {
+        self.0.drain(..).map(|t| t.join().unwrap_or_default()).collect()
+    }
+}
+
+fn spawn(mut command: Command) -> Result<(Child, Output)> {
+    let name = command.get_program().to_string_lossy().into_owned();
+    command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut child = command
+        .spawn()
+        .with_context(|| format!("cannot run `{name}`\nhint: `apt-get install {name}`; `headway doctor` shows what is missing"))?;
+    fn reader(mut from: impl std::io::Read + Send + 'static) -> std::thread::JoinHandle<String> {
+        std::thread::spawn(move || {
+            let mut bytes = Vec::new();
+            let _ = from.read_to_end(&mut bytes);
+            String::from_utf8_lossy(&bytes).into_owned()
+        })
+    }
+    let mut readers = Vec::new();
+    readers.extend(child.stdout.take().map(reader));
+    readers.extend(child.stderr.take().map(reader));
+    Ok((child, Output(readers)))
+}
+
+fn kill(pid: u32) {
+    if let Some(pid) = rustix::process::Pid::from_raw(pid as i32) {
+        let _ = rustix::process::kill_process(pid, rustix::process::Signal::KILL);
+    }
+}
+
+/// Does a socket in the network namespace of process `pid` listen on `port`?
+fn is_listening(pid: u32, port: u16) -> bool {
+    let wanted = format!(":{port:04X}");
+    ["tcp", "tcp6"].iter().any(|table| {
+        let mut text = String::new();
+        let file = std::fs::File::open(format!("/proc/{pid}/net/{table}"));
+        let _ = file.and_then(|mut f| f.read_to_string(&mut text));
+        text.lines().any(|line| {
+            let mut words = line.split_whitespace().skip(1);
+            words.next().is_some_and(|local| local.ends_with(&wanted)) && words.nth(1) == Some("0A")
+        })
+    })
 }
 
 #[cfg(test)]
