@@ -1,1 +1,152 @@
-//! Being the first process of the lab's guest.
+//! Being the first process of the lab's guest: prepare the kernel, run one cell with the code of `--in here`,
+//! lay the raw files into the mailbox, reset the machine.
+//!
+//! Whatever fails becomes the answer's status. Should this process itself die, the kernel panics, the emulator
+//! ends without an answer, and the host reports the end of the console.
+
+use crate::bench::{self, Cell, Plan};
+use crate::lab::initramfs::MODULE_DIR;
+use crate::lab::mailbox::{self, Answer};
+use crate::sys_guest as sys;
+use anyhow::{Context, Result, ensure};
+use serde::{Deserialize, Serialize};
+use std::path::Path;
+use std::time::Duration;
+
+/// The argument that tells the guest's `/init` from a `headway` that happens to be a container's first process.
+pub const ARGUMENT: &str = "lab-guest";
+
+/// What the host asks of a guest.
+#[derive(Debug, Serialize, Deserialize)]
+pub struct Job {
+    pub plan: Plan,
+    pub cell: Cell,
+}
+
+/// The guest's own settings: buffers that hold four times the bandwidth-delay product of any path the lab can
+/// run, and a JIT. New network namespaces start with the first three.
+const SYSCTLS: &[(&str, &str)] = &[
+    ("net/ipv4/tcp_rmem", "4096 131072 134217728"),
+    ("net/ipv4/tcp_wmem", "4096 131072 134217728"),
+    ("net/ipv4/tcp_no_metrics_save", "1"),
+    ("net/ipv4/tcp_mem", "98304 114688 131072"),
+    ("net/core/rmem_max", "134217728"),
+    ("net/core/wmem_max", "134217728"),
+    ("net/core/bpf_jit_enable", "1"),
+];
+
+const RAW_DIR: &str = "/tmp/cell";
+
+pub fn is_guest() -> bool {
+    std::process::id() == 1 && std::env::args().nth(1).as_deref() == Some(ARGUMENT)
+}
+
+pub fn main() -> ! {
+    if let Err(error) = run() {
+        // Without a mailbox there is only the console.
+        eprintln!("headway: {error:#}");
+    }
+    sys::reset()
+}
+
+fn run() -> Result<()> {
+    for (fstype, dir) in [("devtmpfs", "/dev"), ("proc", "/proc"), ("sysfs", "/sys")] {
+        sys::mount(fstype, dir)?;
+    }
+    let window = sys::map_physical(mailbox::ADDRESS, mailbox::BYTES as usize)?;
+    let status = match run_job(mailbox::job(window)) {
+        Ok(()) => "ok".to_string(),
+        Err(error) => format!("{error:#}"),
+    };
+    let answer = Answer { status, files: read_files(Path::new(RAW_DIR))? };
+    mailbox::put_answer(window, &answer).or_else(|error| {
+        mailbox::put_answer(window, &Answer { status: format!("{error:#}"), files: Vec::new() })
+    })
+}
+
+fn run_job(job: Option<&[u8]>) -> Result<()> {
+    let job = job.context("the mailbox holds no job (does the kernel honour `memmap=`?)")?;
+    let job: Job = serde_json::from_slice(job).context("cannot read the job")?;
+    prepare(job.cell.seed)?;
+    std::fs::create_dir_all(RAW_DIR).context("cannot create the raw folder")?;
+    bench::run_cell_here(&job.plan, &job.cell, Path::new(RAW_DIR))
+}
+
+/// Modules, settings and the seed. Two cells that differ in the seed alone differ in the kernel's random
+/// numbers (ports, sequence numbers, hashes) and in the moment of the start relative to the kernel's tick.
+fn prepare(seed: u64) -> Result<()> {
+    let draws: Vec<u64> = (0..9).map(|n| mix(seed.wrapping_add(n))).collect();
+    let mut pool = [0; 64];
+    for (bytes, draw) in pool.chunks_exact_mut(8).zip(&draws) {
+        bytes.copy_from_slice(&draw.to_le_bytes());
+    }
+    sys::seed_kernel_random(&pool)?;
+    load_modules()?;
+    for (name, value) in SYSCTLS {
+        std::fs::write(format!("/proc/sys/{name}"), value).with_context(|| format!("cannot set {name}"))?;
+    }
+    sys::interface_up("lo")?;
+    std::thread::sleep(Duration::from_micros(draws[8] % 20_000));
+    Ok(())
+}
+
+fn load_modules() -> Result<()> {
+    let mut files: Vec<_> = std::fs::read_dir(MODULE_DIR)?.collect::<Result<_, _>>()?;
+    files.sort_by_key(|entry| entry.file_name());
+    for file in files {
+        sys::load_module(&file.path())?;
+    }
+    ensure!(
+        Path::new("/sys/class/misc/tun").exists(),
+        "the kernel has no TUN device\nhint: name the directory of its modules with --modules"
+    );
+    Ok(())
+}
+
+fn read_files(dir: &Path) -> Result<Vec<(String, Vec<u8>)>> {
+    let mut files = Vec::new();
+    if dir.exists() {
+        for entry in std::fs::read_dir(dir)? {
+            let entry = entry?;
+            files.push((entry.file_name().to_string_lossy().into_owned(), std::fs::read(entry.path())?));
+        }
+    }
+    files.sort();
+    Ok(files)
+}
+
+/// SplitMix64: neighbouring seeds give unrelated draws.
+fn mix(seed: u64) -> u64 {
+    let mut z = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15).wrapping_add(0x9e37_79b9_7f4a_7c15);
+    z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    z ^ (z >> 31)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_test_process_is_no_guest() {
+        assert!(!is_guest());
+    }
+
+    #[test]
+    fn neighbouring_seeds_give_unrelated_draws() {
+        let differing = (0..64).map(|seed| (mix(seed) ^ mix(seed + 1)).count_ones());
+        assert!(differing.clone().all(|bits| (12..=52).contains(&bits)), "{:?}", differing.collect::<Vec<_>>());
+    }
+
+    #[test]
+    fn files_come_sorted_and_a_missing_folder_is_empty() {
+        let dir = std::env::temp_dir().join(format!("headway-guest-{}", std::process::id()));
+        assert!(read_files(&dir).unwrap().is_empty());
+        std::fs::create_dir_all(&dir).unwrap();
+        std::fs::write(dir.join("b"), "2").unwrap();
+        std::fs::write(dir.join("a"), "1").unwrap();
+        let files = read_files(&dir);
+        std::fs::remove_dir_all(&dir).unwrap();
+        assert_eq!(files.unwrap(), [("a".into(), b"1".to_vec()), ("b".into(), b"2".to_vec())]);
+    }
+}

@@ -1,1 +1,463 @@
-//! A stock kernel under QEMU in virtual time: initramfs, boot, collecting the raw folder.
+//! The lab: a cell inside a stock distribution kernel under QEMU, in virtual time.
+//!
+//! One virtual CPU executes one instruction every 2^shift nanoseconds of the guest's clock (`-icount`), and idle
+//! time costs nothing. What the guest measures therefore depends on the plan and the seed alone, not on how busy
+//! the host is: the same cell gives the same bytes on every run. The guest's first process is this very program
+//! ([`crate::guest`]), which runs the cell with the code of `--in here`.
+//!
+//! ```text
+//! Kernel::find ─► initramfs (once per process) ─┐
+//! cell ─► job in the guest's memory ────────────┴─► qemu ─► answer in the guest's memory ─► raw files
+//! ```
+//!
+//! Nothing is written outside the destination folder: kernel image, initramfs and the guest's memory are memory
+//! files, and the emulator dies with this process.
+
+mod image;
+pub mod initramfs;
+pub mod mailbox;
+
+use crate::bench::{Cell, Plan};
+use crate::guest::{self, Job};
+use crate::sys_guest as sys;
+use anyhow::{Context, Result, anyhow, bail};
+use std::collections::VecDeque;
+use std::fs::File;
+use std::io::{PipeReader, Read, Write};
+use std::os::fd::AsRawFd;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::sync::mpsc;
+use std::time::{Duration, Instant};
+
+const EMULATOR: &str = "qemu-system-x86_64";
+
+/// The guest's memory; the mailbox lies inside. Only what the guest touches costs memory on the host.
+const MEMORY_MIB: u64 = 768;
+
+/// How much of the console is kept, and how much of that an error shows.
+const CONSOLE_BYTES: usize = 32 << 10;
+const CONSOLE_LINES: usize = 20;
+
+/// One instruction takes 2^shift nanoseconds of virtual time.
+const ICOUNT_SHIFT: u32 = 1;
+
+/// The guest's clock starts here, on every run.
+const CLOCK_BASE: &str = "2020-01-01T00:00:00";
+
+/// One per line: what the kernel is told, besides the mailbox. Most of it saves work that a guest of a few
+/// virtual seconds has no use for; none of it touches TCP.
+const COMMAND_LINE: &[&str] = &[
+    "console=ttyS0 quiet",
+    // A guest that goes wrong ends, and says why on the console.
+    "panic=-1 oops=panic reboot=t",
+    // Nothing random but the seed.
+    "nokaslr random.trust_cpu=0 random.trust_bootloader=0",
+    // The virtual CPU's time-stamp counter runs at exactly 1 GHz.
+    "tsc=reliable tsc_early_khz=1000000",
+    // No work for security, self-tests and watchdogs at boot and on every packet.
+    "mitigations=off init_on_alloc=0 hardened_usercopy=off lsm= audit=0 nowatchdog cryptomgr.notests",
+    "initcall_blacklist=load_system_certificate_list,jent_mod_init,init_kprobe_trace,bpf_dummy_struct_ops_init,init_blk_tracer",
+];
+
+/// A kernel to boot, with everything that all its guests share.
+#[derive(Debug)]
+pub struct Kernel {
+    pub version: String,
+    image: File,
+    initramfs: File,
+}
+
+impl Kernel {
+    /// `spec`: a kernel file, the beginning of a version (`6.1`), or nothing for the newest kernel there is.
+    /// `modules`: the directory of its modules; needed with a file that has none beside it.
+    pub fn find(spec: Option<&str>, modules: Option<&Path>) -> Result<Self> {
+        let (file, found_modules) = match spec {
+            Some(path) if path.contains('/') || Path::new(path).is_file() => {
+                let file = PathBuf::from(path);
+                let beside = file.with_file_name("modules");
+                (file, Some(beside).filter(|dir| dir.is_dir()))
+            }
+            version => choose(&installed(), version)?,
+        };
+        let packed = std::fs::read(&file).with_context(|| format!("cannot read the kernel {}", file.display()))?;
+        let image = image::unpack(packed).with_context(|| format!("cannot use the kernel {}", file.display()))?;
+        let version = image::version(&image).context("the kernel file holds no version")?;
+        let initramfs = initramfs::build(modules.or(found_modules.as_deref()))?;
+        Ok(Self {
+            version,
+            image: filled("headway-kernel", &image)?,
+            initramfs: filled("headway-initramfs", &initramfs)?,
+        })
+    }
+}
+
+/// When a guest counts as hung.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Limits {
+    /// CPU time of the emulator: independent of how busy the host is.
+    pub cpu: Duration,
+    /// Wall time without any CPU time.
+    pub idle: Duration,
+}
+
+impl Limits {
+    pub fn for_cell(plan: &Plan) -> Self {
+        Self { cpu: Duration::from_secs(120 + 60 * u64::from(plan.seconds)), idle: Duration::from_secs(30) }
+    }
+}
+
+/// Runs one cell in a guest of its own and fills the empty folder `dest` with the raw files.
+///
+/// When the guest dies, hangs or reports a failure, the error says so with the end of its console, and `dest`
+/// holds `console.txt`. Cells may run at the same time in several threads.
+pub fn run_cell(kernel: &Kernel, plan: &Plan, cell: &Cell, dest: &Path, limits: Limits) -> Result<()> {
+    let memory = sys::memory_file("headway-guest", MEMORY_MIB << 20)?;
+    let job = Job { plan: plan.clone(), cell: cell.clone() };
+    mailbox::put_job(&memory, &serde_json::to_vec(&job)?)?;
+    let (guest, console) = start(kernel, &memory, cell.seed)?;
+    let (end, console) = watch(guest, console, limits)?;
+    let outcome = match (mailbox::answer(&memory)?, end) {
+        (Some(answer), _) => {
+            write_files(dest, &answer.files)?;
+            if answer.status == "ok" { Ok(()) } else { Err(anyhow!("{}", answer.status)) }
+        }
+        (None, Some(reason)) => Err(anyhow!("the guest {reason}")),
+        (None, None) => Err(anyhow!("the guest died")),
+    };
+    outcome.or_else(|error| {
+        write_file(dest, "console.txt", &console)?;
+        let tail = last_lines(&console, CONSOLE_LINES);
+        bail!("Linux {} in the lab: {error:#}\nthe end of its console:\n{tail}", kernel.version)
+    })
+}
+
+/// What a run in the lab depends on, for `env.json`: the same on every machine with the same versions.
+pub fn env(kernel: &Kernel) -> Result<serde_json::Value> {
+    Ok(serde_json::json!({
+        "kernel": kernel.version,
+        "emulator": emulator_version()?,
+        "icount_shift": ICOUNT_SHIFT,
+        "memory_mib": MEMORY_MIB,
+        "clock_base": CLOCK_BASE,
+        "machine": machine_arguments(),
+        "command_line": command_line(),
+    }))
+}
+
+/// One thing the lab needs.
+#[derive(Debug)]
+pub struct Check {
+    pub what: String,
+    pub ok: bool,
+    /// How to mend it; empty when nothing is wrong.
+    pub hint: String,
+}
+
+/// Whether this machine can run cells in the lab.
+pub fn check() -> Vec<Check> {
+    let program = |name: &str, package: &str| {
+        let ok = initramfs::find_program(name).is_some();
+        Check { what: format!("program {name}"), ok, hint: if ok { String::new() } else { format!("apt-get install {package}") } }
+    };
+    let kernels = installed();
+    let names: Vec<_> = kernels.iter().map(|k| k.version.as_str()).collect();
+    let machine = cfg!(target_arch = "x86_64");
+    vec![
+        Check {
+            what: "an x86-64 machine".into(),
+            ok: machine,
+            hint: if machine { "" } else { "use --in sim or --in here" }.into(),
+        },
+        program(EMULATOR, "qemu-system-x86"),
+        program("iperf3", "iperf3"),
+        program("zstd", "zstd"),
+        program("xz", "xz-utils"),
+        Check {
+            what: if names.is_empty() { "a kernel".into() } else { format!("kernels: {}", names.join(", ")) },
+            ok: !names.is_empty(),
+            hint: if names.is_empty() { "make lab-kernel" } else { "" }.into(),
+        },
+    ]
+}
+
+/// A kernel that was found, with its modules.
+#[derive(Debug, PartialEq, Eq)]
+struct Found {
+    version: String,
+    file: PathBuf,
+    modules: Option<PathBuf>,
+}
+
+/// Kernels that `scripts/fetch-kernel` has fetched; failing those, the ones installed on this machine.
+fn installed() -> Vec<Found> {
+    let fetched = cache_dir().map(|dir| listed(&dir)).unwrap_or_default();
+    if !fetched.is_empty() {
+        return fetched;
+    }
+    let boot = Path::new("/boot");
+    names(boot)
+        .filter_map(|name| Some(name.strip_prefix("vmlinuz-")?.to_string()))
+        .map(|version| Found {
+            file: boot.join(format!("vmlinuz-{version}")),
+            modules: Some(Path::new("/lib/modules").join(&version)).filter(|dir| dir.is_dir()),
+            version,
+        })
+        .filter(|found| File::open(&found.file).is_ok())
+        .collect()
+}
+
+fn cache_dir() -> Option<PathBuf> {
+    let base = std::env::var_os("XDG_CACHE_HOME").filter(|v| !v.is_empty()).map(PathBuf::from);
+    let base = base.or_else(|| Some(PathBuf::from(std::env::var_os("HOME")?).join(".cache")))?;
+    Some(base.join("headway/kernels"))
+}
+
+fn listed(dir: &Path) -> Vec<Found> {
+    let found = |version: String| Found {
+        file: dir.join(&version).join("vmlinuz"),
+        modules: Some(dir.join(&version).join("modules")),
+        version,
+    };
+    let mut all: Vec<_> = names(dir).map(found).filter(|f| f.file.is_file()).collect();
+    all.sort_by(|a, b| a.version.cmp(&b.version));
+    all
+}
+
+fn names(dir: &Path) -> impl Iterator<Item = String> {
+    let entries = std::fs::read_dir(dir).into_iter().flatten().flatten();
+    entries.filter_map(|entry| entry.file_name().into_string().ok())
+}
+
+/// The newest kernel, or the newest whose version begins with `wanted`.
+fn choose(kernels: &[Found], wanted: Option<&str>) -> Result<(PathBuf, Option<PathBuf>)> {
+    let fits = |found: &&Found| {
+        wanted.is_none_or(|w| {
+            found.version.strip_prefix(w).is_some_and(|rest| !rest.starts_with(|c: char| c.is_ascii_digit()))
+        })
+    };
+    if let Some(found) = kernels.iter().filter(fits).max_by_key(|found| numbers(&found.version)) {
+        return Ok((found.file.clone(), found.modules.clone()));
+    }
+    let names: Vec<_> = kernels.iter().map(|k| k.version.as_str()).collect();
+    match wanted {
+        Some(wanted) if names.is_empty() => bail!("there is no kernel `{wanted}` for the lab\nhint: make lab-kernel"),
+        Some(wanted) => {
+            bail!("there is no kernel `{wanted}` for the lab, only {}\nhint: scripts/fetch-kernel SUITE fetches another", names.join(", "))
+        }
+        None => bail!("there is no kernel for the lab\nhint: make lab-kernel"),
+    }
+}
+
+/// `6.12.107+deb13` → [6, 12, 107, 13]: the order of versions.
+fn numbers(version: &str) -> Vec<u64> {
+    version.split(|c: char| !c.is_ascii_digit()).filter_map(|word| word.parse().ok()).collect()
+}
+
+fn filled(name: &str, content: &[u8]) -> Result<File> {
+    let mut file = sys::memory_file(name, 0)?;
+    file.write_all(content).context("cannot fill a memory file")?;
+    Ok(file)
+}
+
+/// Every flag that shapes what the guest sees, apart from files and the seed.
+fn machine_arguments() -> Vec<String> {
+    let icount = format!("shift={ICOUNT_SHIFT},sleep=off");
+    let clock = format!("clock=vm,base={CLOCK_BASE}");
+    let memory = format!("{MEMORY_MIB}M");
+    [
+        // The smallest machine: no PCI, no ACPI, no firmware worth the name.
+        "-M", "microvm,acpi=off,x-option-roms=off,memory-backend=ram",
+        "-no-user-config", "-nodefaults", "-display", "none", "-no-reboot",
+        "-smp", "1", "-m", &memory,
+        // Virtual time: instructions are the clock, and idle time is skipped.
+        "-accel", "tcg,thread=single", "-icount", &icount, "-rtc", &clock,
+        // No hardware randomness; cmpxchg16b corrupts the flags now and then in QEMU 7.2.
+        "-cpu", "max,-rdrand,-rdseed,-cx16",
+    ].map(str::to_string).into()
+}
+
+fn command_line() -> String {
+    let mailbox = format!("memmap={}M${}M", mailbox::BYTES >> 20, mailbox::ADDRESS >> 20);
+    format!("{} {mailbox} -- {}", COMMAND_LINE.join(" "), guest::ARGUMENT)
+}
+
+/// Starts the emulator; both its own messages and the guest's console come out of one pipe.
+fn start(kernel: &Kernel, memory: &File, seed: u64) -> Result<(Child, PipeReader)> {
+    let (reader, writer) = std::io::pipe().context("cannot create a pipe")?;
+    // The emulator opens the memory files through this process, so that no sibling inherits them.
+    let path = |file: &File| format!("/proc/{}/fd/{}", std::process::id(), file.as_raw_fd());
+    let backend = format!("memory-backend-file,id=ram,size={MEMORY_MIB}M,share=on,mem-path={}", path(memory));
+    let mut command = Command::new(EMULATOR);
+    command
+        .args(machine_arguments())
+        .args(["-object", &backend])
+        .args(["-seed", &(seed as u32).to_string()])
+        .args(["-kernel", &path(&kernel.image)])
+        .args(["-initrd", &path(&kernel.initramfs)])
+        .args(["-append", &command_line()])
+        .args(["-serial", "stdio"])
+        .stdin(Stdio::null())
+        .stdout(writer.try_clone().context("cannot create a pipe")?)
+        .stderr(writer);
+    let child = sys::die_with_parent(&mut command).spawn();
+    let child = child.with_context(|| format!("cannot start {EMULATOR}\nhint: apt-get install qemu-system-x86"))?;
+    Ok((child, reader))
+}
+
+/// Waits for the guest's end. Gives the reason if it had to be killed, and the end of the console.
+fn watch(mut guest: Child, console: PipeReader, limits: Limits) -> Result<(Option<String>, Vec<u8>)> {
+    let (ended, end) = mpsc::channel();
+    let reader = std::thread::spawn(move || {
+        let tail = read_tail(console);
+        drop(ended.send(()));
+        tail
+    });
+    let mut progress = (Duration::ZERO, Instant::now());
+    let mut reason = None;
+    while let Err(mpsc::RecvTimeoutError::Timeout) = end.recv_timeout(Duration::from_millis(500)) {
+        let cpu = cpu_time(guest.id()).unwrap_or_default();
+        if cpu > progress.0 {
+            progress = (cpu, Instant::now());
+        }
+        if cpu > limits.cpu {
+            reason = Some(format!("did not end within {} s of CPU time", limits.cpu.as_secs()));
+        } else if progress.1.elapsed() > limits.idle {
+            reason = Some(format!("did nothing for {} s", limits.idle.as_secs()));
+        }
+        if reason.is_some() {
+            guest.kill().context("cannot end the emulator")?;
+        }
+    }
+    let status = guest.wait().context("cannot wait for the emulator")?;
+    if reason.is_none() && !status.success() {
+        reason = Some(format!("was lost: the emulator ended with {status}"));
+    }
+    let console = reader.join().map_err(|_| anyhow!("the console's reader failed"))?;
+    Ok((reason, console))
+}
+
+/// Reads to the end and keeps the last part.
+fn read_tail(mut from: impl Read) -> Vec<u8> {
+    let mut tail = VecDeque::with_capacity(CONSOLE_BYTES);
+    let mut chunk = [0; 4096];
+    // An error means the same as the end: nothing more will come.
+    while let Ok(n @ 1..) = from.read(&mut chunk) {
+        tail.extend(&chunk[..n]);
+        tail.drain(..tail.len().saturating_sub(CONSOLE_BYTES));
+    }
+    tail.into()
+}
+
+/// CPU time of a process, all its threads included.
+fn cpu_time(pid: u32) -> Option<Duration> {
+    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+    // The command in parentheses may hold anything; utime and stime are the 12th and 13th word after it.
+    let mut words = stat.rsplit_once(')')?.1.split_whitespace().skip(11);
+    let ticks = words.next()?.parse::<u64>().ok()? + words.next()?.parse::<u64>().ok()?;
+    Some(Duration::from_millis(ticks * 1000 / sys::clock_ticks_per_s()))
+}
+
+fn emulator_version() -> Result<String> {
+    let output = Command::new(EMULATOR)
+        .arg("--version")
+        .output()
+        .with_context(|| format!("cannot run {EMULATOR}\nhint: apt-get install qemu-system-x86"))?;
+    let text = String::from_utf8_lossy(&output.stdout);
+    Ok(text.lines().next().unwrap_or_default().to_string())
+}
+
+fn write_files(dest: &Path, files: &[(String, Vec<u8>)]) -> Result<()> {
+    files.iter().try_for_each(|(name, content)| write_file(dest, name, content))
+}
+
+fn write_file(dest: &Path, name: &str, content: &[u8]) -> Result<()> {
+    let path = dest.join(name);
+    std::fs::write(&path, content).with_context(|| format!("cannot write {}", path.display()))
+}
+
+fn last_lines(console: &[u8], count: usize) -> String {
+    let text = String::from_utf8_lossy(console);
+    let lines: Vec<_> = text.lines().map(str::trim_end).filter(|line| !line.is_empty()).collect();
+    lines[lines.len().saturating_sub(count)..].iter().map(|line| format!("  {line}\n")).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn found(version: &str) -> Found {
+        Found { version: version.into(), file: version.into(), modules: None }
+    }
+
+    fn chosen(wanted: Option<&str>) -> Result<String> {
+        let kernels = [found("6.1.0-49-cloud-amd64"), found("6.12.107+deb13-cloud-amd64"), found("6.9.1")];
+        choose(&kernels, wanted).map(|(file, _)| file.display().to_string())
+    }
+
+    #[test]
+    fn the_newest_kernel_is_chosen_by_numbers_not_letters() {
+        assert_eq!(chosen(None).unwrap(), "6.12.107+deb13-cloud-amd64");
+    }
+
+    #[test]
+    fn a_version_prefix_ends_at_a_number() {
+        assert_eq!(chosen(Some("6.1")).unwrap(), "6.1.0-49-cloud-amd64");
+        assert_eq!(chosen(Some("6.9.1")).unwrap(), "6.9.1");
+    }
+
+    #[test]
+    fn a_missing_kernel_is_named_with_what_there_is() {
+        let error = chosen(Some("5.4")).unwrap_err().to_string();
+        assert!(error.contains("`5.4`") && error.contains("6.9.1") && error.contains("hint: "), "{error}");
+        assert!(choose(&[], None).unwrap_err().to_string().contains("make lab-kernel"));
+    }
+
+    #[test]
+    fn the_console_is_kept_from_the_end() {
+        let long = [vec![b'x'; 2 * CONSOLE_BYTES], b"\r\nlast words\r\n".to_vec()].concat();
+        let tail = read_tail(long.as_slice());
+        assert_eq!(tail.len(), CONSOLE_BYTES);
+        assert_eq!(last_lines(&tail, 1), "  last words\n");
+        assert_eq!(last_lines(b"a\nb\n\nc", 2), "  b\n  c\n");
+    }
+
+    #[test]
+    fn a_child_that_does_nothing_is_ended() {
+        let (reader, writer) = std::io::pipe().unwrap();
+        let mut command = Command::new("sleep");
+        command.arg("600").stdout(writer);
+        let child = sys::die_with_parent(&mut command).spawn().unwrap();
+        drop(command); // holds the other end of the pipe
+        let limits = Limits { cpu: Duration::from_secs(60), idle: Duration::ZERO };
+        let (reason, console) = watch(child, reader, limits).unwrap();
+        assert_eq!(reason.as_deref(), Some("did nothing for 0 s"));
+        assert!(console.is_empty());
+    }
+
+    #[test]
+    fn a_lost_emulator_is_told_from_one_that_ended() {
+        let run = |script: &str| {
+            let (reader, writer) = std::io::pipe().unwrap();
+            let mut command = Command::new("sh");
+            let child = command.args(["-c", script]).stdout(writer).spawn().unwrap();
+            drop(command);
+            watch(child, reader, Limits { cpu: Duration::from_secs(60), idle: Duration::from_secs(60) }).unwrap()
+        };
+        assert_eq!(run("echo bye"), (None, b"bye\n".to_vec()));
+        assert!(run("kill -9 $$").0.unwrap().contains("signal: 9"));
+    }
+
+    #[test]
+    fn cpu_time_of_this_process_is_known() {
+        assert!(cpu_time(std::process::id()).is_some());
+        assert!(cpu_time(u32::MAX).is_none());
+    }
+
+    #[test]
+    fn the_mailbox_lies_inside_the_guests_memory() {
+        assert!(mailbox::ADDRESS + mailbox::BYTES < MEMORY_MIB << 20);
+        assert!(command_line().contains("memmap=128M$128M"));
+        assert!(command_line().ends_with("-- lab-guest"));
+    }
+}

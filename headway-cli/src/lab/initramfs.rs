@@ -1,0 +1,222 @@
+//! The guest's root: this very program as `/init`, the tools it starts, their shared libraries and the kernel
+//! modules, as an uncompressed `newc` archive. Nothing in it depends on the clock or on directory order.
+
+use super::image;
+use anyhow::{Context, Result, ensure};
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// Programs that a cell starts besides `headway` itself.
+const TOOLS: &[&str] = &["iperf3"];
+
+/// Modules loaded in the guest when the kernel has them as modules; what is built in needs no file.
+const MODULES: &[&str] = &["tun", "tcp_bbr", "sch_fq", "veth"];
+
+/// Where modules lie in the guest, numbered in the order of loading.
+pub const MODULE_DIR: &str = "/modules";
+
+const DIRECTORY: u32 = 0o040_755;
+const PROGRAM: u32 = 0o100_755;
+
+/// Builds the archive for the kernel whose modules are below `modules`.
+pub fn build(modules: Option<&Path>) -> Result<Vec<u8>> {
+    let mut files: BTreeMap<String, Vec<u8>> = BTreeMap::new();
+    let me = format!("/proc/{}/exe", std::process::id());
+    add_program(&mut files, "/init", Path::new(&me))?;
+    for tool in TOOLS {
+        let path = find_program(tool)
+            .with_context(|| format!("`{tool}` is not installed\nhint: apt-get install {tool}"))?;
+        add_program(&mut files, &format!("/bin/{tool}"), &path)?;
+    }
+    for (at, (name, content)) in collect_modules(modules)?.into_iter().enumerate() {
+        files.insert(format!("{MODULE_DIR}/{at:02}-{name}.ko"), content);
+    }
+    let mut archive = Archive::default();
+    for dir in directories(files.keys()) {
+        archive.add(&dir, DIRECTORY, &[]);
+    }
+    for (name, content) in &files {
+        archive.add(name, PROGRAM, content);
+    }
+    Ok(archive.finish())
+}
+
+/// The program and every shared library that the dynamic linker would load for it, at the paths it would use.
+fn add_program(files: &mut BTreeMap<String, Vec<u8>>, name: &str, path: &Path) -> Result<()> {
+    let read = |path: &Path| std::fs::read(path).with_context(|| format!("cannot read {}", path.display()));
+    files.insert(name.to_string(), read(path)?);
+    // With this variable the dynamic linker lists what it loads instead of starting the program (as ldd does).
+    let output = Command::new(path)
+        .env("LD_TRACE_LOADED_OBJECTS", "1")
+        .output()
+        .with_context(|| format!("cannot list the libraries of {}", path.display()))?;
+    let listing = String::from_utf8_lossy(&output.stdout);
+    ensure!(!listing.contains("not found"), "{} lacks shared libraries:\n{listing}", path.display());
+    for library in libraries(&listing) {
+        if !files.contains_key(library) {
+            files.insert(library.to_string(), read(Path::new(library))?);
+        }
+    }
+    Ok(())
+}
+
+/// The absolute paths in the linker's listing: `libc.so.6 => /lib/libc.so.6 (0x…)` or `/lib64/ld.so (0x…)`.
+fn libraries(listing: &str) -> impl Iterator<Item = &str> {
+    listing.lines().filter_map(|line| line.split_whitespace().find(|word| word.starts_with('/')))
+}
+
+pub fn find_program(name: &str) -> Option<PathBuf> {
+    let path = std::env::var_os("PATH")?;
+    std::env::split_paths(&path).map(|dir| dir.join(name)).find(|file| file.is_file())
+}
+
+/// The wanted modules and what they depend on, dependencies first.
+fn collect_modules(dir: Option<&Path>) -> Result<Vec<(String, Vec<u8>)>> {
+    let mut index = BTreeMap::new();
+    if let Some(dir) = dir {
+        index_modules(dir, &mut index)
+            .with_context(|| format!("cannot list the kernel modules in {}", dir.display()))?;
+    }
+    let mut ordered = Vec::new();
+    let mut seen = BTreeSet::new();
+    for name in MODULES {
+        add_module(name, &index, &mut seen, &mut ordered)?;
+    }
+    Ok(ordered)
+}
+
+fn add_module(
+    name: &str,
+    index: &BTreeMap<String, PathBuf>,
+    seen: &mut BTreeSet<String>,
+    ordered: &mut Vec<(String, Vec<u8>)>,
+) -> Result<()> {
+    let Some(path) = index.get(name) else { return Ok(()) };
+    if !seen.insert(name.to_string()) {
+        return Ok(());
+    }
+    let mut content = std::fs::read(path).with_context(|| format!("cannot read {}", path.display()))?;
+    if !content.starts_with(b"\x7fELF") {
+        content = image::decompress(&content).with_context(|| format!("cannot unpack {}", path.display()))?;
+    }
+    for needed in dependencies(&content) {
+        add_module(&needed, index, seen, ordered)?;
+    }
+    ordered.push((name.to_string(), content));
+    Ok(())
+}
+
+fn index_modules(dir: &Path, index: &mut BTreeMap<String, PathBuf>) -> Result<()> {
+    for entry in std::fs::read_dir(dir)? {
+        let entry = entry?;
+        let path = entry.path();
+        if entry.file_type()?.is_dir() {
+            index_modules(&path, index)?;
+        } else if let Some((name, "" | ".xz" | ".zst" | ".gz")) =
+            path.file_name().and_then(|n| n.to_str()).and_then(|n| n.split_once(".ko"))
+        {
+            index.insert(name.replace('-', "_"), path.clone());
+        }
+    }
+    Ok(())
+}
+
+/// The `depends=` line of a module's `.modinfo`.
+fn dependencies(module: &[u8]) -> Vec<String> {
+    const KEY: &[u8] = b"\0depends=";
+    let Some(at) = module.windows(KEY.len()).position(|w| w == KEY) else { return Vec::new() };
+    let value = &module[at + KEY.len()..];
+    let value = &value[..value.iter().position(|&b| b == 0).unwrap_or(0)];
+    let names = String::from_utf8_lossy(value).replace('-', "_");
+    names.split(',').filter(|name| !name.is_empty()).map(str::to_string).collect()
+}
+
+/// Every directory above the files, parents first, and the mount points of the guest.
+fn directories<'a>(files: impl Iterator<Item = &'a String>) -> BTreeSet<String> {
+    let mut dirs: BTreeSet<String> = ["/dev", "/proc", "/sys", "/tmp", "/run", MODULE_DIR].map(String::from).into();
+    for file in files {
+        for (at, _) in file.match_indices('/').skip(1) {
+            dirs.insert(file[..at].to_string());
+        }
+    }
+    dirs
+}
+
+/// A cpio archive in the `newc` format, as the kernel's `initramfs` documentation describes it.
+#[derive(Default)]
+struct Archive {
+    bytes: Vec<u8>,
+    inode: u32,
+}
+
+impl Archive {
+    fn add(&mut self, name: &str, mode: u32, content: &[u8]) {
+        self.inode += 1;
+        let name = name.trim_start_matches('/');
+        let links = if mode == DIRECTORY { 2 } else { 1 };
+        // inode, mode, uid, gid, links, mtime, size, device (2), special device (2), length of the name, check
+        let size = content.len() as u32;
+        let fields = [self.inode, mode, 0, 0, links, 0, size, 0, 0, 0, 0, name.len() as u32 + 1, 0];
+        self.bytes.extend(b"070701");
+        for field in fields {
+            self.bytes.extend(format!("{field:08x}").bytes());
+        }
+        self.bytes.extend(name.bytes());
+        self.bytes.push(0);
+        self.align();
+        self.bytes.extend(content);
+        self.align();
+    }
+
+    fn finish(mut self) -> Vec<u8> {
+        self.inode = 0;
+        self.add("TRAILER!!!", 0, &[]);
+        self.bytes
+    }
+
+    fn align(&mut self) {
+        self.bytes.resize(self.bytes.len().next_multiple_of(4), 0);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_archive_has_the_newc_layout() {
+        let mut archive = Archive::default();
+        archive.add("/bin", DIRECTORY, &[]);
+        archive.add("/bin/a", PROGRAM, b"hello");
+        let bytes = archive.finish();
+        assert_eq!(bytes.len() % 4, 0);
+        let first = String::from_utf8_lossy(&bytes[..110]).to_string();
+        assert_eq!(first, "07070100000001000041ed00000000000000000000000200000000000000000000000000000000000000000000000000000004000000 00".replace(' ', ""));
+        assert_eq!(&bytes[110..116], b"bin\0\0\0".as_slice().get(..6).unwrap());
+        let second = (110 + 4usize).next_multiple_of(4);
+        assert_eq!(&bytes[second..second + 6], b"070701");
+        assert_eq!(&bytes[second + 54..second + 62], b"00000005", "size of the file");
+        assert!(bytes.windows(10).any(|w| w == b"TRAILER!!!"));
+    }
+
+    #[test]
+    fn libraries_are_the_absolute_paths_of_the_listing() {
+        let listing = "\tlinux-vdso.so.1 (0x7ff)\n\tlibz.so.1 => /lib/libz.so.1 (0x7f)\n\t/lib64/ld.so.2 (0x7f)\n";
+        assert_eq!(libraries(listing).collect::<Vec<_>>(), ["/lib/libz.so.1", "/lib64/ld.so.2"]);
+    }
+
+    #[test]
+    fn dependencies_come_from_modinfo() {
+        assert_eq!(dependencies(b"license=GPL\0depends=virtio,virtio-ring\0retpoline=Y\0"), ["virtio", "virtio_ring"]);
+        assert!(dependencies(b"x\0depends=\0y").is_empty());
+        assert!(dependencies(b"no such line").is_empty());
+    }
+
+    #[test]
+    fn directories_list_parents_first() {
+        let dirs = directories(["/lib/x86/libc.so".to_string(), "/init".to_string()].iter());
+        let dirs: Vec<_> = dirs.iter().map(String::as_str).collect();
+        assert_eq!(dirs, ["/dev", "/lib", "/lib/x86", "/modules", "/proc", "/run", "/sys", "/tmp"]);
+    }
+}
