@@ -93,7 +93,8 @@ impl Emu {
         check_privilege()?;
         let (far, far_end) = far_end(options)?;
         let ends = far_end.ends;
-        let (near, near_tun) = Netns::with(|| End { ends, is_near: true, name: DEVICE.into() }.create(options))?;
+        let (near, near_tun) =
+            Netns::with(|| End { ends, is_near: true, name: DEVICE.into() }.create(options))?;
         let orders = Arc::new(Orders {
             event: sys::event().context("cannot make an event descriptor")?,
             zero_ns: AtomicU64::new(0),
