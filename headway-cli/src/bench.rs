@@ -230,27 +230,17 @@ impl Plan {
 
 /// Is `cc` a controller this place can run?
 fn check_cc(place: &Place, cc: &str) -> Result<()> {
-    let ours = headway_cc::cc::CONTROLLERS.iter().any(|e| e.name == cc);
-    match place {
-        Place::Sim => ensure!(
-            ours,
-            "unknown controller `{cc}` in the simulator\nhint: it has {}",
-            headway_cc::cc::CONTROLLERS.iter().map(|e| e.name).collect::<Vec<_>>().join(", ")
-        ),
-        // The guest's kernel decides what it has beyond these.
-        Place::Lab => ensure!(
-            kernel::is_ours(cc) || lab::BUILT_IN.contains(&cc),
-            "unknown controller `{cc}` in the lab\nhint: it has {}, and the kernel's {}",
-            kernel::OURS.join(", "),
-            lab::BUILT_IN.join(", ")
-        ),
-        Place::Here | Place::Remote(_) => ensure!(
-            kernel::is_ours(cc) || kernel::built_in().iter().any(|b| b == cc),
-            "unknown controller `{cc}`\nhint: ours are {}; this kernel has {}",
-            kernel::OURS.join(", "),
-            kernel::built_in().join(", ")
-        ),
-    }
+    let ours = || kernel::available().attachable.iter().map(|n| n.to_string()).collect::<Vec<_>>();
+    let known = match place {
+        Place::Sim => headway_cc::cc::CONTROLLERS.iter().map(|e| e.name.to_string()).collect(),
+        Place::Lab => [ours(), lab::BUILT_IN.map(String::from).to_vec()].concat(),
+        Place::Here | Place::Remote(_) => [ours(), kernel::available().registered].concat(),
+    };
+    ensure!(
+        known.iter().any(|k| k == cc),
+        "unknown controller `{cc}` for --in {place}\nhint: there is {}",
+        known.join(", ")
+    );
     Ok(())
 }
 
@@ -279,7 +269,7 @@ pub fn run(plan: &Plan, o: &Options) -> Result<usize> {
         Place::Lab => Some(lab::Kernel::find(some(&plan.kernel), some(&plan.modules).map(FsPath::new))?),
         _ => None,
     };
-    let env = place::env(plan, lab_kernel.as_ref());
+    let env = place::env(plan, lab_kernel.as_ref())?;
     write_atomic(&o.out.join("env.json"), &(serde_json::to_string_pretty(&env)? + "\n"))?;
     let todo: Vec<&Cell> = plan.cells.iter().filter(|c| !cell_dir(&o.out, c).exists()).collect();
     if todo.len() < plan.cells.len() {
@@ -375,7 +365,7 @@ fn run_and_keep(plan: &Plan, cell: &Cell, lab_kernel: Option<&lab::Kernel>, out:
     let guard = interrupt::guard(move || drop(fs::remove_dir_all(&dir)));
     let ran = match (&plan.place, lab_kernel) {
         (Place::Sim, _) => simcell::run_cell(plan, cell, &tmp),
-        (Place::Lab, Some(kernel)) => lab::run_cell(kernel, plan, cell, &tmp),
+        (Place::Lab, Some(kernel)) => lab::run_cell(kernel, plan, cell, &tmp, lab::Limits::for_cell(plan)),
         (Place::Lab, None) => bail!("the lab has no kernel"),
         (Place::Here, _) => place::run_cell_here(plan, cell, &tmp),
         (Place::Remote(_), _) => place::run_cell_remote(plan, cell, &tmp),

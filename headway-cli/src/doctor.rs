@@ -5,18 +5,20 @@ use headway_cc::{cc, path};
 use std::fmt::Write as _;
 use std::process::{Command, Stdio};
 
-/// One thing a place needs.
-#[derive(Clone, Debug)]
+/// One thing that a place needs of this machine.
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Check {
     pub what: String,
     pub ok: bool,
-    /// What to do when it is not.
+    /// What to do when it is missing.
     pub hint: String,
+    /// Whether the place works without it.
+    pub required: bool,
 }
 
 impl Check {
-    pub fn new(what: impl Into<String>, ok: bool, hint: impl Into<String>) -> Self {
-        Self { what: what.into(), ok, hint: hint.into() }
+    pub fn required(what: impl Into<String>, ok: bool, hint: impl Into<String>) -> Self {
+        Self { what: what.into(), ok, hint: hint.into(), required: true }
     }
 }
 
@@ -27,7 +29,7 @@ pub fn has_tool(tool: &str) -> bool {
 
 /// The text, and whether at least the lab works.
 pub fn doctor() -> (String, bool) {
-    let iperf3 = Check::new("iperf3", has_tool("iperf3"), "apt-get install iperf3");
+    let iperf3 = Check::required("iperf3", has_tool("iperf3"), "apt-get install iperf3");
     let mut lab_checks = lab::check();
     lab_checks.push(iperf3.clone());
     let mut here_checks = emu::check();
@@ -41,7 +43,7 @@ pub fn doctor() -> (String, bool) {
 }
 
 fn place(s: &mut String, name: &str, checks: &[Check]) -> bool {
-    let ok = checks.iter().all(|c| c.ok);
+    let ok = checks.iter().all(|c| c.ok || !c.required);
     let _ = writeln!(s, "--in {name}: {}", if ok { "ready" } else { "not ready" });
     for c in checks {
         let _ = writeln!(s, "  {} {}", if c.ok { "ok     " } else { "MISSING" }, c.what);
@@ -55,11 +57,12 @@ fn place(s: &mut String, name: &str, checks: &[Check]) -> bool {
 /// Controllers, presets, and the words of a path text.
 pub fn list() -> String {
     let mut s = String::from("controllers\n");
+    let ours = kernel::available();
     for e in cc::CONTROLLERS {
-        let homes = if kernel::is_ours(e.name) { "sim, and BPF for lab, here, remote" } else { "sim" };
+        let homes = if ours.attachable.contains(&e.name) { "sim, and BPF for lab, here, remote" } else { "sim" };
         let _ = writeln!(s, "  {:<12} {} ({homes})", e.name, e.about);
     }
-    let _ = writeln!(s, "  {:<12} the running kernel's own (here, remote)", kernel::built_in().join(", "));
+    let _ = writeln!(s, "  {:<12} the running kernel's own (here, remote)", ours.registered.join(", "));
     let _ = writeln!(s, "  {:<12} the lab kernel's own", lab::BUILT_IN.join(", "));
     s.push_str("\npaths\n");
     for p in path::PRESETS {

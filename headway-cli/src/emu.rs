@@ -21,6 +21,7 @@ mod packet;
 mod tests;
 
 use crate::sys::{self, Tun};
+use crate::doctor::Check;
 use anyhow::{Context, Result, anyhow, bail, ensure};
 use forward::{Orders, Outcome, Plan};
 use headway_cc::link::{LinkSpec, LinkStats};
@@ -93,7 +94,8 @@ impl Emu {
         check_privilege()?;
         let (far, far_end) = far_end(options)?;
         let ends = far_end.ends;
-        let (near, near_tun) = Netns::with(|| End { ends, is_near: true, name: DEVICE.into() }.create(options))?;
+        let (near, near_tun) =
+            Netns::with(|| End { ends, is_near: true, name: DEVICE.into() }.create(options))?;
         let orders = Arc::new(Orders {
             event: sys::event().context("cannot make an event descriptor")?,
             zero_ns: AtomicU64::new(0),
@@ -326,4 +328,13 @@ fn check_privilege() -> Result<()> {
         "run it with `sudo`, or try the path in the simulator or the lab, which need no privilege"
     };
     Err(anyhow!("cannot make an emulated path: this process lacks {}\nhint: {hint}", missing.join(", ")))
+}
+
+/// What the emulator needs of this machine.
+pub fn check() -> Vec<Check> {
+    let (ok, hint) = match check_privilege() {
+        Ok(()) => (true, String::new()),
+        Err(e) => (false, format!("{e}").replace("\nhint:", ";")),
+    };
+    vec![Check::required("namespaces and TUN devices", ok, hint)]
 }

@@ -24,6 +24,7 @@ use libbpf_rs::{
     ErrorKind, Link, MapCore, MapFlags, MapHandle, Object, ObjectBuilder, OpenObject, PrintLevel, set_print,
 };
 
+use crate::doctor::Check;
 use trace::{Columns, Trace};
 
 /// A controller that exists as a BPF program.
@@ -76,6 +77,11 @@ pub fn available() -> Available {
         registered: read_words("/proc/sys/net/ipv4/tcp_available_congestion_control"),
         attachable: PROGRAMS.iter().map(|p| p.name).collect(),
     }
+}
+
+/// Release of the running kernel, as `uname -r` prints it.
+pub fn release() -> String {
+    read_line("/proc/sys/kernel/osrelease").unwrap_or_default()
 }
 
 /// How to attach.
@@ -147,39 +153,24 @@ impl Attached {
     }
 }
 
-/// One line of `headway doctor`.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Check {
-    pub what: &'static str,
-    pub ok: bool,
-    /// What to do; for a passing check, what it means.
-    pub hint: String,
-    /// Whether [`attach`] fails without it.
-    pub required: bool,
-}
-
 /// What attaching needs of this machine, in the order in which it is needed.
 pub fn check() -> Vec<Check> {
-    let release = read_line("/proc/sys/kernel/osrelease").unwrap_or_default();
+    let release = release();
     let api = Api::of_kernel();
     let old_hint = format!("this is Linux {release}; BPF may set the pacing rate from 6.0 on");
     vec![
-        required("rights to load BPF", has_rights(), "run as root (or with CAP_BPF, CAP_PERFMON and CAP_NET_ADMIN)"),
-        required("kernel type information (BTF)", Path::new(BTF_FILE).exists(), "use a kernel with CONFIG_DEBUG_INFO_BTF"),
-        required("BPF compiler (JIT)", is_jit_on(), "enable it: `sysctl net.core.bpf_jit_enable=1`"),
-        required("BPF congestion controls", api.is_ok(), "use a kernel with CONFIG_BPF_JIT and CONFIG_INET, 6.0 or newer"),
-        required("Linux 6.0 or newer", version(&release).is_none_or(|v| v >= (6, 0)), &old_hint),
+        Check::required("rights to load BPF", has_rights(), "run as root (or with CAP_BPF, CAP_PERFMON and CAP_NET_ADMIN)"),
+        Check::required("kernel type information (BTF)", Path::new(BTF_FILE).exists(), "use a kernel with CONFIG_DEBUG_INFO_BTF"),
+        Check::required("BPF compiler (JIT)", is_jit_on(), "enable it: `sysctl net.core.bpf_jit_enable=1`"),
+        Check::required("BPF congestion controls", api.is_ok(), "use a kernel with CONFIG_BPF_JIT and CONFIG_INET, 6.0 or newer"),
+        Check::required("Linux 6.0 or newer", version(&release).is_none_or(|v| v >= (6, 0)), &old_hint),
         Check {
-            what: "registration that ends with the process",
+            what: "registration that ends with the process".into(),
             ok: api.is_ok_and(|a| a.has_links),
             hint: "without it (before Linux 6.4) a killed `headway` leaves its controller registered until reboot".into(),
             required: false,
         },
     ]
-}
-
-fn required(what: &'static str, ok: bool, hint: &str) -> Check {
-    Check { what, ok, hint: hint.into(), required: true }
 }
 
 /// The first check that fails and must not, as an error.
@@ -268,7 +259,7 @@ fn prepare(
 
 /// Turns a refusal into one sentence and a hint; what cannot be recognised keeps the verifier's last words.
 fn explain(error: &anyhow::Error, log: &str) -> anyhow::Error {
-    let release = read_line("/proc/sys/kernel/osrelease").unwrap_or_default();
+    let release = release();
     if log.contains(REFUSED_WRITE) {
         return anyhow!(
             "Linux {release} does not let BPF set the pacing rate\n\

@@ -18,6 +18,7 @@ pub mod initramfs;
 pub mod mailbox;
 
 use crate::bench::{Cell, Plan};
+use crate::doctor::Check;
 use crate::guest::{self, Job};
 use crate::sys_guest as sys;
 use anyhow::{Context, Result, anyhow, bail};
@@ -145,41 +146,26 @@ pub fn env(kernel: &Kernel) -> Result<serde_json::Value> {
     }))
 }
 
-/// One thing the lab needs.
-#[derive(Debug)]
-pub struct Check {
-    pub what: String,
-    pub ok: bool,
-    /// How to mend it; empty when nothing is wrong.
-    pub hint: String,
-}
-
-/// Whether this machine can run cells in the lab.
+/// What running cells in the lab needs of this machine.
 pub fn check() -> Vec<Check> {
     let program = |name: &str, package: &str| {
-        let ok = initramfs::find_program(name).is_some();
-        Check { what: format!("program {name}"), ok, hint: if ok { String::new() } else { format!("apt-get install {package}") } }
+        let found = initramfs::find_program(name).is_some();
+        Check::required(name, found, format!("apt-get install {package}"))
     };
-    let kernels = installed();
-    let names: Vec<_> = kernels.iter().map(|k| k.version.as_str()).collect();
-    let machine = cfg!(target_arch = "x86_64");
+    let names: Vec<_> = installed().into_iter().map(|k| k.version).collect();
+    let kernels = if names.is_empty() { "a kernel".into() } else { format!("kernels: {}", names.join(", ")) };
     vec![
-        Check {
-            what: "an x86-64 machine".into(),
-            ok: machine,
-            hint: if machine { "" } else { "use --in sim or --in here" }.into(),
-        },
+        Check::required("an x86-64 machine", cfg!(target_arch = "x86_64"), "use --in sim or --in here"),
         program(EMULATOR, "qemu-system-x86"),
         program("iperf3", "iperf3"),
         program("zstd", "zstd"),
         program("xz", "xz-utils"),
-        Check {
-            what: if names.is_empty() { "a kernel".into() } else { format!("kernels: {}", names.join(", ")) },
-            ok: !names.is_empty(),
-            hint: if names.is_empty() { "make lab-kernel" } else { "" }.into(),
-        },
+        Check::required(kernels, !names.is_empty(), "make lab-kernel"),
     ]
 }
+
+/// Congestion controls that every kernel of the lab has, built in or as a module it loads.
+pub const BUILT_IN: [&str; 3] = ["bbr", "cubic", "reno"];
 
 /// A kernel that was found, with its modules.
 #[derive(Debug, PartialEq, Eq)]

@@ -10,11 +10,11 @@ mod lab;
 mod metric;
 mod place;
 mod probe;
-mod replay;
 mod report;
 mod simcell;
 mod stats;
 mod sys;
+mod sys_guest;
 mod tools;
 
 use anyhow::{Result, bail};
@@ -144,7 +144,7 @@ struct EmuArgs {
 }
 
 fn main() -> ExitCode {
-    if std::process::id() == 1 {
+    if guest::is_guest() {
         guest::main();
     }
     let cli = Cli::parse();
@@ -199,7 +199,7 @@ fn run(cli: Cli) -> Result<ExitCode> {
             Ok(if ok { ExitCode::SUCCESS } else { ExitCode::FAILURE })
         }
         Cmd::Replay { file } => {
-            println!("{}", replay::replay_file(&file)?);
+            println!("{}", kernel::replay::replay_file(&file)?);
             Ok(ExitCode::SUCCESS)
         }
     }

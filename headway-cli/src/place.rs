@@ -5,7 +5,8 @@ use crate::bench::{Cell, CellResult, Place, Plan, write_atomic};
 use crate::emu::{Emu, EmuOptions, Far};
 use crate::probe::{self, Prober};
 use crate::{kernel, lab, tools};
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, bail, ensure};
+use std::fs::File;
 use std::net::{SocketAddr, ToSocketAddrs};
 use std::path::Path as FsPath;
 use std::time::Duration;
@@ -24,25 +25,25 @@ const REMOTE_ATTEMPTS: u32 = 5;
 /// Runs one cell through the emulator on the running kernel and writes its raw files into `dir`.
 pub fn run_cell_here(plan: &Plan, cell: &Cell, dir: &FsPath) -> Result<()> {
     let path = plan.paths[cell.path].path()?;
-    let cc = Sender::prepare(plan, cell)?;
+    let cc = Sender::prepare(plan, cell, dir)?;
     let options = EmuOptions { seed: cell.seed, far: Far::Own, ..EmuOptions::default() };
     let emu = Emu::up(&path, &options)?;
     let far = emu.far().context("the emulator has no far end")?;
     let server = tools::Server::start(far.command("iperf3"))?;
-    let socket = emu.near().enter(Prober::socket)??;
+    let socket = emu.near().enter(Prober::socket)?;
     let prober = Prober::start(socket, emu.far_addr(), PROBE_INTERVAL_US);
     // Another seed is another moment: what is periodic in sender and path meets in another phase.
     std::thread::sleep(IDLE + Duration::from_micros(cell.seed % 100_000));
     emu.start_clock();
     let start_us = probe::now_us();
-    let job = tools::Job { to: emu.far_addr().to_string(), port: server.port, cc: cc.name(), plan };
+    let job = tools::Job { to: emu.far_addr().to_string(), port: server.port, cc: &cc.name, plan };
     let load = job.run(emu.near().command("iperf3"), GRACE);
     let probes = prober.stop()?;
     let log = emu.stop()?;
     let server_log = server.stop();
     write_atomic(&dir.join("probe.txt"), &probe::to_text(&probes, start_us))?;
     write_atomic(&dir.join("link.txt"), &log.bins)?;
-    cc.finish(dir)?;
+    cc.finish()?;
     let load = load.with_context(|| format!("server said: {}", server_log.trim()))?;
     conclude(plan, cell, dir, &load, path.base_rtt_us())
 }
@@ -52,13 +53,13 @@ pub fn run_cell_remote(plan: &Plan, cell: &Cell, dir: &FsPath) -> Result<()> {
     let Place::Remote(host) = &plan.place else { bail!("the plan names no remote host") };
     let to = resolve(host)?;
     let SocketAddr::V4(v4) = to else { bail!("`{host}` has only an IPv6 address; the prober needs IPv4") };
-    let cc = Sender::prepare(plan, cell)?;
+    let cc = Sender::prepare(plan, cell, dir)?;
     let prober = Prober::start(Prober::socket()?, *v4.ip(), REMOTE_PROBE_INTERVAL_US);
     std::thread::sleep(IDLE);
     let mut attempt = 1;
     let (load, start_us) = loop {
         let start_us = probe::now_us();
-        let job = tools::Job { to: v4.ip().to_string(), port: to.port(), cc: cc.name(), plan };
+        let job = tools::Job { to: v4.ip().to_string(), port: to.port(), cc: &cc.name, plan };
         let load = job.run(std::process::Command::new("iperf3"), GRACE);
         match load {
             Ok(text) if attempt < REMOTE_ATTEMPTS && tools::is_worth_retrying(&text) => {
@@ -71,7 +72,7 @@ pub fn run_cell_remote(plan: &Plan, cell: &Cell, dir: &FsPath) -> Result<()> {
     };
     let probes = prober.stop()?;
     write_atomic(&dir.join("probe.txt"), &probe::to_text(&probes, start_us))?;
-    cc.finish(dir)?;
+    cc.finish()?;
     let idle = probes.iter().filter(|p| p.sent_us < start_us).filter_map(|p| p.rtt_us).min();
     let base_rtt_us = idle.with_context(|| format!("`{host}` answers no ICMP echo: no latency can be measured"))?;
     conclude(plan, cell, dir, &load, base_rtt_us as u64)
@@ -109,45 +110,53 @@ fn resolve(host: &str) -> Result<SocketAddr> {
 /// The sender's controller: the kernel's own, or ours while it is attached.
 struct Sender {
     name: String,
-    attached: Option<kernel::Attached>,
-    tracer: Option<kernel::Tracer>,
+    trace: Option<kernel::trace::Trace>,
+    _attached: Option<kernel::Attached>,
 }
 
 impl Sender {
-    fn prepare(plan: &Plan, cell: &Cell) -> Result<Self> {
-        if !kernel::is_ours(&cell.cc) {
-            kernel::need_built_in(&cell.cc)?;
-            return Ok(Self { name: cell.cc.clone(), attached: None, tracer: None });
+    /// Attaches the cell's controller if it is ours; the trace, if the plan asks for one, goes to `acks.txt`.
+    fn prepare(plan: &Plan, cell: &Cell, dir: &FsPath) -> Result<Self> {
+        let known = kernel::available();
+        if !known.attachable.contains(&cell.cc.as_str()) {
+            ensure!(
+                known.registered.contains(&cell.cc),
+                "Linux {} has no congestion control `{}`\nhint: `modprobe tcp_{}`",
+                kernel::release(),
+                cell.cc,
+                cell.cc
+            );
+            return Ok(Self { name: cell.cc.clone(), trace: None, _attached: None });
         }
-        let mut attached = kernel::attach(&cell.cc, &kernel::AttachOptions { trace: plan.trace, ..Default::default() })?;
-        let tracer = if plan.trace { Some(attached.tracer()?) } else { None };
-        Ok(Self { name: attached.name().to_string(), attached: Some(attached), tracer })
+        let attached = kernel::attach(&cell.cc, &kernel::Options { name: None, trace: plan.trace })?;
+        let file = dir.join("acks.txt");
+        let trace = match plan.trace {
+            true => Some(attached.trace(File::create(&file).with_context(|| format!("cannot create {file:?}"))?)?),
+            false => None,
+        };
+        Ok(Self { name: attached.name().to_string(), trace, _attached: Some(attached) })
     }
 
-    fn name(&self) -> &str {
-        &self.name
-    }
-
-    /// Writes the trace, if there is one, and takes the controller out of the kernel.
-    fn finish(self, dir: &FsPath) -> Result<()> {
-        if let Some(tracer) = self.tracer {
-            write_atomic(&dir.join("acks.txt"), &tracer.stop()?)?;
+    /// Ends the trace, then takes the controller out of the kernel.
+    fn finish(self) -> Result<()> {
+        if let Some(trace) = self.trace {
+            let traced = trace.finish()?;
+            ensure!(traced.lost == 0, "the ACK trace lost {} of {} events", traced.lost, traced.lost + traced.events);
         }
-        drop(self.attached);
         Ok(())
     }
 }
 
 /// What a reader must know about the machine to judge the run. Nothing that changes between two runs of the same
 /// plan in `sim` and `lab`, so that their folders are the same to the byte.
-pub fn env(plan: &Plan, lab_kernel: Option<&lab::Kernel>) -> serde_json::Value {
+pub fn env(plan: &Plan, lab_kernel: Option<&lab::Kernel>) -> Result<serde_json::Value> {
     let mut env = serde_json::json!({
         "headway": env!("CARGO_PKG_VERSION"),
         "command": plan.command(),
         "place": plan.place.to_string(),
     });
     if let Some(kernel) = lab_kernel {
-        env["lab"] = lab::env(kernel);
+        env["lab"] = lab::env(kernel)?;
     }
     if matches!(plan.place, Place::Here | Place::Remote(_)) {
         env["kernel"] = kernel::release().into();
@@ -157,7 +166,7 @@ pub fn env(plan: &Plan, lab_kernel: Option<&lab::Kernel>) -> serde_json::Value {
             env["sysctl"][key] = sysctl(key).into();
         }
     }
-    env
+    Ok(env)
 }
 
 fn cpu_model() -> String {

@@ -69,7 +69,7 @@ impl Job<'_> {
         let (port, streams, seconds) = (self.port.to_string(), plan.streams.to_string(), plan.seconds.to_string());
         command.args(["-c", &self.to, "-p", &port, "-C", self.cc, "-P", &streams, "-t", &seconds]);
         command.args(["-i", "0.1", "-J", "--get-server-output", "--connect-timeout", "5000"]);
-        let (mut child, output) = spawn(command)?;
+        let (mut child, mut output) = spawn(command)?;
         let pid = child.id();
         let _guard = interrupt::guard(move || kill(pid));
         let deadline = Instant::now() + Duration::from_secs(u64::from(plan.seconds)) + grace;
