@@ -15,8 +15,15 @@ use stream::{Unit, stream};
 /// Events per (controller, unit).
 const LINES: usize = 200_000;
 
-/// A controller with a C twin: its name and the parameters that C is given. A new one is a row here.
-const TWINS: &[(&str, fn() -> Vec<u64>)] = &[("bbr1", || Bbr1Params::default().words())];
+/// A controller with a C twin.
+struct Twin {
+    name: &'static str,
+    /// What C is given.
+    params: fn() -> Vec<u64>,
+}
+
+/// Every controller with a C twin; a new one is a row here.
+const TWINS: &[Twin] = &[Twin { name: "bbr1", params: || Bbr1Params::default().words() }];
 
 fn seed() -> u64 {
     let seed =
@@ -43,7 +50,7 @@ fn random_streams_are_equal(unit: Unit) {
     let seed = seed();
     let scratch = Scratch::new(&format!("{unit:?}"));
     let program = build(&sources(), &scratch);
-    for (name, params) in TWINS {
+    for Twin { name, params } in TWINS {
         let acks = stream(seed, unit, LINES, &|| new(name));
         let mut seen = Coverage::default();
         let result = compare(&program, (name, &params()), &acks, new(name), |ack, control, state| {

@@ -75,7 +75,7 @@ pub fn compare(
     acks: &[Ack],
     mut cc: Box<dyn Controller>,
     mut visit: impl FnMut(&Ack, &Control, &[u64]),
-) -> Result<(), Difference> {
+) -> Result<(), Box<Difference>> {
     let input = program.with_extension("in");
     write_input(&input, name, params, acks);
     let mut child = Command::new(program)
@@ -93,7 +93,7 @@ pub fn compare(
         if let Some((field, rust, c)) = differing(&control, &state, cc.state_fields(), &line) {
             drop(lines); // the child ends when it can no longer write
             child.wait().ok();
-            return Err(Difference { line: i + 1, field, rust, c, ack: *ack });
+            return Err(Box::new(Difference { line: i + 1, field, rust, c, ack: *ack }));
         }
     }
     assert!(lines.next().is_none(), "replay printed more lines than there were events");
