@@ -136,6 +136,11 @@ impl Sampler {
         self.inflight = self.inflight.saturating_sub(u64::from(p.bytes));
     }
 
+    /// A packet in flight is sent again, or given up, without being counted as lost.
+    pub fn on_replaced(&mut self, p: &Sent) {
+        self.inflight = self.inflight.saturating_sub(u64::from(p.bytes));
+    }
+
     /// A loss mark is withdrawn (a spurious timeout): the packet counts as in flight again.
     pub fn on_undone(&mut self, p: &Sent) {
         self.inflight += u64::from(p.bytes);
