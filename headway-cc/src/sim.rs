@@ -208,8 +208,10 @@ pub const PROBE_BYTES: u32 = 84;
 pub(crate) struct Packet {
     pub(crate) seq: u64,
     pub(crate) flow: u32,
-    /// Which transmission of the segment this is, from 0.
-    pub(crate) tx: u32,
+    /// Payload.
+    pub(crate) bytes: u16,
+    /// Which transmission of the segment this is, from 0 (its low bits).
+    pub(crate) tx: u16,
 }
 
 /// An acknowledgement (or a probe's answer) on its way up.
@@ -342,7 +344,7 @@ impl Simulation {
     }
 
     fn send_probe(&mut self, now_ns: u64) {
-        let packet = Packet { flow: PROBE, seq: self.probes.len() as u64, tx: 0 };
+        let packet = Packet { flow: PROBE, seq: self.probes.len() as u64, ..Default::default() };
         self.probes.push(Probe { sent_us: now_ns / 1000, rtt_us: None });
         self.down.push(now_ns, PROBE_BYTES, false, packet);
         self.next_probe_ns += self.probe_interval_ns;

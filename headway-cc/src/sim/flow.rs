@@ -11,7 +11,7 @@ use super::source::App;
 use super::{AckPacket, FlowBin, FlowRun, FlowSpec, HEADER_BYTES, Packet, SimError, SimSpec, TraceRow};
 use crate::cc::{self, Ack, CA_RECOVERY, Control, Controller, NO_RTT};
 use crate::cc::{EVENT_ACK, EVENT_INIT, EVENT_TX_START};
-use crate::rand::Rng;
+use crate::rand;
 use crate::sampler::{Sampler, Sent};
 use std::collections::VecDeque;
 
@@ -39,8 +39,9 @@ pub(crate) const LOST: u8 = 4;
 /// Counts as in flight.
 pub(crate) const IN_FLIGHT: u8 = 8;
 
-/// A segment between the oldest unacknowledged and the newest sent.
+/// A segment between the oldest unacknowledged and the newest sent; one cache line.
 #[derive(Clone, Copy, Debug, Default)]
+#[repr(align(64))]
 pub(crate) struct Segment {
     /// About its latest transmission.
     pub(crate) sent: Sent,
@@ -91,7 +92,8 @@ pub(crate) struct Flow {
     late_acks: VecDeque<(u64, AckPacket)>,
     ce_seen: u64,
     cc: Box<dyn Controller>,
-    rng: Rng,
+    random_seed: u64,
+    events: u64,
     is_traced: bool,
     pub(crate) run: FlowRun,
     at_last_bin: FlowBin,
@@ -125,7 +127,8 @@ impl Flow {
             late_acks: VecDeque::new(),
             ce_seen: 0,
             cc,
-            rng: Rng::new(spec.seed, RANDOM_STREAM + u64::from(index)),
+            random_seed: rand::hash(spec.seed, RANDOM_STREAM + u64::from(index)),
+            events: 0,
             is_traced: spec.trace,
             run: FlowRun { cc: flow.cc.clone(), start_us: flow.start_us, ..Default::default() },
             at_last_bin: FlowBin::default(),
@@ -221,7 +224,7 @@ impl Flow {
     }
 
     fn receive(&mut self, now_ns: u64, packet: Packet, ce: bool, up: &mut Lane<AckPacket>) {
-        match self.receiver.on_segment(now_ns, packet.seq, packet.tx, ce, &mut self.segments) {
+        match self.receiver.on_segment(now_ns, packet, ce, &mut self.segments) {
             Answer::None => {}
             Answer::Ack => self.send_ack(now_ns, false, up),
             Answer::Duplicate => self.send_ack(now_ns, true, up),
@@ -281,7 +284,7 @@ impl Flow {
         };
         for i in self.receiver.log.start()..ack.log_end {
             let entry = self.receiver.log[i];
-            self.deliver(now_us, entry >> 8, entry as u8, &mut news);
+            self.deliver(now_us, entry >> 16, entry as u16, &mut news);
         }
         self.receiver.log.forget_before(ack.log_end);
         let mut una = news.una_before;
@@ -293,7 +296,7 @@ impl Flow {
         news
     }
 
-    fn deliver(&mut self, now_us: u64, seq: u64, arrived_tx: u8, news: &mut News) {
+    fn deliver(&mut self, now_us: u64, seq: u64, arrived_tx: u16, news: &mut News) {
         let segment = &mut self.segments[seq];
         let flags = segment.flags;
         segment.flags = flags & !(LOST | IN_FLIGHT) | DELIVERED;
@@ -309,7 +312,7 @@ impl Flow {
         } else {
             news.is_retransmission = true;
         }
-        let is_needless = tx as u8 != arrived_tx;
+        let is_needless = tx as u16 != arrived_tx;
         news.is_spurious |= self.note_delivery(seq, tx, flags & LOST != 0, is_needless);
         self.advance_rack(now_us, seq, sent_us, tx);
     }
@@ -343,7 +346,7 @@ impl Flow {
             is_cwnd_limited: u64::from(self.is_cwnd_limited),
             ca_state: self.loss.ca_state,
             edt_us: self.departure_ns.saturating_sub(now_ns) / 1000,
-            rand: self.rng.bits() >> 32,
+            rand: self.random(),
             ..Default::default()
         };
         if event == EVENT_ACK {
@@ -356,6 +359,11 @@ impl Flow {
             self.run.trace.push(TraceRow { ack, control, state: self.cc.state() });
         }
         self.obey(control);
+    }
+
+    fn random(&mut self) -> u64 {
+        self.events += 1;
+        rand::hash(self.random_seed, self.events) >> 32
     }
 
     fn obey(&mut self, control: Control) {
@@ -482,7 +490,7 @@ impl Flow {
     fn put(&mut self, now_ns: u64, seq: u64, tx: u32, size: u32, down: &mut Lane<Packet>) {
         self.run.sent_packets += 1;
         self.run.sent_bytes += u64::from(size);
-        down.push(now_ns, size + HEADER_BYTES, self.is_ect, Packet { seq, flow: self.index, tx });
+        down.push(now_ns, size + HEADER_BYTES, self.is_ect, Packet { seq, flow: self.index, bytes: size as u16, tx: tx as u16 });
     }
 
     /// Nothing is in flight: the controller hears of it. A window that nothing paces shrinks by half for every

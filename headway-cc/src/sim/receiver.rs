@@ -1,5 +1,6 @@
 //! The receiving end of a flow: what has arrived, and when an ACK is due (delayed ACKs as Linux does them).
 
+use super::Packet;
 use super::flow::{RECEIVED, Segment};
 use super::ring::Ring;
 
@@ -16,7 +17,7 @@ pub(crate) struct Receiver {
     next: u64,
     /// Bytes delivered to the application, in order.
     pub(crate) bytes: u64,
-    /// Arrivals in order, each `segment << 8 | transmission`; the sender reads it through the positions in ACKs.
+    /// Arrivals in order, each `segment << 16 | transmission`; the sender reads it through the positions in ACKs.
     pub(crate) log: Ring<u64>,
     /// Segments that arrived beyond a gap.
     out_of_order: u64,
@@ -51,31 +52,33 @@ impl Receiver {
         }
     }
 
-    /// A segment arrives. The sender's ring is where arrival is noted: it holds all segments from `next` on.
+    /// A segment arrives. Arrivals beyond a gap are noted in the sender's ring, which holds all segments from `next`
+    /// on; those in order, nearly all, leave it alone: its lines are no longer in the cache.
     pub(crate) fn on_segment(
         &mut self,
         now_ns: u64,
-        seq: u64,
-        tx: u32,
+        packet: Packet,
         ce: bool,
         segments: &mut Ring<Segment>,
     ) -> Answer {
-        if seq < self.next || segments[seq].flags & RECEIVED != 0 {
-            self.quick = QUICK_ACKS;
-            return Answer::Duplicate;
-        }
-        segments[seq].flags |= RECEIVED;
-        self.log.push(seq << 8 | u64::from(tx & 0xff));
-        if ce {
-            self.ce_bytes += u64::from(segments[seq].sent.bytes);
-        }
+        let (seq, bytes) = (packet.seq, u64::from(packet.bytes));
         let had_gap = self.out_of_order > 0;
         if seq == self.next {
-            self.advance(segments);
+            self.bytes += bytes;
+            self.next += 1;
+            if had_gap {
+                self.advance(segments);
+            }
+        } else if seq < self.next || segments[seq].flags & RECEIVED != 0 {
+            self.quick = QUICK_ACKS;
+            return Answer::Duplicate;
         } else {
+            segments[seq].flags |= RECEIVED;
             self.out_of_order += 1;
             self.quick = QUICK_ACKS;
         }
+        self.log.push(seq << 16 | u64::from(packet.tx));
+        self.ce_bytes += if ce { bytes } else { 0 };
         self.answer(now_ns, ce || had_gap || self.out_of_order > 0)
     }
 
@@ -88,8 +91,6 @@ impl Receiver {
     }
 
     fn advance(&mut self, segments: &Ring<Segment>) {
-        self.bytes += u64::from(segments[self.next].sent.bytes);
-        self.next += 1;
         while self.out_of_order > 0 && segments[self.next].flags & RECEIVED != 0 {
             self.bytes += u64::from(segments[self.next].sent.bytes);
             self.next += 1;
@@ -111,6 +112,7 @@ impl Receiver {
 mod tests {
     use super::*;
 
+    /// A receiver, and a ring of `n` segments of 100 bytes.
     fn with_segments(n: u64) -> (Receiver, Ring<Segment>) {
         let mut segments = Ring::new(64);
         for _ in 0..n {
@@ -121,12 +123,16 @@ mod tests {
         (Receiver::new(), segments)
     }
 
+    fn packet(seq: u64) -> Packet {
+        Packet { seq, flow: 0, bytes: 100, tx: 0 }
+    }
+
     #[test]
     fn every_second_segment_is_acked_after_the_quick_start() {
         let (mut r, mut segments) = with_segments(40);
         let mut acked = Vec::new();
         for seq in 0..40 {
-            if r.on_segment(seq, seq, 0, false, &mut segments) == Answer::Ack {
+            if r.on_segment(seq, packet(seq), false, &mut segments) == Answer::Ack {
                 r.on_ack_sent();
                 acked.push(seq);
             }
@@ -140,12 +146,12 @@ mod tests {
     fn gaps_are_acked_at_once_and_duplicates_reported() {
         let (mut r, mut segments) = with_segments(10);
         r.quick = 0;
-        assert_eq!(r.on_segment(0, 0, 0, false, &mut segments), Answer::None);
+        assert_eq!(r.on_segment(0, packet(0), false, &mut segments), Answer::None);
         assert_eq!(r.delayed_ack_ns, DELAYED_ACK_NS);
-        assert_eq!(r.on_segment(1, 2, 0, false, &mut segments), Answer::Ack);
-        assert_eq!(r.on_segment(2, 2, 1, false, &mut segments), Answer::Duplicate);
+        assert_eq!(r.on_segment(1, packet(2), false, &mut segments), Answer::Ack);
+        assert_eq!(r.on_segment(2, packet(2), false, &mut segments), Answer::Duplicate);
         assert_eq!(r.bytes, 100);
-        assert_eq!(r.on_segment(3, 1, 0, false, &mut segments), Answer::Ack);
+        assert_eq!(r.on_segment(3, packet(1), false, &mut segments), Answer::Ack);
         assert_eq!((r.bytes, r.out_of_order, r.log.end()), (300, 0, 3));
     }
 }
