@@ -1,4 +1,4 @@
-//! The C twins against the Rust cores, bit for bit: seeded random streams and planted bugs.
+//! The C twins against the Rust cores, bit for bit: seeded random streams, every simulated preset, planted bugs.
 //!
 //! `HEADWAY_SEED=n` chooses the stream; the first differing event is the bug report.
 
@@ -7,7 +7,9 @@ mod stream;
 
 use headway_cc::cc::bbr1::{BBR_PROBE_BW, Bbr1, Bbr1Params, Bbr1State};
 use headway_cc::cc::{Ack, CA_LOSS, CA_RECOVERY, Control, Controller, EVENT_INIT, EVENT_UNDO, controller};
-use replay::{Scratch, build, compare, sources};
+use headway_cc::path::PRESETS;
+use headway_cc::sim::{self, FlowSpec, SimSpec, Source};
+use replay::{Scratch, build, compare, replay, sources};
 use std::collections::BTreeSet;
 use std::fs;
 use stream::{Unit, stream};
@@ -15,8 +17,15 @@ use stream::{Unit, stream};
 /// Events per (controller, unit).
 const LINES: usize = 200_000;
 
-/// A controller with a C twin: its name and the parameters that C is given. A new one is a row here.
-const TWINS: &[(&str, fn() -> Vec<u64>)] = &[("bbr1", || Bbr1Params::default().words())];
+/// A controller with a C twin.
+struct Twin {
+    name: &'static str,
+    /// What C is given.
+    params: fn() -> Vec<u64>,
+}
+
+/// Every controller with a C twin; a new one is a row here.
+const TWINS: &[Twin] = &[Twin { name: "bbr1", params: || Bbr1Params::default().words() }];
 
 fn seed() -> u64 {
     let seed =
@@ -43,16 +52,44 @@ fn random_streams_are_equal(unit: Unit) {
     let seed = seed();
     let scratch = Scratch::new(&format!("{unit:?}"));
     let program = build(&sources(), &scratch);
-    for (name, params) in TWINS {
+    for Twin { name, params } in TWINS {
         let acks = stream(seed, unit, LINES, &|| new(name));
         let mut seen = Coverage::default();
-        let result = compare(&program, (name, &params()), &acks, new(name), |ack, control, state| {
+        let rows = replay(&program, name, &params(), &acks);
+        let result = compare(rows, &acks, new(name), |ack, control, state| {
             seen.note(name, ack, control, state);
         });
         if let Err(difference) = result {
             panic!("{name}, {unit:?}, HEADWAY_SEED={seed}: {difference}");
         }
         seen.assert_complete();
+    }
+}
+
+#[test]
+fn every_simulated_preset_is_equal() {
+    let seed = seed();
+    let scratch = Scratch::new("presets");
+    let program = build(&sources(), &scratch);
+    for (twin, preset) in TWINS.iter().flat_map(|t| PRESETS.iter().map(move |p| (t, p))) {
+        let bulk = FlowSpec::bulk(twin.name);
+        let on_off = Source::OnOff { on_us: 700_000, off_us: 1_300_000 };
+        let second = FlowSpec { source: on_off, start_us: 2_000_000, ..bulk.clone() };
+        let path = preset.text.parse().expect("presets parse");
+        // Long enough for the first PROBE_RTT.
+        let spec = SimSpec { trace: true, ..SimSpec::new(path, vec![bulk, second], 15_000_000, seed) };
+        let run = sim::run(&spec).expect("presets run");
+        for (i, flow) in run.flows.iter().enumerate() {
+            let acks: Vec<Ack> = flow.trace.iter().map(|row| row.ack).collect();
+            assert!(acks.len() > 1_000, "{}: flow {i} has {} events", preset.name, acks.len());
+            let rows = replay(&program, twin.name, &(twin.params)(), &acks);
+            if let Err(difference) = compare(rows, &acks, new(twin.name), |_, _, _| ()) {
+                panic!(
+                    "{}, preset `{}`, flow {i}, HEADWAY_SEED={seed}: {difference}",
+                    twin.name, preset.name
+                );
+            }
+        }
     }
 }
 
@@ -159,7 +196,8 @@ fn a_bug_planted_in_c_is_found() {
             fs::write(scratch.path().join(name), text).expect("the scratch folder is writable");
         }
         let program = build(scratch.path(), &scratch);
-        let result = compare(&program, ("bbr1", &params), &acks, new("bbr1"), |_, _, _| ());
+        let rows = replay(&program, "bbr1", &params, &acks);
+        let result = compare(rows, &acks, new("bbr1"), |_, _, _| ());
         let found = result.expect_err(&format!("a bug in {function} stays unseen (HEADWAY_SEED={seed})"));
         println!("{function}: event {}, `{}`", found.line, found.field);
     }
@@ -172,12 +210,13 @@ fn a_changed_parameter_in_rust_is_found() {
     let program = build(&sources(), &scratch);
     let acks = stream(seed, Unit::Packets, LINES, &|| new("bbr1"));
     let params = Bbr1Params::default().words();
+    let rows: Vec<String> = replay(&program, "bbr1", &params, &acks).collect();
     for (i, field) in Bbr1Params::FIELDS.iter().enumerate() {
         let found = [params[i] / 2, params[i] >> 16].into_iter().find_map(|value| {
             let mut changed = params.clone();
             changed[i] = value;
             let changed = Bbr1Params::from_words(&changed).expect("as many words as before");
-            compare(&program, ("bbr1", &params), &acks, Box::new(Bbr1::new(changed)), |_, _, _| ()).err()
+            compare(rows.iter(), &acks, Box::new(Bbr1::new(changed)), |_, _, _| ()).err()
         });
         let found = found.unwrap_or_else(|| panic!("no event depends on `{field}` (HEADWAY_SEED={seed})"));
         println!("{field}: event {}, `{}`", found.line, found.field);
@@ -211,8 +250,8 @@ fn a_single_wrong_answer_in_rust_is_reported_where_it_is() {
     let program = build(&sources(), &scratch);
     let acks = stream(seed(), Unit::Bytes, 20_000, &|| new("bbr1"));
     let wrong = Box::new(OffByOne(Bbr1::new(Bbr1Params::default()), 0));
-    let found = compare(&program, ("bbr1", &Bbr1Params::default().words()), &acks, wrong, |_, _, _| ())
-        .expect_err("one wrong answer");
+    let rows = replay(&program, "bbr1", &Bbr1Params::default().words(), &acks);
+    let found = compare(rows, &acks, wrong, |_, _, _| ()).expect_err("one wrong answer");
     assert_eq!((found.line, found.field.as_str(), found.rust), (12_345, "control.cwnd", found.c + 1));
     assert!(found.to_string().contains(&format!("now_us={}", acks[12_344].now_us)), "{found}");
 }

@@ -81,6 +81,8 @@ struct Flow {
     recovery_until: u64,
     /// Events that must come before the next ACK.
     pending: Vec<u64>,
+    /// A few hundred bytes per second, unsteady: where the absolute thresholds of bandwidth matter.
+    is_trickle: bool,
     /// One hostile event in this many; 0 for none.
     hostile_one_in: u64,
 }
@@ -112,20 +114,20 @@ impl Flow {
             app_limited_for: 0,
             recovery_until: 0,
             pending: vec![EVENT_INIT],
+            is_trickle: false,
             hostile_one_in: rng.pick(&[0, 0, 1_000, 5]),
         };
-        if rng.one_in(12) {
-            flow.become_a_policed_trickle(unit);
+        if rng.one_in(10) {
+            flow.become_trickle(unit);
         }
         flow
     }
 
-    /// A few hundred bytes per second: the only place where absolute thresholds of bandwidth matter.
-    fn become_a_policed_trickle(&mut self, unit: Unit) {
+    fn become_trickle(&mut self, unit: Unit) {
         let mss = 88;
         (self.ack.unit_bytes, self.ack.smss) = if unit == Unit::Packets { (mss, 1) } else { (1, mss) };
         (self.segment_us, self.base_rtt_us, self.queue_segs) = (100_000, 50, 8);
-        (self.policed_percent, self.hostile_one_in) = (40, 0);
+        (self.policed_percent, self.hostile_one_in, self.is_trickle) = (40, 0, true);
     }
 
     /// The next plausible event.
@@ -234,7 +236,9 @@ impl Flow {
 
     /// The path changes now and then.
     fn change(&mut self, rng: &mut Rng) {
-        if rng.one_in(2_000) {
+        if self.is_trickle && rng.one_in(60) {
+            self.segment_us = rng.range(60_000, 180_000);
+        } else if !self.is_trickle && rng.one_in(2_000) {
             self.segment_us = (self.segment_us * rng.range(1, 4) / rng.range(1, 4)).max(1);
             self.policed_percent = rng.pick(&[0, 0, 30]);
         }
