@@ -8,6 +8,8 @@
 //! the Rust controller's defaults into the object's read-only data before the kernel verifies it.
 
 pub mod replay;
+#[cfg(test)]
+mod root_tests;
 pub mod trace;
 
 use std::fs;
@@ -135,9 +137,10 @@ impl Attached {
         &self.name
     }
 
-    /// Starts to write the trace to `sink`, one line an event, until [`Trace::finish`].
-    pub fn trace(&self, sink: impl Write + Send + 'static) -> Result<Trace> {
-        ensure!(self.traces, "`{}` was attached without a trace", self.name);
+    /// Starts to write the trace to `sink`, one line an event, until [`Trace::finish`]; once for each attach.
+    pub fn trace(&mut self, sink: impl Write + Send + 'static) -> Result<Trace> {
+        ensure!(self.traces, "`{}` has no trace, or it was taken already", self.name);
+        self.traces = false;
         Trace::start(self.map(RING)?, self.map(COUNTERS)?, columns(self.program)?, Box::new(sink))
     }
 
@@ -419,15 +422,6 @@ fn read_words(path: &str) -> Vec<String> {
 
 #[cfg(test)]
 mod tests {
-    use std::io::{Read, Write};
-    use std::net::{TcpListener, TcpStream};
-    use std::os::fd::AsRawFd;
-    use std::process::{Command, Output};
-    use std::sync::{Arc, Mutex};
-
-    use headway_cc::cc::{EVENT_ACK, EVENT_INIT, EVENT_LOSS, EVENT_SSTHRESH, EVENT_TX_START, EVENT_UNDO};
-
-    use super::replay::replay_check;
     use super::*;
 
     #[test]
@@ -481,234 +475,5 @@ mod tests {
     fn a_refused_pacing_rate_is_one_clear_sentence() {
         let error = explain(&anyhow!("EACCES"), "no write support to tcp_sock at off 368").to_string();
         assert!(error.contains("does not let BPF set the pacing rate\nhint: "), "{error}");
-    }
-
-    /// A name of this process's own, so that tests neither meet each other nor somebody's controller.
-    fn own_name(tag: char) -> String {
-        format!("hw{tag}{}", std::process::id())
-    }
-
-    fn attach_as(tag: char, trace: bool) -> Option<Attached> {
-        if !has_rights() {
-            println!("skipped: needs root");
-            return None;
-        }
-        Some(
-            attach("bbr1", &Options { name: Some(own_name(tag)), trace }).unwrap_or_else(|e| panic!("{e:#}")),
-        )
-    }
-
-    fn is_registered(name: &str) -> bool {
-        available().registered.iter().any(|r| r == name)
-    }
-
-    #[test]
-    fn root_attach_registers_and_drop_takes_it_away() {
-        let Some(attached) = attach_as('a', false) else { return };
-        let name = attached.name().to_string();
-        assert!(is_registered(&name));
-        drop(attached);
-        assert!(!is_registered(&name));
-    }
-
-    #[test]
-    fn root_a_name_is_attached_once_and_another_stands_beside() {
-        let Some(first) = attach_as('b', false) else { return };
-        let error = attach("bbr1", &Options { name: Some(first.name().into()), trace: false }).unwrap_err();
-        assert!(format!("{error:#}").contains("already"), "{error:#}");
-        let beside = attach_as('c', false).unwrap();
-        assert!(is_registered(first.name()) && is_registered(beside.name()));
-    }
-
-    #[test]
-    fn root_a_live_socket_switches_and_survives_detach() {
-        let Some(attached) = attach_as('d', true) else { return };
-        let sink = Shared::default();
-        let trace = attached.trace(sink.clone()).unwrap();
-        let (mut near, mut far) = pair();
-        exchange(&mut near, &mut far);
-        choose(&near, attached.name()).unwrap();
-        exchange(&mut near, &mut far);
-        choose(&near, "reno").unwrap();
-        exchange(&mut near, &mut far);
-        choose(&near, attached.name()).unwrap();
-        exchange(&mut near, &mut far);
-        let traced = trace.finish().unwrap();
-        assert_eq!(attached.counters().unwrap().flows, 2, "each switch is a new flow");
-        assert_eq!(traced.lost, 0);
-        let report = replay_check(&sink.text()).unwrap_or_else(|e| panic!("{e:#}"));
-        assert_eq!((report.events, report.flows), (traced.events, 2));
-        let name = attached.name().to_string();
-        drop(attached);
-        assert!(!is_registered(&name));
-        exchange(&mut near, &mut far);
-        assert_eq!(chosen(&near), name, "the socket keeps what it had");
-    }
-
-    #[test]
-    fn root_an_ordinary_user_may_choose_it() {
-        let Some(attached) = attach_as('e', false) else { return };
-        let output = in_lab(attached.name(), UNPRIVILEGED);
-        assert!(output.status.success(), "{}", text_of(&output));
-        assert!(attached.counters().unwrap().flows > 0);
-    }
-
-    #[test]
-    fn root_many_sockets_at_once_replay_equal() {
-        let Some(attached) = attach_as('f', true) else { return };
-        let sink = Shared::default();
-        let trace = attached.trace(sink.clone()).unwrap();
-        let output = in_lab(attached.name(), MANY);
-        assert!(output.status.success(), "{}", text_of(&output));
-        let traced = trace.finish().unwrap();
-        let report = replay_check(&sink.text()).unwrap_or_else(|e| panic!("{e:#}"));
-        assert_eq!((traced.lost, report.events), (0, traced.events));
-        assert!(report.flows >= 16, "{report:?}");
-    }
-
-    #[test]
-    fn root_every_event_of_real_traffic_replays_equal() {
-        let Some(attached) = attach_as('g', true) else { return };
-        let sink = Shared::default();
-        let trace = attached.trace(sink.clone()).unwrap();
-        let output = in_lab(attached.name(), TROUBLE);
-        assert!(output.status.success(), "{}", text_of(&output));
-        let traced = trace.finish().unwrap();
-        let report = replay_check(&sink.text()).unwrap_or_else(|e| panic!("{e:#}"));
-        println!("{traced:?} {report:?}");
-        assert_eq!((traced.lost, report.events), (0, traced.events));
-        assert!(report.events > 1000, "{report:?}");
-        for event in [EVENT_INIT, EVENT_ACK, EVENT_TX_START, EVENT_SSTHRESH, EVENT_LOSS, EVENT_UNDO] {
-            assert!(report.kinds[event as usize] > 0, "no event {event}: {report:?}");
-        }
-        assert_eq!(attached.counters().unwrap().without_storage, 0);
-    }
-
-    /// What a trace is written to and read back from.
-    #[derive(Clone, Default)]
-    struct Shared(Arc<Mutex<Vec<u8>>>);
-
-    impl Shared {
-        fn text(&self) -> String {
-            String::from_utf8(self.0.lock().unwrap().clone()).unwrap()
-        }
-    }
-
-    impl Write for Shared {
-        fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
-            self.0.lock().unwrap().extend_from_slice(bytes);
-            Ok(bytes.len())
-        }
-
-        fn flush(&mut self) -> std::io::Result<()> {
-            Ok(())
-        }
-    }
-
-    fn pair() -> (TcpStream, TcpStream) {
-        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-        let near = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
-        (near, listener.accept().unwrap().0)
-    }
-
-    /// Moves enough data for many ACKs; the reader's answer shows that all of it arrived.
-    fn exchange(near: &mut TcpStream, far: &mut TcpStream) {
-        const BYTES: usize = 4 << 20;
-        std::thread::scope(|scope| {
-            scope.spawn(|| near.write_all(&vec![0; BYTES]).unwrap());
-            far.read_exact(&mut vec![0; BYTES]).unwrap();
-        });
-        far.write_all(&[1]).unwrap();
-        near.read_exact(&mut [0]).unwrap();
-    }
-
-    fn choose(socket: &TcpStream, name: &str) -> std::io::Result<()> {
-        // SAFETY: the pointer and the length describe `name`, which outlives the call.
-        let result = unsafe {
-            libc::setsockopt(
-                socket.as_raw_fd(),
-                libc::IPPROTO_TCP,
-                libc::TCP_CONGESTION,
-                name.as_ptr().cast(),
-                name.len() as u32,
-            )
-        };
-        if result == 0 { Ok(()) } else { Err(std::io::Error::last_os_error()) }
-    }
-
-    fn chosen(socket: &TcpStream) -> String {
-        let mut name = [0u8; NAME_MAX + 1];
-        let mut len = name.len() as u32;
-        // SAFETY: the kernel writes at most `len` bytes, the size of `name`.
-        let result = unsafe {
-            libc::getsockopt(
-                socket.as_raw_fd(),
-                libc::IPPROTO_TCP,
-                libc::TCP_CONGESTION,
-                name.as_mut_ptr().cast(),
-                &mut len,
-            )
-        };
-        assert_eq!(result, 0);
-        String::from_utf8_lossy(&name).trim_end_matches('\0').into()
-    }
-
-    /// A sender, a router with a bottleneck and a receiver, all in namespaces that end with the script.
-    const LAB: &str = "
-        set -eu
-        mount -t tmpfs none /run
-        ip netns add snd; ip netns add rcv
-        ip link add vin type veth peer name vsnd; ip link add vout type veth peer name vrcv
-        ip link set vsnd netns snd; ip link set vrcv netns rcv
-        ip -n snd addr add 10.9.1.1/24 dev vsnd; ip addr add 10.9.1.2/24 dev vin
-        ip -n rcv addr add 10.9.2.1/24 dev vrcv; ip addr add 10.9.2.2/24 dev vout
-        ip -n snd link set vsnd up; ip link set vin up; ip link set vout up; ip -n rcv link set vrcv up
-        ip -n snd route add default via 10.9.1.2; ip -n rcv route add default via 10.9.2.2
-        echo 1 > /proc/sys/net/ipv4/ip_forward
-        snd() { ip netns exec snd \"$@\"; }
-        rate() { tc qdisc replace dev vout root tbf rate $1 burst 10kb limit 60kb; }
-        serve() {
-            ip netns exec rcv iperf3 -s -1 > /dev/null &
-            until ip netns exec rcv ss -ltn | grep -q :5201; do :; done
-        }
-        rate 50mbit
-    ";
-
-    /// Losses at a small queue, pauses, a black hole (timeout) and a stall (a timeout that was spurious).
-    const TROUBLE: &str = "
-        serve; snd iperf3 -c 10.9.2.1 -C $CC -t 2
-        serve; snd iperf3 -c 10.9.2.1 -C $CC -t 2 -b 5M
-        serve; snd iperf3 -c 10.9.2.1 -C $CC -t 4 -i 0.5 --forceflush | {
-            n=0
-            while read line; do
-                n=$((n + 1))
-                case $n in
-                5) echo 0 > /proc/sys/net/ipv4/ip_forward ;;
-                6) echo 1 > /proc/sys/net/ipv4/ip_forward ;;
-                8) rate 8kbit ;;
-                9) rate 50mbit ;;
-                esac
-            done
-        }
-    ";
-
-    const MANY: &str = "serve; snd iperf3 -c 10.9.2.1 -C $CC -t 2 -P 16";
-
-    const UNPRIVILEGED: &str = "
-        serve; snd setpriv --reuid 65534 --regid 65534 --clear-groups iperf3 -c 10.9.2.1 -C $CC -t 1
-    ";
-
-    fn in_lab(cc: &str, script: &str) -> Output {
-        let script = format!("{LAB}\n{script}");
-        let args = ["30", "unshare", "--net", "--mount", "sh", "-c", &script];
-        Command::new("timeout")
-            .args(args)
-            .env("CC", cc)
-            .output()
-            .expect("timeout and unshare are in every Debian")
-    }
-
-    fn text_of(output: &Output) -> String {
-        format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr))
     }
 }
