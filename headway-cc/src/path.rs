@@ -126,17 +126,36 @@ impl Path {
 
     /// Names of the files that `trace=`, `uptrace=` and `loss=trace:` refer to, each once.
     pub fn files(&self) -> Vec<String> {
-        let mut names = Vec::new();
-        for spec in [&self.down, &self.up] {
-            let losses = std::iter::once(&spec.loss).chain(spec.steps.iter().filter_map(|s| s.loss.as_ref()));
-            let traces = losses.filter_map(|l| if let Loss::Trace(t) = l { Some(&t.name) } else { None });
-            for name in spec.trace.iter().map(|t| &t.name).chain(traces) {
-                if !names.contains(name) {
-                    names.push(name.clone());
-                }
+        let mut names: Vec<String> = Vec::new();
+        for (name, _) in self.named_files() {
+            if !names.iter().any(|n| n == name) {
+                names.push(name.to_string());
             }
         }
         names
+    }
+
+    /// The first file that was not handed over to [`Path::load`] yet.
+    pub fn missing_file(&self) -> Option<&str> {
+        self.named_files().find(|(_, is_loaded)| !is_loaded).map(|(name, _)| name)
+    }
+
+    /// Whether the path may mark packets CE, so that the hosts should negotiate ECN.
+    pub fn marks(&self) -> bool {
+        self.down.ecn || self.down.ce_ns.is_some()
+    }
+
+    /// Each mention of a file, and whether it is loaded.
+    fn named_files(&self) -> impl Iterator<Item = (&str, bool)> {
+        [&self.down, &self.up].into_iter().flat_map(|spec| {
+            let losses = std::iter::once(&spec.loss).chain(spec.steps.iter().filter_map(|s| s.loss.as_ref()));
+            let losses = losses.filter_map(|loss| match loss {
+                Loss::Trace(trace) => Some((trace.name.as_str(), !trace.rows.is_empty())),
+                _ => None,
+            });
+            let rate = spec.trace.iter().map(|t| (t.name.as_str(), !t.at_ms.is_empty()));
+            rate.chain(losses)
+        })
     }
 
     /// Hands over the content of a file named by [`Path::files`]. Until then a rate trace carries nothing and a loss
@@ -233,6 +252,7 @@ impl fmt::Display for PathError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.line {
             Some(line) => write!(f, "`{}` line {line}: {}", self.word, self.reason),
+            None if self.word.trim().is_empty() => write!(f, "column {}: {}", self.at + 1, self.reason),
             None => write!(f, "`{}` at column {}: {}", self.word, self.at + 1, self.reason),
         }
     }
@@ -415,6 +435,7 @@ mod tests {
             ("100mbit 40ms ecn=1", 14, "ecn", "takes no value"),
             ("100mbit 40ms up=1mbit uptrace=x", 23, "uptrace=x", "exclude each other"),
             ("unlimited 40ms queue=1bdp", 16, "queue=1bdp", "needs a rate"),
+            ("100mbit 40ms repeat=1us @10s 1mbit", 21, "1us", "at least 1ms"),
             ("100mbit 40ms repeat=10s", 14, "repeat=10s", "no schedule to repeat"),
             ("100mbit 40ms repeat=10s @10s 1mbit", 25, "@10s", "not before the end"),
             ("100mbit 40ms @20s 1mbit @10s 2mbit", 25, "@10s", "goes backwards"),
@@ -485,6 +506,7 @@ mod tests {
     fn a_rate_trace_is_loaded() {
         let mut path: Path = "trace=t.down 40ms loss=trace:l.csv uptrace=t.down".parse().unwrap();
         assert_eq!(path.files(), ["t.down", "l.csv"]);
+        assert_eq!(path.missing_file(), Some("t.down"));
         path.load("t.down", "1\n").unwrap();
         assert_eq!(path.down.trace.as_ref().unwrap().mean_bps(), 12_000_000);
         assert_eq!(path.up.trace.as_ref().unwrap().mean_bps(), 12_000_000);
@@ -502,6 +524,7 @@ mod tests {
         assert_eq!(chances(0, 5_000 * ms), 5999);
         path.load("l.csv", "a,lost_packets,sent_packets,end_s,start_s\r\nx,1,4,1.5,0.00\r\nx,0,0,2,1.5\r\n")
             .unwrap();
+        assert_eq!(path.missing_file(), None);
         let Loss::Trace(trace) = &path.down.loss else { panic!() };
         assert_eq!(*trace.rows, [(1_500_000_000, 250_000_000), (2_000_000_000, 0)]);
         assert_eq!(
