@@ -20,6 +20,16 @@ struct Seen {
     stats: LinkStats,
 }
 
+impl Seen {
+    /// Pops what is due; whoever calls when told must get every packet at its very time.
+    fn take(&mut self, link: &mut Link<usize>, now_ns: u64, is_late: bool) {
+        while let Some(out) = link.pop(now_ns) {
+            assert!(out.at_ns == now_ns || (is_late && out.at_ns < now_ns), "due {} at {now_ns}", out.at_ns);
+            self.popped.push(out);
+        }
+    }
+}
+
 fn seeds(n: u64) -> std::ops::Range<u64> {
     #[expect(clippy::disallowed_methods, reason = "a failing seed is repeated from outside")]
     match std::env::var("HEADWAY_SEED").ok().and_then(|s| s.parse().ok()) {
@@ -56,16 +66,16 @@ fn drive(spec: &LinkSpec, seed: u64, length_ns: u64, is_late: bool) -> Seen {
         let next_ns = now_ns + gap_ns;
         while let Some(due_ns) = link.next_ns().filter(|due| *due < next_ns && !is_late) {
             now_ns = now_ns.max(due_ns);
-            seen.popped.extend(std::iter::from_fn(|| link.pop(now_ns)));
+            seen.take(&mut link, now_ns, is_late);
         }
         now_ns = next_ns;
-        seen.popped.extend(std::iter::from_fn(|| link.pop(now_ns)));
+        seen.take(&mut link, now_ns, is_late);
         conserve(&link, seed);
     }
     for _ in 0..10 * seen.pushed.len() {
         let Some(due_ns) = link.next_ns() else { break };
         now_ns = now_ns.max(due_ns);
-        seen.popped.extend(std::iter::from_fn(|| link.pop(now_ns)));
+        seen.take(&mut link, now_ns, is_late);
     }
     conserve(&link, seed);
     seen.stats = *link.stats();
