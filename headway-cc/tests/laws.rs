@@ -11,6 +11,7 @@ const S: u64 = 1_000_000_000;
 
 /// What a random run saw.
 struct Seen {
+    seed: u64,
     /// Of each pushed packet: time, bytes, ECT.
     pushed: Vec<(u64, u32, bool)>,
     popped: Vec<Out<usize>>,
@@ -24,7 +25,11 @@ impl Seen {
     /// Pops what is due; whoever calls when told must get every packet at its very time.
     fn take(&mut self, link: &mut Link<usize>, now_ns: u64, is_late: bool) {
         while let Some(out) = link.pop(now_ns) {
-            assert!(out.at_ns == now_ns || (is_late && out.at_ns < now_ns), "due {} at {now_ns}", out.at_ns);
+            assert!(
+                out.at_ns == now_ns || (is_late && out.at_ns < now_ns),
+                "seed {}: {out:?} at {now_ns}",
+                self.seed
+            );
             self.popped.push(out);
         }
     }
@@ -43,6 +48,7 @@ fn drive(spec: &LinkSpec, seed: u64, length_ns: u64, is_late: bool) -> Seen {
     let mut link = Link::new(spec, seed);
     let mut rng = Rng::new(seed, 1000);
     let mut seen = Seen {
+        seed,
         pushed: Vec::new(),
         popped: Vec::new(),
         queue_bytes_max: 0,
