@@ -285,8 +285,7 @@ impl Simulation {
     /// The event loop. At one instant: deliveries before timers, so that an ACK disarms what it answers.
     fn run(&mut self) {
         loop {
-            let (down_ns, up_ns, timer_ns) =
-                (self.down.next_ns(), self.up.next_ns(), self.timers.next_ns());
+            let (down_ns, up_ns, timer_ns) = (self.down.next_ns(), self.up.next_ns(), self.timers.next_ns());
             let rare_ns = self.next_probe_ns.min(self.next_bin_ns);
             let now_ns = down_ns.min(up_ns).min(timer_ns).min(rare_ns);
             if now_ns > self.end_ns {
@@ -307,7 +306,9 @@ impl Simulation {
     }
 
     fn drain_down(&mut self, now_ns: u64) {
-        while let Some(out) = self.down.pop(now_ns) {
+        while self.down.next_ns() <= now_ns
+            && let Some(out) = self.down.pop(now_ns)
+        {
             let packet = out.packet;
             if packet.flow == PROBE {
                 let answer = AckPacket { flow: PROBE, log_end: packet.seq, ..Default::default() };
@@ -315,14 +316,15 @@ impl Simulation {
                 continue;
             }
             let index = packet.flow as usize;
-            let flow = &mut self.flows[index];
-            flow.on_packet(now_ns, packet, out.ce, &mut self.up);
-            self.timers.lower(index, flow.next_ns());
+            let next_ns = self.flows[index].on_packet(now_ns, packet, out.ce, &mut self.up);
+            self.timers.lower(index, next_ns);
         }
     }
 
     fn drain_up(&mut self, now_ns: u64) {
-        while let Some(out) = self.up.pop(now_ns) {
+        while self.up.next_ns() <= now_ns
+            && let Some(out) = self.up.pop(now_ns)
+        {
             let ack = out.packet;
             if ack.flow == PROBE {
                 let probe = &mut self.probes[ack.log_end as usize];

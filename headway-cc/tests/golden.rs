@@ -60,7 +60,8 @@ const SENSE: &[(&str, &str, u64, u64, u64, u64)] = &[
 
 #[test]
 fn table_is_as_frozen_and_makes_sense() {
-    let mut table = String::from("# path cc utilisation_permille queue_p50_us queue_p95_us retransmitted_permille\n");
+    let mut table =
+        String::from("# path cc utilisation_permille queue_p50_us queue_p95_us retransmitted_permille\n");
     let mut nonsense = String::new();
     for preset in PRESETS {
         for cc in ["bbr1", "cubic"] {

@@ -139,7 +139,7 @@ impl Flow {
     #[inline]
     pub(crate) fn next_ns(&self) -> u64 {
         let at = self.pace_ns.min(self.loss.timer_ns).min(self.loss.reorder_ns);
-        let at = at.min(self.receiver.delayed_ack_ns).min(self.app.next_ns);
+        let at = at.min(self.receiver.ack_ns).min(self.app.next_ns);
         if self.half_extra_ns == 0 {
             return at;
         }
@@ -147,13 +147,20 @@ impl Flow {
         at.min(packet).min(self.late_acks.front().map_or(u64::MAX, |a| a.0))
     }
 
-    /// A packet leaves the bottleneck.
-    pub(crate) fn on_packet(&mut self, now_ns: u64, packet: Packet, ce: bool, up: &mut Lane<AckPacket>) {
+    /// A packet leaves the bottleneck; when the receiving end wants to be called next.
+    pub(crate) fn on_packet(
+        &mut self,
+        now_ns: u64,
+        packet: Packet,
+        ce: bool,
+        up: &mut Lane<AckPacket>,
+    ) -> u64 {
         if self.half_extra_ns > 0 {
             self.late_packets.push_back((now_ns + self.half_extra_ns, packet, ce));
-        } else {
-            self.receive(now_ns, packet, ce, up);
+            return now_ns + self.half_extra_ns;
         }
+        self.receive(now_ns, packet, ce, up);
+        self.receiver.ack_ns
     }
 
     /// An ACK leaves the return path.
@@ -175,7 +182,7 @@ impl Flow {
             let (_, ack) = self.late_acks.pop_front().expect("just seen");
             self.on_ack(now_ns, ack, down);
         }
-        if self.receiver.delayed_ack_ns <= now_ns {
+        if self.receiver.ack_ns <= now_ns {
             self.send_ack(now_ns, false, up);
         }
         if self.loss.reorder_ns <= now_ns {
@@ -224,7 +231,8 @@ impl Flow {
     }
 
     fn receive(&mut self, now_ns: u64, packet: Packet, ce: bool, up: &mut Lane<AckPacket>) {
-        match self.receiver.on_segment(now_ns, packet, ce, &mut self.segments) {
+        let rtt_ns = self.rtt.srtt_us() * 1000;
+        match self.receiver.on_segment(now_ns, packet, ce, rtt_ns, &mut self.segments) {
             Answer::None => {}
             Answer::Ack => self.send_ack(now_ns, false, up),
             Answer::Duplicate => self.send_ack(now_ns, true, up),
@@ -372,7 +380,8 @@ impl Flow {
         if control.mark_app_limited != 0 {
             self.sampler.mark_app_limited();
         }
-        if control.pacing_rate != self.control.pacing_rate || control.send_quantum != self.control.send_quantum
+        if control.pacing_rate != self.control.pacing_rate
+            || control.send_quantum != self.control.send_quantum
         {
             self.burst_segments = self.burst_segments(&control);
         }
@@ -490,7 +499,12 @@ impl Flow {
     fn put(&mut self, now_ns: u64, seq: u64, tx: u32, size: u32, down: &mut Lane<Packet>) {
         self.run.sent_packets += 1;
         self.run.sent_bytes += u64::from(size);
-        down.push(now_ns, size + HEADER_BYTES, self.is_ect, Packet { seq, flow: self.index, bytes: size as u16, tx: tx as u16 });
+        down.push(
+            now_ns,
+            size + HEADER_BYTES,
+            self.is_ect,
+            Packet { seq, flow: self.index, bytes: size as u16, tx: tx as u16 },
+        );
     }
 
     /// Nothing is in flight: the controller hears of it. A window that nothing paces shrinks by half for every

@@ -391,8 +391,7 @@ impl Flow {
         }
         let rto_ns = self.rtt.rto_us(self.loss.backoff) * 1000;
         let may_probe = matches!(self.loss.ca_state, CA_OPEN | CA_CWR) && self.loss.probe.is_none();
-        let after_ns =
-            if may_probe { rto_ns.min(self.rtt.pto_us(nxt - una == 1) * 1000) } else { rto_ns };
+        let after_ns = if may_probe { rto_ns.min(self.rtt.pto_us(nxt - una == 1) * 1000) } else { rto_ns };
         self.loss.timer_is_probe = may_probe;
         self.loss.timer_ns = now_ns + after_ns;
     }
