@@ -270,7 +270,7 @@ mod tests {
             put_be(ip, 4, (bytes - 40) as u16);
         }
         if is_tcp {
-            ip[l4 + 12] = ((head_bytes - l4) / 4 << 4) as u8;
+            ip[l4 + 12] = ((head_bytes - l4) * 4) as u8; // in words, in the upper half
             ip[l4 + 13] = ip[l4 + 13] & !TCP_CWR | if has_cwr { TCP_CWR } else { 0 };
         } else {
             put_be(ip, l4 + 4, (bytes - l4) as u16);
