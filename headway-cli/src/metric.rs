@@ -53,8 +53,6 @@ pub struct Metric {
     pub about: &'static str,
     /// The value, or why there is none.
     pub of: fn(&CellData) -> Result<f64, String>,
-    /// Added before logarithms are taken: what keeps a zero comparable.
-    pub pad: fn(&CellData) -> f64,
 }
 
 impl Metric {
@@ -73,7 +71,6 @@ pub const METRICS: &[Metric] = &[
         margin: Some(Margin { share: 0.02, amount: 0.0 }),
         about: "Payload that the receiver counted after the warm-up, all streams",
         of: goodput_bps,
-        pad: |_| 1.0,
     },
     Metric {
         name: "queue_delay_p95_us",
@@ -83,17 +80,15 @@ pub const METRICS: &[Metric] = &[
         margin: Some(Margin { share: 0.05, amount: 500.0 }),
         about: "95th percentile of probe RTT minus base RTT, over probes sent after the warm-up",
         of: |c| queue_delay_us(c, 0.95),
-        pad: delay_pad_us,
     },
     Metric {
         name: "retransmit_rate",
         label: "Retransmit rate",
         unit: &SHARE,
         better: Better::Lower,
-        margin: Some(Margin { share: 0.10, amount: 0.0 }),
+        margin: Some(Margin { share: 0.10, amount: 0.0001 }),
         about: "Retransmitted bytes / all bytes sent, over the whole load phase",
         of: retransmit_rate,
-        pad: half_packet,
     },
     Metric {
         name: "utilisation",
@@ -103,7 +98,6 @@ pub const METRICS: &[Metric] = &[
         margin: None,
         about: "Goodput / payload that the bottleneck could have carried in the same window",
         of: utilisation,
-        pad: |_| 1e-6,
     },
     Metric {
         name: "queue_delay_p50_us",
@@ -113,7 +107,6 @@ pub const METRICS: &[Metric] = &[
         margin: None,
         about: "Median of probe RTT minus base RTT, over probes sent after the warm-up",
         of: |c| queue_delay_us(c, 0.50),
-        pad: delay_pad_us,
     },
     Metric {
         name: "queue_delay_p99_us",
@@ -123,7 +116,6 @@ pub const METRICS: &[Metric] = &[
         margin: None,
         about: "99th percentile of probe RTT minus base RTT, over probes sent after the warm-up",
         of: |c| queue_delay_us(c, 0.99),
-        pad: delay_pad_us,
     },
     Metric {
         name: "time_to_90_ms",
@@ -133,7 +125,6 @@ pub const METRICS: &[Metric] = &[
         margin: None,
         about: "From the first data to the first receiver interval at 90 % of the path's rate",
         of: time_to_90_ms,
-        pad: |_| 1.0,
     },
     Metric {
         name: "srtt_us",
@@ -143,7 +134,6 @@ pub const METRICS: &[Metric] = &[
         margin: None,
         about: "Median of the senders' smoothed RTT after the warm-up",
         of: srtt_us,
-        pad: delay_pad_us,
     },
     Metric {
         name: "probe_loss",
@@ -153,7 +143,6 @@ pub const METRICS: &[Metric] = &[
         margin: None,
         about: "Unanswered probes / probes sent after the warm-up",
         of: probe_loss,
-        pad: |c| 0.5 / c.probes_in_window().count().max(1) as f64,
     },
     Metric {
         name: "drop_packets",
@@ -163,7 +152,6 @@ pub const METRICS: &[Metric] = &[
         margin: None,
         about: "Packets that the bottleneck's queue dropped, over the whole load phase",
         of: |c| link_sum(c, |bin| bin.drop_packets),
-        pad: |_| 0.5,
     },
     Metric {
         name: "mark_packets",
@@ -173,7 +161,6 @@ pub const METRICS: &[Metric] = &[
         margin: None,
         about: "Packets that the bottleneck marked CE, over the whole load phase",
         of: |c| link_sum(c, |bin| bin.mark_packets),
-        pad: |_| 0.5,
     },
     Metric {
         name: "cpu_s_per_gb",
@@ -183,7 +170,6 @@ pub const METRICS: &[Metric] = &[
         margin: None,
         about: "CPU time of the sending iperf3 process per GB that arrived",
         of: cpu_s_per_gb,
-        pad: |_| 1e-6,
     },
     Metric {
         name: "jain",
@@ -193,7 +179,6 @@ pub const METRICS: &[Metric] = &[
         margin: None,
         about: "Fairness of the streams' goodput after the warm-up: 1 is equal, 1/streams is one alone",
         of: jain,
-        pad: |_| 0.0,
     },
     Metric {
         name: "emu_late_p99_us",
@@ -203,7 +188,6 @@ pub const METRICS: &[Metric] = &[
         margin: None,
         about: "99th percentile of how late the emulator was at worst in each 100 ms, both directions",
         of: |c| percentile(&late_us(c)?, 0.99, "bins of the link log"),
-        pad: delay_pad_us,
     },
     Metric {
         name: "emu_late_max_us",
@@ -213,7 +197,6 @@ pub const METRICS: &[Metric] = &[
         margin: None,
         about: "How late the emulator was at worst",
         of: |c| Ok(late_us(c)?.into_iter().fold(0.0, f64::max)),
-        pad: delay_pad_us,
     },
 ];
 
@@ -354,16 +337,6 @@ const DATA_BYTES: u64 = 5000;
 
 fn data_start_us(down: &[LinkBin]) -> i64 {
     down.iter().find(|b| b.t_us >= 0 && b.in_bytes > DATA_BYTES).map_or(0, |b| b.t_us)
-}
-
-/// What a probe scatters on an idle path: below it two delays are the same.
-fn delay_pad_us(_: &CellData) -> f64 {
-    10.0
-}
-
-fn half_packet(cell: &CellData) -> f64 {
-    let load = cell.load.as_ref().ok();
-    load.map_or(0.0, |l| 0.5 * l.mss_bytes.unwrap_or(1448) as f64 / l.sent_bytes.max(1) as f64)
 }
 
 fn goodput_bps(cell: &CellData) -> Result<f64, String> {

@@ -90,16 +90,25 @@ pub struct Comparison {
     /// Over the blocks in which both count.
     pub baseline_spread: Spread,
     pub candidate_spread: Spread,
-    /// Improvements as shares of the baseline; positive is better.
+    pub scale: Scale,
+    /// On that scale; positive is better.
     pub improvement: Shift,
-    /// Every value of both was zero, so that there is no ratio.
-    pub all_zero: bool,
-    /// Smallest improvement that matters; `None` for secondary metrics.
+    /// Smallest improvement that matters, on that scale; `None` for secondary metrics.
     pub margin: Option<f64>,
     /// After Holm, for primary metrics.
     pub p_family: Option<f64>,
     /// Primary metrics only.
     pub verdict: Option<Verdict>,
+}
+
+/// What an improvement is counted in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Scale {
+    /// Shares of the baseline.
+    Ratio,
+    /// The metric's own unit: where a value is zero there is no ratio.
+    Difference,
 }
 
 /// Median and quartiles.
@@ -251,72 +260,56 @@ fn judge(all: &mut [Comparison], metric: &Metric) {
 
 fn compare_one(run: &Run, path: usize, index: usize, candidate: &str) -> Option<Comparison> {
     let metric = &METRICS[index];
-    let pairs: Vec<(Sample, Sample)> = run
+    let (base, cand): (Vec<f64>, Vec<f64>) = run
         .cells_of(path, run.baseline())
         .filter_map(|base| {
             let same_block = |c: &&RunCell| c.cell.block == base.cell.block;
-            let cand = run.cells_of(path, candidate).find(same_block)?;
-            Some((Sample::of(base, index)?, Sample::of(cand, index)?))
+            Some((base.counted(index)?, run.cells_of(path, candidate).find(same_block)?.counted(index)?))
         })
-        .collect();
-    let gains: Vec<f64> = pairs.iter().map(|(base, cand)| gain(metric.better, base, cand)).collect();
-    let base: Vec<f64> = pairs.iter().map(|(base, _)| base.value).collect();
-    let cand: Vec<f64> = pairs.iter().map(|(_, cand)| cand.value).collect();
+        .unzip();
     let baseline_spread = Spread::of(&base)?;
+    let (scale, improvement) = improvement(metric.better, &base, &cand)?;
     Some(Comparison {
         path,
         metric,
         candidate: candidate.to_string(),
         baseline_spread,
         candidate_spread: Spread::of(&cand)?,
-        improvement: improvement(metric.better, &Shift::of(&gains)?),
-        all_zero: base.iter().chain(&cand).all(|v| *v == 0.0),
-        margin: metric.margin.map(|m| margin(m, baseline_spread.median)),
+        scale,
+        improvement,
+        margin: metric.margin.map(|m| margin(m, scale, baseline_spread.median)),
         p_family: None,
         verdict: None,
     })
 }
 
-/// A value and what is added to it before the logarithm.
-struct Sample {
-    value: f64,
-    pad: f64,
-}
-
-impl Sample {
-    fn of(cell: &RunCell, metric: usize) -> Option<Self> {
-        let pad = (METRICS[metric].pad)(cell.data.as_ref()?);
-        Some(Self { value: cell.counted(metric)?.max(0.0), pad })
+/// Paired within blocks, positive is better. Log ratios are estimated and then turned into shares of the
+/// baseline: the map is monotone, so an interval goes through it bound by bound.
+fn improvement(better: Better, base: &[f64], cand: &[f64]) -> Option<(Scale, Shift)> {
+    let sign = if better == Better::Higher { 1.0 } else { -1.0 };
+    let paired = |gain: fn(f64, f64) -> f64| -> Vec<f64> {
+        base.iter().zip(cand).map(|(base, cand)| sign * gain(*base, *cand)).collect()
+    };
+    if base.iter().chain(cand).any(|v| *v <= 0.0) {
+        return Some((Scale::Difference, Shift::of(&paired(|base, cand| cand - base))?));
     }
-}
-
-/// Log ratio, positive when the candidate is better. Two zeros are equal, whatever was added to them.
-fn gain(better: Better, base: &Sample, cand: &Sample) -> f64 {
-    if base.value == cand.value {
-        return 0.0;
-    }
-    let log_ratio = ((cand.value + cand.pad) / (base.value + base.pad)).ln();
-    if better == Better::Higher { log_ratio } else { -log_ratio }
-}
-
-/// From log ratios to shares of the baseline. The map is monotone, so intervals go through it bound by bound.
-fn improvement(better: Better, gain: &Shift) -> Shift {
-    let share = |g: f64| if better == Better::Higher { g.exp_m1() } else { -(-g).exp_m1() };
-    Shift {
+    let gain = Shift::of(&paired(|base, cand| (cand / base).ln()))?;
+    let share = |g: f64| sign * (sign * g).exp_m1();
+    let shift = Shift {
         center: share(gain.center),
         low: share(gain.low),
         high: share(gain.high),
         low90: share(gain.low90),
         high90: share(gain.high90),
-        ..*gain
-    }
+        ..gain
+    };
+    Some((Scale::Ratio, shift))
 }
 
-fn margin(margin: Margin, baseline: f64) -> f64 {
-    match (margin.amount > 0.0, baseline > 0.0) {
-        (false, _) => margin.share,
-        (true, true) => margin.share.max(margin.amount / baseline),
-        (true, false) => f64::INFINITY,
+fn margin(margin: Margin, scale: Scale, baseline: f64) -> f64 {
+    match scale {
+        Scale::Ratio => margin.share.max(margin.amount / baseline),
+        Scale::Difference => margin.amount.max(margin.share * baseline),
     }
 }
 
@@ -410,7 +403,8 @@ mod tests {
         assert_eq!(verdict(2, "goodput_bps", "cubic"), Verdict::Worse);
         assert_eq!(verdict(2, "queue_delay_p95_us", "cubic"), Verdict::Better);
         assert_eq!(verdict(0, "retransmit_rate", "bbr1"), Verdict::Equivalent);
-        assert!(find(&summary, 0, "retransmit_rate", "bbr1").all_zero);
+        assert_eq!(find(&summary, 0, "retransmit_rate", "bbr1").improvement_text(), "0.0 pp");
+        assert_eq!(verdict(0, "retransmit_rate", "cubic"), Verdict::Worse);
         assert!(find(&summary, 0, "utilisation", "cubic").verdict.is_none(), "a secondary metric has no verdict");
         assert!(summary.notes.is_empty(), "{:?}", summary.notes);
         assert_eq!(summary.counts[0], Count { cc: "bbr".into(), planned: 30, attempted: 30, ok: 30, excluded: 0 });
@@ -421,26 +415,35 @@ mod tests {
 
     #[test]
     fn improvements_are_signed_ratios() {
-        let of = |better, base: f64, cand: f64| {
-            let sample = |value| Sample { value, pad: 0.0 };
-            let gain = gain(better, &sample(base), &sample(cand));
-            improvement(better, &Shift::of(&[gain; 6]).unwrap()).center
+        let of = |better, base: f64, cand: f64| improvement(better, &[base; 6], &[cand; 6]).unwrap();
+        let near = |better, base, cand, expected: f64| {
+            let (scale, shift) = of(better, base, cand);
+            assert_eq!(scale, Scale::Ratio);
+            for value in [shift.center, shift.low, shift.high] {
+                assert!((value - expected).abs() < 1e-12, "{value} is not {expected}");
+            }
         };
-        let near = |a: f64, b: f64| assert!((a - b).abs() < 1e-12, "{a} is not {b}");
-        near(of(Better::Higher, 100.0, 120.0), 0.2);
-        near(of(Better::Lower, 100.0, 120.0), -0.2);
-        near(of(Better::Lower, 100.0, 25.0), 0.75);
-        near(of(Better::Higher, 100.0, 50.0), -0.5);
-        assert_eq!(of(Better::Lower, 0.0, 0.0), 0.0);
+        near(Better::Higher, 100.0, 120.0, 0.2);
+        near(Better::Lower, 100.0, 120.0, -0.2);
+        near(Better::Lower, 100.0, 25.0, 0.75);
+        near(Better::Higher, 100.0, 50.0, -0.5);
+    }
+
+    #[test]
+    fn without_a_ratio_differences_are_compared() {
+        let (scale, shift) = improvement(Better::Lower, &[0.0, 0.0, 1.0], &[3.0, 3.0, 4.0]).unwrap();
+        assert_eq!((scale, shift.center), (Scale::Difference, -3.0));
+        let (scale, shift) = improvement(Better::Lower, &[0.0; 6], &[0.0; 6]).unwrap();
+        assert_eq!((scale, shift.center, shift.p), (Scale::Difference, 0.0, 1.0));
     }
 
     #[test]
     fn margins_are_the_larger_of_share_and_amount() {
         let delay = Margin { share: 0.05, amount: 500.0 };
-        assert_eq!(margin(delay, 50_000.0), 0.05);
-        assert_eq!(margin(delay, 1000.0), 0.5);
-        assert_eq!(margin(delay, 0.0), f64::INFINITY);
-        assert_eq!(margin(Margin { share: 0.1, amount: 0.0 }, 0.0), 0.1);
+        assert_eq!(margin(delay, Scale::Ratio, 50_000.0), 0.05);
+        assert_eq!(margin(delay, Scale::Ratio, 1000.0), 0.5);
+        assert_eq!(margin(delay, Scale::Difference, 0.0), 500.0);
+        assert_eq!(margin(delay, Scale::Difference, 100_000.0), 5000.0);
     }
 
     #[test]

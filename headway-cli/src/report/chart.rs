@@ -4,7 +4,7 @@
 //! without scaling its text. Colours are classes (`c0` … for controllers); the style sheet knows light and dark.
 
 use super::table::number;
-use super::{Comparison, Run, RunCell};
+use super::{Comparison, Run, RunCell, Scale};
 use crate::metric::{METRICS, Metric};
 use crate::stats::{self, MIN_BLOCKS};
 use maud::{Markup, PreEscaped, html};
@@ -42,7 +42,8 @@ fn mark(run: &Run, cc: &str, x: &str, y: &str, hollow: bool, title: &str) -> Mar
 
 /// Improvements with their intervals, a row a comparison, on a scale that shows 1 % and 500 % alike.
 pub fn forest(run: &Run, comparisons: &[&Comparison]) -> Markup {
-    let bounds = comparisons.iter().flat_map(|c| [c.improvement.low, c.improvement.high, c.improvement.center]);
+    let ratios = comparisons.iter().filter(|c| c.scale == Scale::Ratio);
+    let bounds = ratios.flat_map(|c| [c.improvement.low, c.improvement.high, c.improvement.center]);
     let widest = bounds.filter(|b| b.is_finite()).fold(0.06, |w: f64, b| w.max(b.abs()));
     let scale = Forest { widest: (widest * 1.1).min(10.0) };
     html! {
@@ -95,19 +96,26 @@ impl Forest {
 }
 
 fn forest_row(run: &Run, c: &Comparison, scale: &Forest) -> Markup {
-    let s = &c.improvement;
-    let (x, margin) = (|share| pct(scale.percent(share)), c.margin.unwrap_or(0.0));
     html! {
         div class="forest-name" data-cc=(c.candidate) { (key(run, &c.candidate)) " " (c.candidate) span class="quiet" { " " (c.metric.label) } }
         svg height="26" width="100%" data-cc=(c.candidate) class=(verdict_class(c)) {
-            rect x=(x(-margin)) width=(pct(scale.percent(margin) - scale.percent(-margin))) y="0" height="26" class="margin" {}
-            @for tick in scale.ticks() { line x1=(x(tick)) x2=(x(tick)) y1="0" y2="26" class=(if tick == 0.0 { "zero" } else { "grid" }) {} }
-            @if s.n >= MIN_BLOCKS { line x1=(x(s.low)) x2=(x(s.high)) y1="13" y2="13" class="interval" {} }
-            circle cx=(x(s.center)) cy="13" r="4.5" class=(if s.n >= MIN_BLOCKS { "estimate" } else { "estimate hollow" }) {}
-            @if s.low < -scale.widest { text x="0" y="17" class="beyond" { "◂" } }
-            @if s.high > scale.widest { text x="100%" y="17" text-anchor="end" class="beyond" { "▸" } }
+            @if c.scale == Scale::Ratio { (forest_bar(c, scale)) }
+            @else { text x="50%" y="17" text-anchor="middle" class="tick" { "zeros: no ratio, a difference" } }
         }
-        div class="forest-value" data-cc=(c.candidate) { (c.improvement_text()) }
+        div class={ "forest-value " (verdict_class(c)) } data-cc=(c.candidate) { (c.improvement_text()) }
+    }
+}
+
+fn forest_bar(c: &Comparison, scale: &Forest) -> Markup {
+    let s = &c.improvement;
+    let (x, margin) = (|share| pct(scale.percent(share)), c.margin.unwrap_or(0.0));
+    html! {
+        rect x=(x(-margin)) width=(pct(scale.percent(margin) - scale.percent(-margin))) y="0" height="26" class="margin" {}
+        @for tick in scale.ticks() { line x1=(x(tick)) x2=(x(tick)) y1="0" y2="26" class=(if tick == 0.0 { "zero" } else { "grid" }) {} }
+        @if s.n >= MIN_BLOCKS { line x1=(x(s.low)) x2=(x(s.high)) y1="13" y2="13" class="interval" {} }
+        circle cx=(x(s.center)) cy="13" r="4.5" class=(if s.n >= MIN_BLOCKS { "estimate" } else { "estimate hollow" }) {}
+        @if s.low < -scale.widest { text x="0" y="17" class="beyond" { "◂" } }
+        @if s.high > scale.widest { text x="100%" y="17" text-anchor="end" class="beyond" { "▸" } }
     }
 }
 
@@ -122,7 +130,7 @@ pub fn verdict_class(c: &Comparison) -> String {
 pub fn dots(run: &Run, path: usize, index: usize) -> Option<Markup> {
     let metric = &METRICS[index];
     let cells = run.cells.iter().filter(|c| c.cell.path == path);
-    let scale = Scale::over(cells.filter_map(|c| value(c, index)).map(|v| v * metric.unit.factor))?;
+    let scale = Linear::over(cells.filter_map(|c| value(c, index)).map(|v| v * metric.unit.factor))?;
     Some(html! {
         figure class="dots" {
             figcaption { (metric.label) span class="quiet" { " " (metric.unit.word) " " (arrow(metric)) } }
@@ -141,7 +149,7 @@ pub fn arrow(metric: &Metric) -> &'static str {
     if metric.better == crate::metric::Better::Higher { "↑" } else { "↓" }
 }
 
-fn strip(run: &Run, path: usize, cc: &str, index: usize, scale: &Scale) -> Markup {
+fn strip(run: &Run, path: usize, cc: &str, index: usize, scale: &Linear) -> Markup {
     let unit = METRICS[index].unit;
     let counted: Vec<f64> = run.cells_of(path, cc).filter_map(|c| c.counted(index)).collect();
     html! {
@@ -163,7 +171,7 @@ fn strip(run: &Run, path: usize, cc: &str, index: usize, scale: &Scale) -> Marku
 pub fn order(run: &Run, path: usize, index: usize) -> Option<Markup> {
     let metric = &METRICS[index];
     let cells: Vec<&RunCell> = run.cells.iter().filter(|c| c.cell.path == path && value(c, index).is_some()).collect();
-    let scale = Scale::over(cells.iter().filter_map(|c| value(c, index)).map(|v| v * metric.unit.factor))?;
+    let scale = Linear::over(cells.iter().filter_map(|c| value(c, index)).map(|v| v * metric.unit.factor))?;
     let x = |c: &RunCell| pct(2.0 + 96.0 * (c.cell.index as f64 + 0.5) / run.plan.cells.len() as f64);
     let y = |c: &RunCell| scale.y(value(c, index).unwrap_or(0.0) * metric.unit.factor, 120.0);
     Some(html! {
@@ -190,8 +198,8 @@ pub fn order(run: &Run, path: usize, index: usize) -> Option<Markup> {
 pub fn distribution(run: &Run, path: usize) -> Option<Markup> {
     let pooled: Vec<(&String, Vec<f64>)> = run.plan.ccs.iter().map(|cc| (cc, pooled_delays_ms(run, path, cc))).collect();
     let tails = pooled.iter().filter_map(|(_, d)| d.get(d.len() * 995 / 1000).copied());
-    let scale = Scale::over(tails.chain([0.0])).filter(|_| pooled.iter().any(|(_, d)| !d.is_empty()))?;
-    let shares = Scale { low: 0.0, high: 1.0 };
+    let scale = Linear::over(tails.chain([0.0])).filter(|_| pooled.iter().any(|(_, d)| !d.is_empty()))?;
+    let shares = Linear { low: 0.0, high: 1.0 };
     Some(html! {
         figure class="distribution" {
             figcaption { "Queueing delay of the probes" span class="quiet" { " ms, share of probes at or below it" } }
@@ -219,7 +227,7 @@ fn pooled_delays_ms(run: &Run, path: usize, cc: &str) -> Vec<f64> {
 }
 
 /// The curve through two hundred quantiles: more than a screen shows.
-fn steps(sorted: &[f64], x: &Scale, y: &Scale) -> String {
+fn steps(sorted: &[f64], x: &Linear, y: &Linear) -> String {
     let Some(last) = sorted.len().checked_sub(1) else { return String::new() };
     let at = |i: usize| {
         let share = i as f64 / 200.0;
@@ -230,12 +238,12 @@ fn steps(sorted: &[f64], x: &Scale, y: &Scale) -> String {
 }
 
 /// A linear scale with round ends.
-struct Scale {
+struct Linear {
     low: f64,
     high: f64,
 }
 
-impl Scale {
+impl Linear {
     /// Covers the values, from 0 where 0 is not far away; `None` without values.
     fn over(values: impl Iterator<Item = f64>) -> Option<Self> {
         let finite = values.filter(|v| v.is_finite());
@@ -328,13 +336,13 @@ mod tests {
     #[test]
     fn scales_have_a_few_round_ticks_inside() {
         for (low, high) in [(0.0, 1.0), (96.1, 96.4), (0.0, 0.0), (-3.0, 1234.0), (1e-5, 2e-5), (5.0, 5.0)] {
-            let scale = Scale::over([low, high].into_iter()).unwrap();
+            let scale = Linear::over([low, high].into_iter()).unwrap();
             let ticks = scale.ticks();
             assert!((2..=6).contains(&ticks.len()), "{low} .. {high}: {ticks:?}");
             assert!(ticks.iter().all(|t| (scale.low..=scale.high).contains(t)), "{ticks:?}");
         }
-        assert!(Scale::over([].into_iter()).is_none());
-        assert_eq!(Scale::over([10.0, 100.0].into_iter()).unwrap().low, 0.0);
+        assert!(Linear::over([].into_iter()).is_none());
+        assert_eq!(Linear::over([10.0, 100.0].into_iter()).unwrap().low, 0.0);
     }
 
     #[test]

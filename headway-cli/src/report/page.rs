@@ -1,7 +1,6 @@
 //! `report.html`: one file that holds everything it needs and asks no one for anything.
 
 use super::chart::{arrow, colour, distribution, dots, forest, key, order, verbatim, verdict_class};
-use super::table::percent;
 use super::{Comparison, Count, NOT_RUN, Run, series};
 use crate::bench::Place;
 use crate::metric::METRICS;
@@ -278,11 +277,7 @@ fn spread_text(run: &Run, path: usize, m: usize, cc: &str) -> Markup {
 }
 
 fn improvement_line(c: &Comparison) -> Markup {
-    let s = &c.improvement;
-    html! {
-        @if s.n >= MIN_BLOCKS && !c.all_zero { span class="sub" { (percent(s.center)) " % [" (percent(s.low)) ", " (percent(s.high)) "]" } }
-        @else { span class="sub" { (c.improvement_text()) } }
-    }
+    html! { span class="sub" { (c.improvement_text()) @if c.improvement.n >= MIN_BLOCKS { " [" (c.interval_text().replace(" .. ", ", ")) "]" } } }
 }
 
 fn cells_section(run: &Run, counts: &[Count]) -> Markup {

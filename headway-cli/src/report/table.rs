@@ -1,6 +1,6 @@
 //! The run as text: `results.csv`, `results.json` and the table on stdout; how numbers are written.
 
-use super::{Comparison, Count, NOT_RUN, Run, RunCell};
+use super::{Comparison, Count, NOT_RUN, Run, RunCell, Scale};
 use crate::metric::{METRICS, Unit};
 use crate::stats::MIN_BLOCKS;
 use serde_json::{Map, Value, json};
@@ -77,6 +77,7 @@ fn comparison_json(run: &Run, c: &Comparison) -> Value {
         "baseline_spread": c.baseline_spread,
         "candidate_spread": c.candidate_spread,
         "difference": c.difference(),
+        "scale": c.scale,
         "improvement": shift.center,
         "low": shift.low,
         "high": shift.high,
@@ -157,23 +158,38 @@ impl Comparison {
     }
 
     pub fn difference_text(&self) -> String {
-        let unit = self.metric.unit;
-        let word = if unit.word == "%" { "pp" } else { unit.word };
-        format!("{} {word}", signed(self.difference() * unit.factor)).trim_end().to_string()
+        self.amount(self.difference())
     }
 
-    /// A ratio of two zeros is none: it is 0.0 pp.
     pub fn improvement_text(&self) -> String {
-        if self.all_zero { "0.0 pp".into() } else { percent(self.improvement.center) + " %" }
+        self.scaled(self.improvement.center)
     }
 
     pub fn interval_text(&self) -> String {
         let s = &self.improvement;
-        match () {
-            () if s.n < MIN_BLOCKS => "-".into(),
-            () if self.all_zero => "0.0 .. 0.0 pp".into(),
-            () => format!("{} .. {} %", percent(s.low), percent(s.high)),
+        if s.n < MIN_BLOCKS { "-".into() } else { format!("{} .. {}", self.bare(s.low), self.scaled(s.high)) }
+    }
+
+    /// A value on the comparison's scale, with its unit.
+    pub fn scaled(&self, value: f64) -> String {
+        match self.scale {
+            Scale::Ratio => percent(value) + " %",
+            Scale::Difference => self.amount(value),
         }
+    }
+
+    fn bare(&self, value: f64) -> String {
+        match self.scale {
+            Scale::Ratio => percent(value),
+            Scale::Difference => signed(value * self.metric.unit.factor),
+        }
+    }
+
+    /// A difference in the metric's own unit; that of two percentages is in points.
+    fn amount(&self, value: f64) -> String {
+        let unit = self.metric.unit;
+        let word = if unit.word == "%" { "pp" } else { unit.word };
+        format!("{} {word}", signed(value * unit.factor)).trim_end().to_string()
     }
 }
 
@@ -200,7 +216,11 @@ pub fn number(x: f64) -> String {
 /// A difference, with its sign.
 pub fn signed(x: f64) -> String {
     let text = number(x);
-    if x > 0.0 && text != "0" { format!("+{text}") } else { text }
+    match text.as_str() {
+        "0" => "0.0".into(),
+        _ if x > 0.0 => format!("+{text}"),
+        _ => text,
+    }
 }
 
 /// A share as a signed percentage: a tenth of a percent is as fine as any claim gets.
