@@ -42,6 +42,9 @@ enum Cmd {
     Report {
         /// The run folder
         dir: PathBuf,
+        /// Further metrics in the table (comma separated; results.csv has all of them)
+        #[arg(long, value_delimiter = ',')]
+        metric: Vec<String>,
     },
     /// One simulated run, as a table or as JSON
     Sim(SimArgs),
@@ -99,6 +102,9 @@ struct BenchArgs {
     /// Cells side by side in sim and lab [default: one a core]
     #[arg(long)]
     jobs: Option<usize>,
+    /// Further metrics in the table (comma separated; results.csv has all of them)
+    #[arg(long, value_delimiter = ',')]
+    metric: Vec<String>,
     /// Only show the cells, the time and the bytes this would take
     #[arg(long)]
     dry_run: bool,
@@ -175,8 +181,8 @@ fn usage<T>(r: Result<T>) -> Result<T> {
 fn run(cli: Cli) -> Result<ExitCode> {
     match cli.command {
         Cmd::Bench(a) => bench(a),
-        Cmd::Report { dir } => {
-            print!("{}", report::report(&dir)?.table);
+        Cmd::Report { dir, metric } => {
+            show(&dir, metric)?;
             Ok(ExitCode::SUCCESS)
         }
         Cmd::Sim(a) => {
@@ -205,6 +211,14 @@ fn run(cli: Cli) -> Result<ExitCode> {
     }
 }
 
+/// Prints the comparison; the page is beside the raw files.
+fn show(dir: &std::path::Path, metrics: Vec<String>) -> Result<()> {
+    let summary = report::report(dir, &report::Options { metrics })?;
+    print!("{}", summary.table);
+    println!("\n{}", summary.page.display());
+    Ok(())
+}
+
 fn bench(a: BenchArgs) -> Result<ExitCode> {
     let plan = usage(request(&a).and_then(|r| bench::Plan::new(&r)))?;
     let jobs = a.jobs.unwrap_or_else(|| std::thread::available_parallelism().map_or(1, usize::from));
@@ -214,8 +228,7 @@ fn bench(a: BenchArgs) -> Result<ExitCode> {
     }
     let out = a.out.map_or_else(bench::new_run_dir, Ok)?;
     let failed = bench::run(&plan, &bench::Options { out: out.clone(), jobs })?;
-    print!("{}", report::report(&out)?.table);
-    println!("\n{}", out.join("report.html").display());
+    show(&out, a.metric)?;
     if failed > 0 {
         bail!("{failed} of {} cells failed; the report lists them with the reason", plan.cells.len());
     }
