@@ -128,7 +128,7 @@ impl Sender {
             );
             return Ok(Self { name: cell.cc.clone(), trace: None, _attached: None });
         }
-        let attached = kernel::attach(&cell.cc, &kernel::Options { name: None, trace: plan.trace })?;
+        let mut attached = kernel::attach(&cell.cc, &kernel::Options { name: None, trace: plan.trace })?;
         let file = dir.join("acks.txt");
         let trace = match plan.trace {
             true => Some(attached.trace(File::create(&file).with_context(|| format!("cannot create {file:?}"))?)?),
