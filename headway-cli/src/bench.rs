@@ -141,7 +141,8 @@ impl PathEntry {
             format!("cannot read the path `{name}`\nhint: `headway list` shows the presets and the path text's words")
         })?;
         let read = |file: &String| {
-            let text = fs::read_to_string(file).with_context(|| format!("cannot read the trace file `{file}`"))?;
+            let text =
+                fs::read_to_string(file).with_context(|| format!("cannot read the trace file `{file}`"))?;
             Ok((file.clone(), text))
         };
         let files = path.files().iter().map(read).collect::<Result<Vec<_>>>()?;
@@ -152,7 +153,8 @@ impl PathEntry {
 
     /// The path, trace files loaded.
     pub fn path(&self) -> Result<path::Path> {
-        let mut p: path::Path = self.text.parse().map_err(|e| anyhow::anyhow!("path `{}`: {e}", self.text))?;
+        let mut p: path::Path =
+            self.text.parse().map_err(|e| anyhow::anyhow!("path `{}`: {e}", self.text))?;
         for (name, text) in &self.files {
             p.load(name, text).map_err(|e| anyhow::anyhow!("trace file `{name}`: {e}"))?;
         }
@@ -178,11 +180,19 @@ impl Plan {
             }
             _ => r.paths.iter().map(|p| PathEntry::resolve(p)).collect::<Result<Vec<_>>>()?,
         };
-        ensure!(!paths.is_empty(), "no path given\nhint: `--path clean` or `--path '100mbit 40ms queue=1bdp'`");
+        ensure!(
+            !paths.is_empty(),
+            "no path given\nhint: `--path clean` or `--path '100mbit 40ms queue=1bdp'`"
+        );
         let longest_rtt_ms = match &r.place {
             Place::Remote(_) => 0,
-            _ => paths.iter().map(|p| Ok(p.path()?.base_rtt_us() / 1000)).collect::<Result<Vec<_>>>()?
-                .into_iter().max().unwrap_or(0),
+            _ => paths
+                .iter()
+                .map(|p| Ok(p.path()?.base_rtt_us() / 1000))
+                .collect::<Result<Vec<_>>>()?
+                .into_iter()
+                .max()
+                .unwrap_or(0),
         };
         let third_ms = u64::from(r.seconds) * 1000 / 3;
         let warmup_ms = r.warmup_ms.unwrap_or_else(|| (20 * longest_rtt_ms).max(2000).min(third_ms));
@@ -215,7 +225,8 @@ impl Plan {
             }
         }
         s += &format!(" --blocks {} --seconds {} --streams {}", self.blocks, self.seconds, self.streams);
-        s += &format!(" --warmup {} --seed {} --in {}", self.warmup_ms as f64 / 1000.0, self.seed, self.place);
+        s +=
+            &format!(" --warmup {} --seed {} --in {}", self.warmup_ms as f64 / 1000.0, self.seed, self.place);
         for (flag, value) in [("--kernel", &self.kernel), ("--modules", &self.modules)] {
             if !value.is_empty() {
                 s += &format!(" {flag} {value}");
@@ -273,7 +284,11 @@ pub fn run(plan: &Plan, o: &Options) -> Result<usize> {
     write_atomic(&o.out.join("env.json"), &(serde_json::to_string_pretty(&env)? + "\n"))?;
     let todo: Vec<&Cell> = plan.cells.iter().filter(|c| !cell_dir(&o.out, c).exists()).collect();
     if todo.len() < plan.cells.len() {
-        eprintln!("going on: {} of {} cells are there already", plan.cells.len() - todo.len(), plan.cells.len());
+        eprintln!(
+            "going on: {} of {} cells are there already",
+            plan.cells.len() - todo.len(),
+            plan.cells.len()
+        );
     }
     let jobs = match plan.place {
         Place::Sim | Place::Lab => o.jobs.max(1),
@@ -319,7 +334,8 @@ fn open_run(plan: &Plan, out: &FsPath) -> Result<fs::File> {
             old.command()
         );
     } else {
-        fs::create_dir_all(out.join("cells")).with_context(|| format!("cannot create `{}`", out.display()))?;
+        fs::create_dir_all(out.join("cells"))
+            .with_context(|| format!("cannot create `{}`", out.display()))?;
         write_atomic(&file, &(serde_json::to_string_pretty(plan)? + "\n"))?;
     }
     let lock = fs::File::open(&file)?;
@@ -339,8 +355,9 @@ pub fn read_plan(out: &FsPath) -> Result<Plan> {
     let file = out.join("plan.json");
     let text = fs::read_to_string(&file)
         .with_context(|| format!("`{}` is not a run folder: cannot read plan.json", out.display()))?;
-    let value: serde_json::Value = serde_json::from_str(&text)
-        .with_context(|| format!("`{}` is damaged\nhint: start a new run with another --out", file.display()))?;
+    let value: serde_json::Value = serde_json::from_str(&text).with_context(|| {
+        format!("`{}` is damaged\nhint: start a new run with another --out", file.display())
+    })?;
     let layout = value.get("layout").and_then(serde_json::Value::as_u64).unwrap_or(0);
     ensure!(
         layout == u64::from(LAYOUT),
@@ -428,7 +445,9 @@ pub fn write_atomic(file: &FsPath, text: &str) -> Result<()> {
         f.write_all(text.as_bytes())?;
         fs::rename(&tmp, file)
     };
-    write().inspect_err(|_| drop(fs::remove_file(&tmp))).with_context(|| format!("cannot write `{}`", file.display()))
+    write()
+        .inspect_err(|_| drop(fs::remove_file(&tmp)))
+        .with_context(|| format!("cannot write `{}`", file.display()))
 }
 
 /// `headway-run-N` with the first free N in the working directory.
@@ -457,7 +476,13 @@ pub fn dry_run(plan: &Plan, jobs: usize) -> Result<String> {
         Place::Lab => (u64::from(plan.seconds) + 6) * plan.cells.len() as u64 / jobs as u64,
         Place::Here | Place::Remote(_) => (u64::from(plan.seconds) + 3) * plan.cells.len() as u64,
     };
-    writeln!(s, "{} cells, about {} min, at most {:.1} GB over the paths", plan.cells.len(), seconds.div_ceil(60), bits as f64 / 8e9)?;
+    writeln!(
+        s,
+        "{} cells, about {} min, at most {:.1} GB over the paths",
+        plan.cells.len(),
+        seconds.div_ceil(60),
+        bits as f64 / 8e9
+    )?;
     Ok(s)
 }
 
@@ -490,6 +515,11 @@ impl Progress {
         let left = self.start.elapsed().mul_f64((self.total - done) as f64 / done as f64);
         let left = Duration::from_secs(left.as_secs());
         let path = &plan.paths[cell.path].name;
-        eprintln!("[{done}/{}] block {} {path}: {} {status} ({left:?} left)", self.total, cell.block + 1, cell.cc);
+        eprintln!(
+            "[{done}/{}] block {} {path}: {} {status} ({left:?} left)",
+            self.total,
+            cell.block + 1,
+            cell.cc
+        );
     }
 }

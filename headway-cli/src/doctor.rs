@@ -24,7 +24,13 @@ impl Check {
 
 /// Can `tool` be started?
 pub fn has_tool(tool: &str) -> bool {
-    Command::new(tool).arg("--version").stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).status().is_ok()
+    Command::new(tool)
+        .arg("--version")
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .status()
+        .is_ok()
 }
 
 /// The text, and whether at least the lab works.
@@ -59,16 +65,24 @@ pub fn list() -> String {
     let mut s = String::from("controllers\n");
     let ours = kernel::available();
     for e in cc::CONTROLLERS {
-        let homes = if ours.attachable.contains(&e.name) { "sim, and BPF for lab, here, remote" } else { "sim" };
+        let homes =
+            if ours.attachable.contains(&e.name) { "sim, and BPF for lab, here, remote" } else { "sim" };
         let _ = writeln!(s, "  {:<12} {} ({homes})", e.name, e.about);
     }
-    let _ = writeln!(s, "  {:<12} the running kernel's own (here, remote)", ours.registered.join(", "));
-    let _ = writeln!(s, "  {:<12} the lab kernel's own", lab::BUILT_IN.join(", "));
+    let _ = writeln!(
+        s,
+        "  the kernel's own: {} (lab); {} (here, remote)",
+        lab::BUILT_IN.join(", "),
+        ours.registered.join(", ")
+    );
     s.push_str("\npaths\n");
     for p in path::PRESETS {
         let _ = writeln!(s, "  {:<13} {}\n                {}", p.name, p.text, p.about);
     }
-    let _ = writeln!(s, "\npath text: RATE RTT [WORD…] [@TIME CHANGE…], such as '100mbit 40ms queue=1bdp @10s 20mbit @20s 100mbit'");
+    let _ = writeln!(
+        s,
+        "\npath text: RATE RTT [WORD…] [@TIME CHANGE…], such as '100mbit 40ms queue=1bdp @10s 20mbit @20s 100mbit'"
+    );
     for k in path::KEYS {
         let _ = writeln!(s, "  {:<24} {}", k.example, k.about);
     }

@@ -20,8 +20,8 @@ mod packet;
 #[cfg(test)]
 mod tests;
 
-use crate::sys::{self, Tun};
 use crate::doctor::Check;
+use crate::sys::{self, Tun};
 use anyhow::{Context, Result, anyhow, bail, ensure};
 use forward::{Orders, Outcome, Plan};
 use headway_cc::link::{LinkSpec, LinkStats};

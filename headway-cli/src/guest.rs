@@ -136,7 +136,11 @@ mod tests {
     #[test]
     fn neighbouring_seeds_give_unrelated_draws() {
         let differing = (0..64).map(|seed| (mix(seed) ^ mix(seed + 1)).count_ones());
-        assert!(differing.clone().all(|bits| (12..=52).contains(&bits)), "{:?}", differing.collect::<Vec<_>>());
+        assert!(
+            differing.clone().all(|bits| (12..=52).contains(&bits)),
+            "{:?}",
+            differing.collect::<Vec<_>>()
+        );
     }
 
     #[test]

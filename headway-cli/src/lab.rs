@@ -81,8 +81,10 @@ impl Kernel {
             }
             version => choose(&installed(), version)?,
         };
-        let packed = std::fs::read(&file).with_context(|| format!("cannot read the kernel {}", file.display()))?;
-        let image = image::unpack(packed).with_context(|| format!("cannot use the kernel {}", file.display()))?;
+        let packed =
+            std::fs::read(&file).with_context(|| format!("cannot read the kernel {}", file.display()))?;
+        let image =
+            image::unpack(packed).with_context(|| format!("cannot use the kernel {}", file.display()))?;
         let version = image::version(&image).context("the kernel file holds no version")?;
         let initramfs = initramfs::build(modules.or(found_modules.as_deref()))?;
         Ok(Self {
@@ -227,9 +229,14 @@ fn choose(kernels: &[Found], wanted: Option<&str>) -> Result<(PathBuf, Option<Pa
     }
     let names: Vec<_> = kernels.iter().map(|k| k.version.as_str()).collect();
     match wanted {
-        Some(wanted) if names.is_empty() => bail!("there is no kernel `{wanted}` for the lab\nhint: make lab-kernel"),
+        Some(wanted) if names.is_empty() => {
+            bail!("there is no kernel `{wanted}` for the lab\nhint: make lab-kernel")
+        }
         Some(wanted) => {
-            bail!("there is no kernel `{wanted}` for the lab, only {}\nhint: scripts/fetch-kernel SUITE fetches another", names.join(", "))
+            bail!(
+                "there is no kernel `{wanted}` for the lab, only {}\nhint: scripts/fetch-kernel SUITE fetches another",
+                names.join(", ")
+            )
         }
         None => bail!("there is no kernel for the lab\nhint: make lab-kernel"),
     }
@@ -253,14 +260,30 @@ fn machine_arguments() -> Vec<String> {
     let memory = format!("{MEMORY_MIB}M");
     [
         // The smallest machine: no PCI, no ACPI, no firmware worth the name.
-        "-M", "microvm,acpi=off,x-option-roms=off,memory-backend=ram",
-        "-no-user-config", "-nodefaults", "-display", "none", "-no-reboot",
-        "-smp", "1", "-m", &memory,
+        "-M",
+        "microvm,acpi=off,x-option-roms=off,memory-backend=ram",
+        "-no-user-config",
+        "-nodefaults",
+        "-display",
+        "none",
+        "-no-reboot",
+        "-smp",
+        "1",
+        "-m",
+        &memory,
         // Virtual time: instructions are the clock, and idle time is skipped.
-        "-accel", "tcg,thread=single", "-icount", &icount, "-rtc", &clock,
+        "-accel",
+        "tcg,thread=single",
+        "-icount",
+        &icount,
+        "-rtc",
+        &clock,
         // No hardware randomness; cmpxchg16b corrupts the flags now and then in QEMU 7.2.
-        "-cpu", "max,-rdrand,-rdseed,-cx16",
-    ].map(str::to_string).into()
+        "-cpu",
+        "max,-rdrand,-rdseed,-cx16",
+    ]
+    .map(str::to_string)
+    .into()
 }
 
 fn command_line() -> String {
@@ -287,7 +310,8 @@ fn start(kernel: &Kernel, memory: &File, seed: u64) -> Result<(Child, PipeReader
         .stdout(writer.try_clone().context("cannot create a pipe")?)
         .stderr(writer);
     let child = sys::die_with_parent(&mut command).spawn();
-    let child = child.with_context(|| format!("cannot start {EMULATOR}\nhint: apt-get install qemu-system-x86"))?;
+    let child =
+        child.with_context(|| format!("cannot start {EMULATOR}\nhint: apt-get install qemu-system-x86"))?;
     Ok((child, reader))
 }
 
@@ -428,7 +452,8 @@ mod tests {
             let mut command = Command::new("sh");
             let child = command.args(["-c", script]).stdout(writer).spawn().unwrap();
             drop(command);
-            watch(child, reader, Limits { cpu: Duration::from_secs(60), idle: Duration::from_secs(60) }).unwrap()
+            watch(child, reader, Limits { cpu: Duration::from_secs(60), idle: Duration::from_secs(60) })
+                .unwrap()
         };
         assert_eq!(run("echo bye"), (None, b"bye\n".to_vec()));
         assert!(run("kill -9 $$").0.unwrap().contains("signal: 9"));

@@ -277,7 +277,8 @@ impl CellData {
         let bits = match &self.path {
             Some(path) => path.capacity_bits(from as u64 * 1000, to as u64 * 1000) as f64,
             None => {
-                let bins = self.down.iter().filter(|b| (from - BIN_US / 2..to - BIN_US / 2).contains(&b.t_us));
+                let bins =
+                    self.down.iter().filter(|b| (from - BIN_US / 2..to - BIN_US / 2).contains(&b.t_us));
                 let rates: Option<Vec<u64>> = bins.map(|b| b.rate_bps).collect();
                 let rates = rates.filter(|r| !r.is_empty())?;
                 rates.iter().sum::<u64>() as f64 / rates.len() as f64 * (to - from) as f64 / 1e6
@@ -504,7 +505,9 @@ impl<'a> Table<'a> {
         let mut lines = text.lines().enumerate().map(|(at, line)| (at + 1, line));
         let columns = match lines.next() {
             None => Vec::new(),
-            Some((_, head)) => head.strip_prefix("# ").ok_or("line 1 does not name the columns")?.split(' ').collect(),
+            Some((_, head)) => {
+                head.strip_prefix("# ").ok_or("line 1 does not name the columns")?.split(' ').collect()
+            }
         };
         Ok(Self { columns, lines: lines.filter(|(_, l)| !l.is_empty() && !l.starts_with('#')).collect() })
     }

@@ -74,7 +74,8 @@ pub fn run_cell_remote(plan: &Plan, cell: &Cell, dir: &FsPath) -> Result<()> {
     write_atomic(&dir.join("probe.txt"), &probe::to_text(&probes, start_us))?;
     cc.finish()?;
     let idle = probes.iter().filter(|p| p.sent_us < start_us).filter_map(|p| p.rtt_us).min();
-    let base_rtt_us = idle.with_context(|| format!("`{host}` answers no ICMP echo: no latency can be measured"))?;
+    let base_rtt_us =
+        idle.with_context(|| format!("`{host}` answers no ICMP echo: no latency can be measured"))?;
     conclude(plan, cell, dir, &load, base_rtt_us as u64)
 }
 
@@ -101,7 +102,9 @@ fn resolve(host: &str) -> Result<SocketAddr> {
     let with_port = if host.contains(':') { host.to_string() } else { format!("{host}:5201") };
     let found: Vec<SocketAddr> = with_port
         .to_socket_addrs()
-        .with_context(|| format!("cannot resolve `{host}`\nhint: give HOST or HOST:PORT of a running `iperf3 -s`"))?
+        .with_context(|| {
+            format!("cannot resolve `{host}`\nhint: give HOST or HOST:PORT of a running `iperf3 -s`")
+        })?
         .collect();
     let best = found.iter().find(|a| a.is_ipv4()).or(found.first()).copied();
     best.with_context(|| format!("`{host}` has no address"))
@@ -131,7 +134,9 @@ impl Sender {
         let mut attached = kernel::attach(&cell.cc, &kernel::Options { name: None, trace: plan.trace })?;
         let file = dir.join("acks.txt");
         let trace = match plan.trace {
-            true => Some(attached.trace(File::create(&file).with_context(|| format!("cannot create {file:?}"))?)?),
+            true => Some(
+                attached.trace(File::create(&file).with_context(|| format!("cannot create {file:?}"))?)?,
+            ),
             false => None,
         };
         Ok(Self { name: attached.name().to_string(), trace, _attached: Some(attached) })
@@ -141,7 +146,12 @@ impl Sender {
     fn finish(self) -> Result<()> {
         if let Some(trace) = self.trace {
             let traced = trace.finish()?;
-            ensure!(traced.lost == 0, "the ACK trace lost {} of {} events", traced.lost, traced.lost + traced.events);
+            ensure!(
+                traced.lost == 0,
+                "the ACK trace lost {} of {} events",
+                traced.lost,
+                traced.lost + traced.events
+            );
         }
         Ok(())
     }
@@ -162,7 +172,12 @@ pub fn env(plan: &Plan, lab_kernel: Option<&lab::Kernel>) -> Result<serde_json::
         env["kernel"] = kernel::release().into();
         env["cpu"] = cpu_model().into();
         env["iperf3"] = tools::version("iperf3").into();
-        for key in ["net.core.default_qdisc", "net.ipv4.tcp_rmem", "net.ipv4.tcp_wmem", "net.ipv4.tcp_congestion_control"] {
+        for key in [
+            "net.core.default_qdisc",
+            "net.ipv4.tcp_rmem",
+            "net.ipv4.tcp_wmem",
+            "net.ipv4.tcp_congestion_control",
+        ] {
             env["sysctl"][key] = sysctl(key).into();
         }
     }
@@ -179,4 +194,3 @@ fn sysctl(key: &str) -> String {
     let file = format!("/proc/sys/{}", key.replace('.', "/"));
     std::fs::read_to_string(file).unwrap_or_default().trim().replace('\t', " ")
 }
-

@@ -10,7 +10,7 @@ use std::fmt::Write as _;
 use std::net::Ipv4Addr;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 
 /// How long to wait for the last answers after [`Prober::stop`].
@@ -29,7 +29,6 @@ pub struct Probe {
 #[derive(Debug)]
 pub struct Prober {
     stop: Arc<AtomicBool>,
-    sent: Arc<AtomicI64>,
     thread: JoinHandle<Result<Vec<Probe>>>,
 }
 
@@ -50,15 +49,9 @@ impl Prober {
     /// Starts sending one echo request every `interval_us`.
     pub fn start(socket: OwnedFd, to: Ipv4Addr, interval_us: u64) -> Self {
         let stop = Arc::new(AtomicBool::new(false));
-        let sent = Arc::new(AtomicI64::new(0));
-        let (flag, count) = (stop.clone(), sent.clone());
-        let thread = std::thread::spawn(move || run(&socket, to, interval_us as i64, &flag, &count));
-        Self { stop, sent, thread }
-    }
-
-    /// Probes sent so far.
-    pub fn sent(&self) -> i64 {
-        self.sent.load(Ordering::Relaxed)
+        let flag = stop.clone();
+        let thread = std::thread::spawn(move || run(&socket, to, interval_us as i64, &flag));
+        Self { stop, thread }
     }
 
     /// Stops sending, waits for late answers, returns every probe in the order of sending.
@@ -68,13 +61,7 @@ impl Prober {
     }
 }
 
-fn run(
-    socket: &OwnedFd,
-    to: Ipv4Addr,
-    interval_us: i64,
-    stop: &AtomicBool,
-    sent: &AtomicI64,
-) -> Result<Vec<Probe>> {
+fn run(socket: &OwnedFd, to: Ipv4Addr, interval_us: i64, stop: &AtomicBool) -> Result<Vec<Probe>> {
     let id = (std::process::id() & 0xffff) as u16;
     let to = SocketAddrV4::new(to, 0);
     let mut probes: Vec<Probe> = Vec::new();
@@ -94,7 +81,6 @@ fn run(
             // A full queue or an unreachable host is a lost probe, not an error of the run.
             let _ = rustix::net::sendto(socket, &packet, SendFlags::DONTWAIT, &to);
             probes.push(Probe { sent_us, rtt_us: None });
-            sent.store(probes.len() as i64, Ordering::Relaxed);
             due_us += interval_us;
         }
         if end_us != i64::MAX && probes.iter().rev().take(200).all(|p| p.rtt_us.is_some()) {
@@ -154,7 +140,8 @@ fn echo_reply(packet: &[u8], id: u16) -> Option<u64> {
 
 /// The Internet checksum (RFC 1071).
 fn checksum(bytes: &[u8]) -> u16 {
-    let mut sum: u32 = bytes.chunks(2).map(|c| u32::from(c[0]) << 8 | u32::from(*c.get(1).unwrap_or(&0))).sum();
+    let mut sum: u32 =
+        bytes.chunks(2).map(|c| u32::from(c[0]) << 8 | u32::from(*c.get(1).unwrap_or(&0))).sum();
     while sum >> 16 != 0 {
         sum = (sum & 0xffff) + (sum >> 16);
     }

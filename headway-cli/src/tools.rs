@@ -66,7 +66,8 @@ impl Job<'_> {
     /// nothing (it is 0 on every error in 3.12): the caller judges the JSON.
     pub fn run(&self, mut command: Command, grace: Duration) -> Result<String> {
         let plan = self.plan;
-        let (port, streams, seconds) = (self.port.to_string(), plan.streams.to_string(), plan.seconds.to_string());
+        let (port, streams, seconds) =
+            (self.port.to_string(), plan.streams.to_string(), plan.seconds.to_string());
         command.args(["-c", &self.to, "-p", &port, "-C", self.cc, "-P", &streams, "-t", &seconds]);
         command.args(["-i", "0.1", "-J", "--get-server-output", "--connect-timeout", "5000"]);
         let (mut child, mut output) = spawn(command)?;
@@ -208,7 +209,10 @@ pub fn parse_iperf3(text: &str) -> Result<Load, String> {
         receiver_cpu_percent: end["cpu_utilization_percent"]["remote_total"].as_f64(),
         sent: intervals(&value),
         received: intervals(&value["server_output_json"]),
-        local_ports: rows(&start["connected"]).filter_map(|c| c["local_port"].as_u64()).map(|p| p as u16).collect(),
+        local_ports: rows(&start["connected"])
+            .filter_map(|c| c["local_port"].as_u64())
+            .map(|p| p as u16)
+            .collect(),
         rest,
     })
 }
@@ -305,9 +309,9 @@ impl Output {
 fn spawn(mut command: Command) -> Result<(Child, Output)> {
     let name = command.get_program().to_string_lossy().into_owned();
     command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
-    let mut child = command
-        .spawn()
-        .with_context(|| format!("cannot run `{name}`\nhint: `apt-get install {name}`; `headway doctor` shows what is missing"))?;
+    let mut child = command.spawn().with_context(|| {
+        format!("cannot run `{name}`\nhint: `apt-get install {name}`; `headway doctor` shows what is missing")
+    })?;
     fn reader(mut from: impl std::io::Read + Send + 'static) -> std::thread::JoinHandle<String> {
         std::thread::spawn(move || {
             let mut bytes = Vec::new();
@@ -378,10 +382,7 @@ mod tests {
     fn an_error_is_an_error_whatever_the_exit_code_was() {
         let error = |text| parse_iperf3(text).unwrap_err();
         assert_eq!(error(recorded!("refused")), "iperf3: unable to connect to server: Connection refused");
-        assert_eq!(
-            error(recorded!("busy")),
-            "iperf3: the server is busy running a test. try again later"
-        );
+        assert_eq!(error(recorded!("busy")), "iperf3: the server is busy running a test. try again later");
         assert!(error(recorded!("unknown_cc")).contains("congestion control algorithm not supported"));
         assert_eq!(error(recorded!("server_kill")), "iperf3: control socket has closed unexpectedly");
         assert_eq!(error(recorded!("server_term")), "iperf3: the server has terminated");
@@ -412,7 +413,8 @@ mod tests {
     #[test]
     fn nan_is_zero_outside_of_strings_only() {
         assert_eq!(without_nan(r#"{"a":-nan,"nan \" nan":inf}"#), r#"{"a":0   ,"nan \" nan":0  }"#);
-        let text = recorded!("ok").replacen("\"bits_per_second\":\t", "\"bits_per_second\":\t-nan,\"x\":\t", 1);
+        let text =
+            recorded!("ok").replacen("\"bits_per_second\":\t", "\"bits_per_second\":\t-nan,\"x\":\t", 1);
         assert_eq!(parse_iperf3(&text).unwrap().judge("cubic"), Ok(()));
     }
 
@@ -439,6 +441,8 @@ mod tests {
     #[test]
     fn a_reverse_run_knows_no_window_of_the_sender() {
         let load = parse_iperf3(recorded!("reverse")).unwrap();
-        assert!(load.sent.iter().all(|i| i.srtt_us.is_empty() && i.retransmits.is_none() && i.cwnd_bytes == 0));
+        assert!(
+            load.sent.iter().all(|i| i.srtt_us.is_empty() && i.retransmits.is_none() && i.cwnd_bytes == 0)
+        );
     }
 }

@@ -85,9 +85,12 @@ fn wrong_usage_exits_2_and_names_the_word() {
 #[test]
 fn bad_trace_files_name_the_line() {
     let s = Scratch::new("trace");
-    for (name, text, line) in
-        [("empty-line", "1\n\n2\n", "2"), ("backwards", "5\n9\n7\n", "3"), ("nothing", "", ""), ("words", "1\nten\n", "2")]
-    {
+    for (name, text, line) in [
+        ("empty-line", "1\n\n2\n", "2"),
+        ("backwards", "5\n9\n7\n", "3"),
+        ("nothing", "", ""),
+        ("words", "1\nten\n", "2"),
+    ] {
         fs::write(s.0.join(name), text).unwrap();
         let o = s.headway(&format!("bench --in sim --cc bbr1 --path 'trace={name} 40ms'"));
         assert_eq!(o.status.code(), Some(2), "{name}: {}", stderr(&o));
@@ -123,7 +126,11 @@ fn damaged_run_folders_are_refused_with_a_sentence() {
     let refused = |what: &str| {
         let o = s.headway("report run");
         assert_eq!(o.status.code(), Some(1), "{what}: {}", stdout(&o));
-        assert!(stderr(&o).starts_with("error: ") && !stderr(&o).contains("panicked"), "{what}: {}", stderr(&o));
+        assert!(
+            stderr(&o).starts_with("error: ") && !stderr(&o).contains("panicked"),
+            "{what}: {}",
+            stderr(&o)
+        );
         stderr(&o)
     };
     let plan = fs::read_to_string(s.0.join("run/plan.json")).unwrap();

@@ -21,7 +21,10 @@ pub struct ReplayReport {
 pub fn replay_file(file: &std::path::Path) -> Result<String> {
     let text = std::fs::read_to_string(file).with_context(|| format!("cannot read `{}`", file.display()))?;
     let r = replay_check(&text).with_context(|| format!("`{}` does not replay", file.display()))?;
-    Ok(format!("{} events of {} flows: every decision and state of `{}` is equal in Rust", r.events, r.flows, r.cc))
+    Ok(format!(
+        "{} events of {} flows: every decision and state of `{}` is equal in Rust",
+        r.events, r.flows, r.cc
+    ))
 }
 
 /// Replays the text of an `acks.txt`. The first difference is an error that names its line and its column.

@@ -170,7 +170,8 @@ fn strip(run: &Run, path: usize, cc: &str, index: usize, scale: &Linear) -> Mark
 /// A metric's runs in the order in which they were made: what drifts shows.
 pub fn order(run: &Run, path: usize, index: usize) -> Option<Markup> {
     let metric = &METRICS[index];
-    let cells: Vec<&RunCell> = run.cells.iter().filter(|c| c.cell.path == path && value(c, index).is_some()).collect();
+    let cells: Vec<&RunCell> =
+        run.cells.iter().filter(|c| c.cell.path == path && value(c, index).is_some()).collect();
     let scale = Linear::over(cells.iter().filter_map(|c| value(c, index)).map(|v| v * metric.unit.factor))?;
     let x = |c: &RunCell| pct(2.0 + 96.0 * (c.cell.index as f64 + 0.5) / run.plan.cells.len() as f64);
     let y = |c: &RunCell| scale.y(value(c, index).unwrap_or(0.0) * metric.unit.factor, 120.0);
@@ -196,7 +197,8 @@ pub fn order(run: &Run, path: usize, index: usize) -> Option<Markup> {
 
 /// Cumulative distribution of the queueing delay over the probes of all runs that count.
 pub fn distribution(run: &Run, path: usize) -> Option<Markup> {
-    let pooled: Vec<(&String, Vec<f64>)> = run.plan.ccs.iter().map(|cc| (cc, pooled_delays_ms(run, path, cc))).collect();
+    let pooled: Vec<(&String, Vec<f64>)> =
+        run.plan.ccs.iter().map(|cc| (cc, pooled_delays_ms(run, path, cc))).collect();
     let tails = pooled.iter().filter_map(|(_, d)| d.get(d.len() * 995 / 1000).copied());
     let scale = Linear::over(tails.chain([0.0])).filter(|_| pooled.iter().any(|(_, d)| !d.is_empty()))?;
     let shares = Linear { low: 0.0, high: 1.0 };
@@ -221,7 +223,8 @@ pub fn distribution(run: &Run, path: usize) -> Option<Markup> {
 }
 
 fn pooled_delays_ms(run: &Run, path: usize, cc: &str) -> Vec<f64> {
-    let mut delays: Vec<f64> = run.data_of(path, cc).flat_map(|d| d.queue_delays_us()).map(|us| us / 1e3).collect();
+    let mut delays: Vec<f64> =
+        run.data_of(path, cc).flat_map(|d| d.queue_delays_us()).map(|us| us / 1e3).collect();
     delays.sort_by(f64::total_cmp);
     delays
 }
@@ -272,7 +275,8 @@ impl Linear {
     fn ticks(&self) -> Vec<f64> {
         let rough = (self.high - self.low) / 3.5;
         let power = 10f64.powf(rough.log10().floor());
-        let step = [1.0, 2.0, 2.5, 5.0, 10.0].map(|s| s * power).into_iter().find(|s| *s >= rough).unwrap_or(rough);
+        let step =
+            [1.0, 2.0, 2.5, 5.0, 10.0].map(|s| s * power).into_iter().find(|s| *s >= rough).unwrap_or(rough);
         let first = (self.low / step).ceil() as i64;
         (first..).map(|i| i as f64 * step).take_while(|t| *t <= self.high).collect()
     }
@@ -317,7 +321,13 @@ fn metric_value(index: usize, value: f64) -> String {
 }
 
 fn title(cell: &RunCell, value: String) -> String {
-    format!("{}, block {}, cell {:03}: {value} ({})", cell.cell.cc, cell.cell.block, cell.cell.index, cell.status())
+    format!(
+        "{}, block {}, cell {:03}: {value} ({})",
+        cell.cell.cc,
+        cell.cell.block,
+        cell.cell.index,
+        cell.status()
+    )
 }
 
 fn pct(x: f64) -> String {

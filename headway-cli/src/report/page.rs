@@ -12,7 +12,8 @@ const STYLE: &str = concat!(include_str!("vendor/uPlot.min.css"), include_str!("
 const SCRIPT: &str = concat!(include_str!("vendor/uPlot.iife.min.js"), "\n", include_str!("page.js"));
 
 /// Nothing may be fetched, whatever a later edit lets slip in.
-const POLICY: &str = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; img-src data:";
+const POLICY: &str =
+    "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; img-src data:";
 
 pub fn html(run: &Run, comparisons: &[Comparison], counts: &[Count], notes: &[String]) -> String {
     let primary: Vec<&Comparison> = comparisons.iter().filter(|c| c.metric.is_primary()).collect();
@@ -64,7 +65,8 @@ fn in_words(names: &[String]) -> String {
 
 fn header(run: &Run, primary: &[&Comparison], notes: &[String]) -> Markup {
     let plan = &run.plan;
-    let streams = if plan.streams == 1 { "1 stream".to_string() } else { format!("{} streams", plan.streams) };
+    let streams =
+        if plan.streams == 1 { "1 stream".to_string() } else { format!("{} streams", plan.streams) };
     let facts = [
         ("Where", place_in_words(&plan.place)),
         ("Kernel", run.kernels().join(", ")),
@@ -145,7 +147,11 @@ fn spelled_out(run: &Run) -> String {
 
 fn shell_word(word: &str) -> String {
     let plain = |c: char| c.is_ascii_alphanumeric() || "-_./:,=@%+".contains(c);
-    if !word.is_empty() && word.chars().all(plain) { word.to_string() } else { format!("'{}'", word.replace('\'', r"'\''")) }
+    if !word.is_empty() && word.chars().all(plain) {
+        word.to_string()
+    } else {
+        format!("'{}'", word.replace('\'', r"'\''"))
+    }
 }
 
 fn controls(run: &Run) -> Markup {
@@ -160,7 +166,18 @@ fn controls(run: &Run) -> Markup {
 }
 
 fn verdicts(run: &Run, primary: &[&Comparison]) -> Markup {
-    let heads = ["Metric", "Candidate", "Verdict", "Baseline", "Candidate's", "Difference", "Improvement", "95 % interval", "p (Holm)", "n"];
+    let heads = [
+        "Metric",
+        "Candidate",
+        "Verdict",
+        "Baseline",
+        "Candidate's",
+        "Difference",
+        "Improvement",
+        "95 % interval",
+        "p (Holm)",
+        "n",
+    ];
     html! {
         section id="verdicts" {
             h2 { "Verdicts" }
@@ -204,7 +221,11 @@ fn verdict_row(run: &Run, c: &Comparison) -> Markup {
 
 fn path_section(run: &Run, path: usize, comparisons: &[Comparison]) -> Markup {
     let entry = &run.plan.paths[path];
-    let kinds = [("goodput", "Goodput", "Mbit/s"), ("delay", "Queueing delay", "ms"), ("retransmits", "Retransmits", "packets/s")];
+    let kinds = [
+        ("goodput", "Goodput", "Mbit/s"),
+        ("delay", "Queueing delay", "ms"),
+        ("retransmits", "Retransmits", "packets/s"),
+    ];
     html! {
         section class="path" id={ "path-" (path) } {
             h2 { (entry.name) }
@@ -237,7 +258,9 @@ fn base_rtt(run: &Run, path: usize) -> Option<String> {
 
 /// All metrics of a path. Those that were not declared primary get an interval and no verdict.
 fn metric_table(run: &Run, path: usize, comparisons: &[Comparison]) -> Markup {
-    let of = |m: usize, cc: &str| comparisons.iter().find(|c| c.path == path && c.metric.name == METRICS[m].name && c.candidate == *cc);
+    let of = |m: usize, cc: &str| {
+        comparisons.iter().find(|c| c.path == path && c.metric.name == METRICS[m].name && c.candidate == *cc)
+    };
     html! {
         details open {
             summary { "All metrics" }
@@ -268,7 +291,9 @@ fn spread_text(run: &Run, path: usize, m: usize, cc: &str) -> Markup {
     let values: Vec<f64> = run.cells_of(path, cc).filter_map(|c| c.counted(m)).collect();
     let unit = METRICS[m].unit;
     match super::Spread::of(&values) {
-        Some(s) => html! { (unit.show(s.median)) span class="quiet" { " [" (super::table::number(s.q1 * unit.factor)) "–" (super::table::number(s.q3 * unit.factor)) "]" } },
+        Some(s) => {
+            html! { (unit.show(s.median)) span class="quiet" { " [" (super::table::number(s.q1 * unit.factor)) "–" (super::table::number(s.q3 * unit.factor)) "]" } }
+        }
         None => {
             let reason = run.cells_of(path, cc).find_map(|c| c.values[m].as_ref().err());
             html! { span class="quiet missing" { (reason.map_or("–", |r| r.as_str())) } }

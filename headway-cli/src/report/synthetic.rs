@@ -72,14 +72,16 @@ pub fn plan(blocks: u32) -> Plan {
     let mut random = SplitMix(7);
     let mut cells = Vec::new();
     for block in 0..blocks {
-        let mut mates: Vec<(usize, &String)> = (0..paths.len()).flat_map(|p| ccs.iter().map(move |c| (p, c))).collect();
+        let mut mates: Vec<(usize, &String)> =
+            (0..paths.len()).flat_map(|p| ccs.iter().map(move |c| (p, c))).collect();
         while !mates.is_empty() {
             let (path, cc) = mates.swap_remove((random.next() * mates.len() as f64) as usize);
             let seed = u64::from(block) * 10 + path as u64;
             cells.push(Cell { index: cells.len(), path, cc: cc.clone(), block, seed });
         }
     }
-    let entry = |(name, text): (&str, &str)| PathEntry { name: name.into(), text: text.into(), files: Vec::new() };
+    let entry =
+        |(name, text): (&str, &str)| PathEntry { name: name.into(), text: text.into(), files: Vec::new() };
     Plan {
         layout: LAYOUT,
         place: Place::Lab,
@@ -144,7 +146,8 @@ fn steps(cc: &str, path: usize, seed: u64) -> Vec<Step> {
             let draining = (t % 10.0) > 9.6;
             if draining { 0.45 } else { 0.955 + 0.03 * random.next() }
         };
-        let queue_us = if cc == "cubic" && loss > 0.0 { 2000.0 * random.next() } else { queue * rtt_us as f64 };
+        let queue_us =
+            if cc == "cubic" && loss > 0.0 { 2000.0 * random.next() } else { queue * rtt_us as f64 };
         let goodput_bytes = (rate_bps / 8.0 * 0.1 * 1448.0 / 1500.0 * share * start) as u64;
         Step { rate_bps, goodput_bytes, queue_us: queue_us * start, retransmits }
     };
@@ -181,7 +184,8 @@ fn load(cc: &str, steps: &[Step], base_rtt_us: u64) -> Value {
     let intervals = |sender: bool| -> Vec<Value> {
         let one = |(i, s): (usize, &Step)| {
             let (start, end) = (i as f64 / 10.0, (i + 1) as f64 / 10.0);
-            let mut stream = json!({ "start": start, "end": end, "bytes": s.goodput_bytes, "sender": sender });
+            let mut stream =
+                json!({ "start": start, "end": end, "bytes": s.goodput_bytes, "sender": sender });
             let mut sum = json!({ "start": start, "end": end, "omitted": false });
             if sender {
                 stream["rtt"] = json!(base_rtt_us + s.queue_us as u64);
@@ -228,9 +232,19 @@ fn link(steps: &[Step]) -> String {
         let packets = s.goodput_bytes / 1448 + 20;
         let (t, bytes, late) = (i as u64 * BIN_MS * 1000, packets * 1500, 20 + i % 37);
         let (rate, drops, sojourn) = (s.rate_bps as u64, s.retransmits, s.queue_us as u64);
-        writeln!(text, "{t} down {rate} {packets} {bytes} {packets} {bytes} {drops} {} 0 0 9000 {sojourn} {late}", drops * 1500)
-            .unwrap();
-        writeln!(text, "{t} up - {packets} {} {packets} {} 0 0 0 0 100 10 {late}", packets * 52, packets * 52).unwrap();
+        writeln!(
+            text,
+            "{t} down {rate} {packets} {bytes} {packets} {bytes} {drops} {} 0 0 9000 {sojourn} {late}",
+            drops * 1500
+        )
+        .unwrap();
+        writeln!(
+            text,
+            "{t} up - {packets} {} {packets} {} 0 0 0 0 100 10 {late}",
+            packets * 52,
+            packets * 52
+        )
+        .unwrap();
     }
     text
 }

@@ -29,7 +29,12 @@ pub fn csv(run: &Run) -> String {
 }
 
 /// The same rows with the reasons for what is missing, and the comparisons.
-pub fn json(run: &Run, comparisons: &[Comparison], counts: &[Count], notes: &[String]) -> anyhow::Result<String> {
+pub fn json(
+    run: &Run,
+    comparisons: &[Comparison],
+    counts: &[Count],
+    notes: &[String],
+) -> anyhow::Result<String> {
     let value = json!({
         "layout": run.plan.layout,
         "baseline": run.baseline(),
