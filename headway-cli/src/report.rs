@@ -162,7 +162,8 @@ impl Run {
 
     /// The kernels that the cells report.
     fn kernels(&self) -> Vec<&str> {
-        let mut kernels: Vec<&str> = self.cells.iter().filter_map(|c| c.data.as_ref()).map(|d| &*d.result.kernel).collect();
+        let mut kernels: Vec<&str> =
+            self.cells.iter().filter_map(|c| c.data.as_ref()).map(|d| &*d.result.kernel).collect();
         kernels.retain(|k| !k.is_empty());
         kernels.sort_unstable();
         kernels.dedup();
@@ -176,7 +177,9 @@ fn read_plan(dir: &Path) -> anyhow::Result<Plan> {
     let text = fs::read_to_string(&file).with_context(|| {
         format!("`{shown}` is not a run: cannot read its plan.json\nhint: name the folder that `headway bench --out` made")
     })?;
-    let broken = || format!("plan.json in `{shown}` is broken\nhint: the run cannot be read without it; repeat the bench");
+    let broken = || {
+        format!("plan.json in `{shown}` is broken\nhint: the run cannot be read without it; repeat the bench")
+    };
     let value: Value = serde_json::from_str(&text).with_context(broken)?;
     match value["layout"].as_u64() {
         Some(layout) if layout == u64::from(LAYOUT) => {}
@@ -184,7 +187,9 @@ fn read_plan(dir: &Path) -> anyhow::Result<Plan> {
             "`{shown}` has raw folder layout {layout}, this program reads layout {LAYOUT}\n\
              hint: use the version of headway that made it"
         ),
-        None => bail!("plan.json in `{shown}` names no layout\nhint: is this a folder that `headway bench` made?"),
+        None => {
+            bail!("plan.json in `{shown}` names no layout\nhint: is this a folder that `headway bench` made?")
+        }
     }
     let plan: Plan = serde_json::from_value(value).with_context(broken)?;
     let known = |c: &Cell| c.path < plan.paths.len() && plan.ccs.contains(&c.cc);
@@ -405,9 +410,15 @@ mod tests {
         assert_eq!(verdict(0, "retransmit_rate", "bbr1"), Verdict::Equivalent);
         assert_eq!(find(&summary, 0, "retransmit_rate", "bbr1").improvement_text(), "0.0 pp");
         assert_eq!(verdict(0, "retransmit_rate", "cubic"), Verdict::Worse);
-        assert!(find(&summary, 0, "utilisation", "cubic").verdict.is_none(), "a secondary metric has no verdict");
+        assert!(
+            find(&summary, 0, "utilisation", "cubic").verdict.is_none(),
+            "a secondary metric has no verdict"
+        );
         assert!(summary.notes.is_empty(), "{:?}", summary.notes);
-        assert_eq!(summary.counts[0], Count { cc: "bbr".into(), planned: 30, attempted: 30, ok: 30, excluded: 0 });
+        assert_eq!(
+            summary.counts[0],
+            Count { cc: "bbr".into(), planned: 30, attempted: 30, ok: 30, excluded: 0 }
+        );
         assert!(summary.table.contains("bbr: 30 of 30 cells ok, 0 excluded"));
         assert!(summary.table.contains("0.0 pp"), "{}", summary.table);
         assert_eq!(fs::read_dir(&folder.dir).unwrap().count(), 6, "no temporary file stays");
@@ -456,14 +467,18 @@ mod tests {
         assert_eq!(csv.lines().count(), 1 + 9);
         let columns = 7 + METRICS.len();
         assert!(csv.lines().all(|l| l.split(',').count() == columns));
-        let json: Value = serde_json::from_str(&fs::read_to_string(folder.dir.join("results.json")).unwrap()).unwrap();
+        let json: Value =
+            serde_json::from_str(&fs::read_to_string(folder.dir.join("results.json")).unwrap()).unwrap();
         for (row, cell) in csv.lines().skip(1).zip(json["cells"].as_array().unwrap()) {
             for (name, word) in head.split(',').zip(row.split(',')) {
                 let same = match &cell[name] {
                     Value::Null => word.is_empty() && cell["missing"][name].is_string(),
                     Value::String(text) => word == text,
                     // JSON is read back to the last digit but one.
-                    number => (word.parse::<f64>().unwrap() / number.as_f64().unwrap() - 1.0).abs() < 1e-12 || word == "0",
+                    number => {
+                        (word.parse::<f64>().unwrap() / number.as_f64().unwrap() - 1.0).abs() < 1e-12
+                            || word == "0"
+                    }
                 };
                 assert!(same, "{name}: `{word}` is not {}", cell[name]);
             }
@@ -495,7 +510,8 @@ mod tests {
     fn what_is_lost_is_named_and_counted() {
         let folder = synthetic::run("lost", 10);
         let plan = synthetic::plan(10);
-        let cubic: Vec<usize> = plan.cells.iter().filter(|c| c.cc == "cubic" && c.path == 0).map(|c| c.index).collect();
+        let cubic: Vec<usize> =
+            plan.cells.iter().filter(|c| c.cc == "cubic" && c.path == 0).map(|c| c.index).collect();
         let busy = include_str!("../tests/data/iperf3/3.12-busy.json");
         synthetic::write(&folder.cell(cubic[0]).join("load.json"), busy);
         synthetic::edit(&folder.cell(cubic[1]).join("cell.json"), "status", json!("disturbed: late"));
@@ -504,9 +520,14 @@ mod tests {
         synthetic::write(&folder.cell(cubic[4]).join("probe.txt"), "# sent_us rtt_us\n0 40000\n20000\n");
         fs::remove_file(folder.cell(cubic[5]).join("load.json")).unwrap();
         fs::remove_dir_all(folder.cell(cubic[6])).unwrap();
+        let load = fs::read_to_string(folder.cell(cubic[7]).join("load.json")).unwrap();
+        let wrong = load.replace("\"sender_tcp_congestion\":\"cubic\"", "\"sender_tcp_congestion\":\"reno\"");
+        synthetic::write(&folder.cell(cubic[7]).join("load.json"), &(wrong + "\niperf3: a late line\n"));
         let summary = made(&folder);
         let count = &summary.counts[2];
-        assert_eq!((count.planned, count.attempted, count.ok, count.excluded), (30, 29, 23, 6));
+        assert_eq!((count.planned, count.attempted, count.ok, count.excluded), (30, 29, 22, 7));
+        let wrong_cc = "the sender used `reno`, not `cubic` (iperf3 also printed: iperf3: a late line)";
+        assert!(summary.table.contains(wrong_cc), "{}", summary.table);
         for reason in [
             "iperf3: the server is busy running a test. try again later",
             "disturbed: late",
@@ -520,8 +541,8 @@ mod tests {
             assert!(page.contains(reason), "{reason}");
         }
         assert!(summary.notes[0].contains("1 of 90 planned cells"), "{:?}", summary.notes);
-        assert!(summary.notes[1].contains("Exclusions differ between bbr (0 of 30) and cubic (6 of 29)"));
-        assert_eq!(find(&summary, 0, "goodput_bps", "cubic").improvement.n, 3);
+        assert!(summary.notes[1].contains("Exclusions differ between bbr (0 of 30) and cubic (7 of 29)"));
+        assert_eq!(find(&summary, 0, "goodput_bps", "cubic").improvement.n, 2);
         assert_eq!(find(&summary, 0, "goodput_bps", "cubic").verdict, Some(Verdict::TooSmall));
         assert_eq!(find(&summary, 1, "goodput_bps", "cubic").improvement.n, 10);
     }
@@ -540,7 +561,9 @@ mod tests {
     #[test]
     fn a_wrong_folder_is_one_sentence_and_a_hint() {
         let folder = synthetic::Folder::new("wrong");
-        let error = |folder: &synthetic::Folder| format!("{:#}", report(&folder.dir, &Options::default()).unwrap_err());
+        let error = |folder: &synthetic::Folder| {
+            format!("{:#}", report(&folder.dir, &Options::default()).unwrap_err())
+        };
         let plan = folder.dir.join("plan.json");
         assert!(error(&folder).contains("is not a run: cannot read its plan.json\nhint: "));
         synthetic::write(&plan, "{\"layout\": 1");
@@ -577,7 +600,8 @@ mod tests {
     #[test]
     fn the_same_folder_gives_the_same_bytes() {
         let folder = synthetic::run("same", 2);
-        let files = || ["results.csv", "results.json", "report.html"].map(|f| fs::read(folder.dir.join(f)).unwrap());
+        let files =
+            || ["results.csv", "results.json", "report.html"].map(|f| fs::read(folder.dir.join(f)).unwrap());
         made(&folder);
         let first = files();
         made(&folder);
@@ -599,5 +623,31 @@ mod tests {
         }
         assert!(page.contains("headway bench --cc bbr,bbr1,cubic"));
         assert!(page.len() < 2_000_000, "{}", page.len());
+    }
+
+    #[test]
+    fn a_browser_draws_every_chart_without_a_complaint() {
+        let folder = synthetic::run("browser", 6);
+        let page = made(&folder).page;
+        let profile = folder.dir.join("profile");
+        let browser = std::process::Command::new("timeout")
+            .args(["60", "chromium", "--headless", "--no-sandbox", "--disable-gpu", "--no-first-run"])
+            .args([
+                "--disable-background-networking",
+                "--virtual-time-budget=3000",
+                "--enable-logging=stderr",
+            ])
+            .arg(format!("--user-data-dir={}", profile.display()))
+            .args(["--dump-dom", &format!("file://{}", page.display())])
+            .output();
+        let Some(out) = browser.ok().filter(|out| out.status.success() && !out.stdout.is_empty()) else {
+            println!("skipped: no chromium that runs here");
+            return;
+        };
+        let said = String::from_utf8_lossy(&out.stderr);
+        let complaints: Vec<&str> = said.lines().filter(|l| l.contains("CONSOLE")).collect();
+        assert!(complaints.is_empty(), "{complaints:?}");
+        let charts = String::from_utf8_lossy(&out.stdout).matches("<canvas").count();
+        assert_eq!(charts, 9, "three charts for each of three paths");
     }
 }

@@ -113,7 +113,8 @@ pub fn blocks_needed(comparisons: usize) -> usize {
 /// Two-sided Fisher's exact test of the table `[[a, b], [c, d]]`.
 pub fn fisher(a: u64, b: u64, c: u64, d: u64) -> f64 {
     let (row, column, total) = (a + b, a + c, a + b + c + d);
-    let ln_weight = |x: u64| ln_choose(row, x) + ln_choose(total - row, column - x) - ln_choose(total, column);
+    let ln_weight =
+        |x: u64| ln_choose(row, x) + ln_choose(total - row, column - x) - ln_choose(total, column);
     let observed = ln_weight(a);
     let range = column.saturating_sub(total - row)..=row.min(column);
     let as_rare = range.map(ln_weight).filter(|w| *w <= observed + 1e-9);

@@ -72,14 +72,17 @@ impl Forest {
         50.0 + 49.0 * (bent(share) / bent(self.widest)).clamp(-1.0, 1.0)
     }
 
+    /// From the edge inwards, as many as their texts have room for on a telephone.
     fn ticks(&self) -> Vec<f64> {
-        let steps = [0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0];
-        let mut inside: Vec<f64> = steps.into_iter().filter(|t| *t <= self.widest).collect();
-        while inside.len() > 3 {
-            inside = inside.into_iter().rev().step_by(2).collect();
-            inside.reverse();
+        let steps = [10.0, 5.0, 2.0, 1.0, 0.5, 0.2, 0.1, 0.05, 0.02];
+        let mut inside: Vec<f64> = Vec::new();
+        for step in steps.into_iter().filter(|t| *t <= self.widest) {
+            let room = inside.last().map_or(100.0, |last| self.percent(*last) - self.percent(step));
+            if room >= 15.0 && self.percent(step) >= 63.0 {
+                inside.push(step);
+            }
         }
-        inside.iter().rev().map(|t| -t).chain([0.0]).chain(inside.iter().copied()).collect()
+        inside.iter().map(|t| -t).chain([0.0]).chain(inside.iter().rev().copied()).collect()
     }
 
     fn axis(&self) -> Markup {
@@ -87,7 +90,7 @@ impl Forest {
             svg height="20" width="100%" {
                 @for tick in self.ticks() {
                     text x=(pct(self.percent(tick))) y="14" text-anchor="middle" class="tick" {
-                        (format!("{:+}", (tick * 100.0).round()).replace("+0", "0")) " %"
+                        (typeset(&format!("{:+} %", (tick * 100.0).round()).replace("+0 ", "0 ")))
                     }
                 }
             }
@@ -100,9 +103,9 @@ fn forest_row(run: &Run, c: &Comparison, scale: &Forest) -> Markup {
         div class="forest-name" data-cc=(c.candidate) { (key(run, &c.candidate)) " " (c.candidate) span class="quiet" { " " (c.metric.label) } }
         svg height="26" width="100%" data-cc=(c.candidate) class=(verdict_class(c)) {
             @if c.scale == Scale::Ratio { (forest_bar(c, scale)) }
-            @else { text x="50%" y="17" text-anchor="middle" class="tick" { "zeros: no ratio, a difference" } }
+            @else { text x="50%" y="17" text-anchor="middle" class="tick" { "zeros: a difference, no ratio" } }
         }
-        div class={ "forest-value " (verdict_class(c)) } data-cc=(c.candidate) { (c.improvement_text()) }
+        div class={ "forest-value " (verdict_class(c)) } data-cc=(c.candidate) { (typeset(&c.improvement_text())) }
     }
 }
 
@@ -130,10 +133,18 @@ pub fn verdict_class(c: &Comparison) -> String {
 pub fn dots(run: &Run, path: usize, index: usize) -> Option<Markup> {
     let metric = &METRICS[index];
     let cells = run.cells.iter().filter(|c| c.cell.path == path);
-    let scale = Linear::over(cells.filter_map(|c| value(c, index)).map(|v| v * metric.unit.factor))?;
+    let values: Vec<f64> = cells.filter_map(|c| value(c, index)).collect();
+    let scale = Linear::over(values.iter().map(|v| v * metric.unit.factor))?;
+    let caption = html! { (metric.label) span class="quiet" { " " (metric.unit.word) " " (arrow(metric)) } };
+    if values.iter().all(|v| *v == values[0]) {
+        let value = metric_value(index, values[0]);
+        return Some(
+            html! { figure class="dots" { figcaption { (caption) } p class="legend-note" { (value) " in every run" } } },
+        );
+    }
     Some(html! {
         figure class="dots" {
-            figcaption { (metric.label) span class="quiet" { " " (metric.unit.word) " " (arrow(metric)) } }
+            figcaption { (caption) }
             @for cc in &run.plan.ccs {
                 div class="strip" data-cc=(cc) {
                     div class="strip-name" { (key(run, cc)) " " (cc) }
@@ -170,7 +181,8 @@ fn strip(run: &Run, path: usize, cc: &str, index: usize, scale: &Linear) -> Mark
 /// A metric's runs in the order in which they were made: what drifts shows.
 pub fn order(run: &Run, path: usize, index: usize) -> Option<Markup> {
     let metric = &METRICS[index];
-    let cells: Vec<&RunCell> = run.cells.iter().filter(|c| c.cell.path == path && value(c, index).is_some()).collect();
+    let cells: Vec<&RunCell> =
+        run.cells.iter().filter(|c| c.cell.path == path && value(c, index).is_some()).collect();
     let scale = Linear::over(cells.iter().filter_map(|c| value(c, index)).map(|v| v * metric.unit.factor))?;
     let x = |c: &RunCell| pct(2.0 + 96.0 * (c.cell.index as f64 + 0.5) / run.plan.cells.len() as f64);
     let y = |c: &RunCell| scale.y(value(c, index).unwrap_or(0.0) * metric.unit.factor, 120.0);
@@ -196,7 +208,8 @@ pub fn order(run: &Run, path: usize, index: usize) -> Option<Markup> {
 
 /// Cumulative distribution of the queueing delay over the probes of all runs that count.
 pub fn distribution(run: &Run, path: usize) -> Option<Markup> {
-    let pooled: Vec<(&String, Vec<f64>)> = run.plan.ccs.iter().map(|cc| (cc, pooled_delays_ms(run, path, cc))).collect();
+    let pooled: Vec<(&String, Vec<f64>)> =
+        run.plan.ccs.iter().map(|cc| (cc, pooled_delays_ms(run, path, cc))).collect();
     let tails = pooled.iter().filter_map(|(_, d)| d.get(d.len() * 995 / 1000).copied());
     let scale = Linear::over(tails.chain([0.0])).filter(|_| pooled.iter().any(|(_, d)| !d.is_empty()))?;
     let shares = Linear { low: 0.0, high: 1.0 };
@@ -221,7 +234,8 @@ pub fn distribution(run: &Run, path: usize) -> Option<Markup> {
 }
 
 fn pooled_delays_ms(run: &Run, path: usize, cc: &str) -> Vec<f64> {
-    let mut delays: Vec<f64> = run.data_of(path, cc).flat_map(|d| d.queue_delays_us()).map(|us| us / 1e3).collect();
+    let mut delays: Vec<f64> =
+        run.data_of(path, cc).flat_map(|d| d.queue_delays_us()).map(|us| us / 1e3).collect();
     delays.sort_by(f64::total_cmp);
     delays
 }
@@ -272,7 +286,8 @@ impl Linear {
     fn ticks(&self) -> Vec<f64> {
         let rough = (self.high - self.low) / 3.5;
         let power = 10f64.powf(rough.log10().floor());
-        let step = [1.0, 2.0, 2.5, 5.0, 10.0].map(|s| s * power).into_iter().find(|s| *s >= rough).unwrap_or(rough);
+        let step =
+            [1.0, 2.0, 2.5, 5.0, 10.0].map(|s| s * power).into_iter().find(|s| *s >= rough).unwrap_or(rough);
         let first = (self.low / step).ceil() as i64;
         (first..).map(|i| i as f64 * step).take_while(|t| *t <= self.high).collect()
     }
@@ -305,7 +320,7 @@ fn grid_line(x: String, height: &str) -> Markup {
 
 fn tick_text(tick: f64) -> String {
     let text = number(tick);
-    if text.contains('.') { text.trim_end_matches('0').trim_end_matches('.').to_string() } else { text }
+    typeset(if text.contains('.') { text.trim_end_matches('0').trim_end_matches('.') } else { &text })
 }
 
 fn value(cell: &RunCell, index: usize) -> Option<f64> {
@@ -317,11 +332,26 @@ fn metric_value(index: usize, value: f64) -> String {
 }
 
 fn title(cell: &RunCell, value: String) -> String {
-    format!("{}, block {}, cell {:03}: {value} ({})", cell.cell.cc, cell.cell.block, cell.cell.index, cell.status())
+    format!(
+        "{}, block {}, cell {:03}: {value} ({})",
+        cell.cell.cc,
+        cell.cell.block,
+        cell.cell.index,
+        cell.status()
+    )
 }
 
 fn pct(x: f64) -> String {
     format!("{x:.2}%")
+}
+
+/// Minus signs and dashes as a typesetter would have them, from the plain ones of the terminal.
+pub fn typeset(text: &str) -> String {
+    if text == "-" {
+        return "–".into();
+    }
+    let text = text.replace(" .. ", " … ").replace(" -", " −");
+    text.strip_prefix('-').map_or(text.clone(), |rest| format!("−{rest}"))
 }
 
 /// A file that stands in the page as it is.

@@ -1,6 +1,6 @@
 //! `report.html`: one file that holds everything it needs and asks no one for anything.
 
-use super::chart::{arrow, colour, distribution, dots, forest, key, order, verbatim, verdict_class};
+use super::chart::{arrow, distribution, dots, forest, key, order, typeset, verbatim, verdict_class};
 use super::{Comparison, Count, NOT_RUN, Run, series};
 use crate::bench::Place;
 use crate::metric::METRICS;
@@ -12,7 +12,8 @@ const STYLE: &str = concat!(include_str!("vendor/uPlot.min.css"), include_str!("
 const SCRIPT: &str = concat!(include_str!("vendor/uPlot.iife.min.js"), "\n", include_str!("page.js"));
 
 /// Nothing may be fetched, whatever a later edit lets slip in.
-const POLICY: &str = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; img-src data:";
+const POLICY: &str =
+    "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; img-src data:";
 
 pub fn html(run: &Run, comparisons: &[Comparison], counts: &[Count], notes: &[String]) -> String {
     let primary: Vec<&Comparison> = comparisons.iter().filter(|c| c.metric.is_primary()).collect();
@@ -64,13 +65,14 @@ fn in_words(names: &[String]) -> String {
 
 fn header(run: &Run, primary: &[&Comparison], notes: &[String]) -> Markup {
     let plan = &run.plan;
-    let streams = if plan.streams == 1 { "1 stream".to_string() } else { format!("{} streams", plan.streams) };
+    let streams =
+        if plan.streams == 1 { "1 stream".to_string() } else { format!("{} streams", plan.streams) };
     let facts = [
         ("Where", place_in_words(&plan.place)),
         ("Kernel", run.kernels().join(", ")),
         ("Paths", plan.paths.len().to_string()),
         ("Blocks", plan.blocks.to_string()),
-        ("Load", format!("{streams}, {} s", plan.seconds)),
+        ("Load", format!("{streams}, {} s{}", plan.seconds, load_tool(run))),
         ("Warm-up left out", format!("{} s", plan.warmup_ms as f64 / 1e3)),
     ];
     html! {
@@ -85,6 +87,12 @@ fn header(run: &Run, primary: &[&Comparison], notes: &[String]) -> Markup {
             @if !notes.is_empty() { ul class="notes" { @for note in notes { li { (note) } } } }
         }
     }
+}
+
+fn load_tool(run: &Run) -> String {
+    let loads = run.cells.iter().filter_map(|c| c.data.as_ref()?.load.as_ref().ok());
+    let version = loads.map(|load| &load.version).find(|version| !version.is_empty());
+    version.map_or(String::new(), |version| format!(", {version}"))
 }
 
 /// How often each verdict fell, in the order of their weight.
@@ -145,7 +153,11 @@ fn spelled_out(run: &Run) -> String {
 
 fn shell_word(word: &str) -> String {
     let plain = |c: char| c.is_ascii_alphanumeric() || "-_./:,=@%+".contains(c);
-    if !word.is_empty() && word.chars().all(plain) { word.to_string() } else { format!("'{}'", word.replace('\'', r"'\''")) }
+    if !word.is_empty() && word.chars().all(plain) {
+        word.to_string()
+    } else {
+        format!("'{}'", word.replace('\'', r"'\''"))
+    }
 }
 
 fn controls(run: &Run) -> Markup {
@@ -160,7 +172,18 @@ fn controls(run: &Run) -> Markup {
 }
 
 fn verdicts(run: &Run, primary: &[&Comparison]) -> Markup {
-    let heads = ["Metric", "Candidate", "Verdict", "Baseline", "Candidate's", "Difference", "Improvement", "95 % interval", "p (Holm)", "n"];
+    let heads = [
+        "Metric",
+        "Candidate",
+        "Verdict",
+        "Baseline",
+        "Candidate's",
+        "Difference",
+        "Improvement",
+        "95 % interval",
+        "p (Holm)",
+        "n",
+    ];
     html! {
         section id="verdicts" {
             h2 { "Verdicts" }
@@ -193,9 +216,9 @@ fn verdict_row(run: &Run, c: &Comparison) -> Markup {
             td data-label="Verdict" class="name" { span class={ "verdict " (verdict_class(c)) } { (c.verdict.map_or("–", |v| v.word())) } }
             td data-label="Baseline" { (unit.show(c.baseline_spread.median)) }
             td data-label="Candidate’s" { (unit.show(c.candidate_spread.median)) }
-            td data-label="Difference" { (c.difference_text()) }
-            td data-label="Improvement" { b { (c.improvement_text()) } }
-            td data-label="95 % interval" { (c.interval_text()) }
+            td data-label="Difference" { (typeset(&c.difference_text())) }
+            td data-label="Improvement" { b { (typeset(&c.improvement_text())) } }
+            td data-label="95 % interval" { (typeset(&c.interval_text())) }
             td data-label="p (Holm)" { (p) }
             td data-label="n" { (c.improvement.n) }
         }
@@ -204,7 +227,11 @@ fn verdict_row(run: &Run, c: &Comparison) -> Markup {
 
 fn path_section(run: &Run, path: usize, comparisons: &[Comparison]) -> Markup {
     let entry = &run.plan.paths[path];
-    let kinds = [("goodput", "Goodput", "Mbit/s"), ("delay", "Queueing delay", "ms"), ("retransmits", "Retransmits", "packets/s")];
+    let kinds = [
+        ("goodput", "Goodput", "Mbit/s"),
+        ("delay", "Queueing delay", "ms"),
+        ("retransmits", "Retransmits", "packets/s"),
+    ];
     html! {
         section class="path" id={ "path-" (path) } {
             h2 { (entry.name) }
@@ -214,7 +241,7 @@ fn path_section(run: &Run, path: usize, comparisons: &[Comparison]) -> Markup {
                     h4 { (label) span class="quiet" { " " (unit) } }
                     div class="chart" data-kind=(kind) tabindex="0" role="img" aria-label={ (label) " over time; arrow keys move the cursor" } {}
                 }
-                p class="readout" aria-live="off" {}
+                p class="readout quiet" {}
                 noscript { p class="legend-note" { "The time series need JavaScript; everything else on this page does not." } }
             }
             p class="legend-note" { "Line: median over blocks. Band: lowest to highest block. Dotted: payload that the path could carry. Drag to zoom, double-click or Esc to zoom out." }
@@ -237,7 +264,9 @@ fn base_rtt(run: &Run, path: usize) -> Option<String> {
 
 /// All metrics of a path. Those that were not declared primary get an interval and no verdict.
 fn metric_table(run: &Run, path: usize, comparisons: &[Comparison]) -> Markup {
-    let of = |m: usize, cc: &str| comparisons.iter().find(|c| c.path == path && c.metric.name == METRICS[m].name && c.candidate == *cc);
+    let of = |m: usize, cc: &str| {
+        comparisons.iter().find(|c| c.path == path && c.metric.name == METRICS[m].name && c.candidate == *cc)
+    };
     html! {
         details open {
             summary { "All metrics" }
@@ -268,7 +297,9 @@ fn spread_text(run: &Run, path: usize, m: usize, cc: &str) -> Markup {
     let values: Vec<f64> = run.cells_of(path, cc).filter_map(|c| c.counted(m)).collect();
     let unit = METRICS[m].unit;
     match super::Spread::of(&values) {
-        Some(s) => html! { (unit.show(s.median)) span class="quiet" { " [" (super::table::number(s.q1 * unit.factor)) "–" (super::table::number(s.q3 * unit.factor)) "]" } },
+        Some(s) => {
+            html! { (unit.show(s.median)) span class="quiet" { " [" (super::table::number(s.q1 * unit.factor)) "–" (super::table::number(s.q3 * unit.factor)) "]" } }
+        }
         None => {
             let reason = run.cells_of(path, cc).find_map(|c| c.values[m].as_ref().err());
             html! { span class="quiet missing" { (reason.map_or("–", |r| r.as_str())) } }
@@ -277,7 +308,7 @@ fn spread_text(run: &Run, path: usize, m: usize, cc: &str) -> Markup {
 }
 
 fn improvement_line(c: &Comparison) -> Markup {
-    html! { span class="sub" { (c.improvement_text()) @if c.improvement.n >= MIN_BLOCKS { " [" (c.interval_text().replace(" .. ", ", ")) "]" } } }
+    html! { span class="sub" { (typeset(&c.improvement_text())) @if c.improvement.n >= MIN_BLOCKS { " [" (typeset(&c.interval_text())) "]" } } }
 }
 
 fn cells_section(run: &Run, counts: &[Count]) -> Markup {

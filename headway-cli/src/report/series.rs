@@ -85,7 +85,12 @@ fn retransmits_per_s(data: &CellData, axis: &Axis) -> Vec<Option<f64>> {
     per_second(data, &counted, axis, |i| i.retransmits.unwrap_or(0) as f64)
 }
 
-fn per_second(data: &CellData, side: &[Interval], axis: &Axis, amount: fn(&Interval) -> f64) -> Vec<Option<f64>> {
+fn per_second(
+    data: &CellData,
+    side: &[Interval],
+    axis: &Axis,
+    amount: fn(&Interval) -> f64,
+) -> Vec<Option<f64>> {
     let mut sums = vec![None; axis.bins];
     for interval in side.iter().filter(|i| i.to_us > i.from_us) {
         let span = data.span_us(interval);
@@ -161,6 +166,9 @@ mod tests {
     #[test]
     fn a_band_is_median_low_high() {
         let runs = vec![vec![Some(1.0), None], vec![Some(3.0), None], vec![Some(2.0)]];
-        assert_eq!(bands(&runs, 2, 1), [[Some(2.0), None], [Some(1.0), None], [Some(3.0), None]].map(Vec::from));
+        assert_eq!(
+            bands(&runs, 2, 1),
+            [[Some(2.0), None], [Some(1.0), None], [Some(3.0), None]].map(Vec::from)
+        );
     }
 }

@@ -72,14 +72,16 @@ pub fn plan(blocks: u32) -> Plan {
     let mut random = SplitMix(7);
     let mut cells = Vec::new();
     for block in 0..blocks {
-        let mut mates: Vec<(usize, &String)> = (0..paths.len()).flat_map(|p| ccs.iter().map(move |c| (p, c))).collect();
+        let mut mates: Vec<(usize, &String)> =
+            (0..paths.len()).flat_map(|p| ccs.iter().map(move |c| (p, c))).collect();
         while !mates.is_empty() {
             let (path, cc) = mates.swap_remove((random.next() * mates.len() as f64) as usize);
             let seed = u64::from(block) * 10 + path as u64;
             cells.push(Cell { index: cells.len(), path, cc: cc.clone(), block, seed });
         }
     }
-    let entry = |(name, text): (&str, &str)| PathEntry { name: name.into(), text: text.into(), files: Vec::new() };
+    let entry =
+        |(name, text): (&str, &str)| PathEntry { name: name.into(), text: text.into(), files: Vec::new() };
     Plan {
         layout: LAYOUT,
         place: Place::Lab,
@@ -121,11 +123,16 @@ fn steps(cc: &str, path: usize, seed: u64) -> Vec<Step> {
     let ramp = 12.0 * rtt_us as f64 / 1e6 + random.next() * 0.1;
     let (mut queue, mut loss_based_share) = (0.3, 0.6);
     let mut previous = path_at(path, 0).0;
+    let (luck, fullness) = (1.0 - 0.012 * random.next(), 0.9 + 0.2 * random.next());
     let mut step = |t_ms: u64| {
         let (rate_bps, _, loss) = path_at(path, t_ms);
         let t = t_ms as f64 / 1e3;
         let start = (t / ramp).min(1.0).powi(2);
-        let mut retransmits = (rate_bps * 0.1 / 12_000.0 * loss * (0.5 + random.next())) as u64;
+        let mut retransmits =
+            (rate_bps * 0.1 / 12_000.0 * loss * (0.5 + random.next()) + random.next()) as u64;
+        if loss == 0.0 {
+            retransmits = 0;
+        }
         if rate_bps < previous {
             (queue, retransmits) = (1.0, retransmits + 250);
         }
@@ -144,9 +151,10 @@ fn steps(cc: &str, path: usize, seed: u64) -> Vec<Step> {
             let draining = (t % 10.0) > 9.6;
             if draining { 0.45 } else { 0.955 + 0.03 * random.next() }
         };
-        let queue_us = if cc == "cubic" && loss > 0.0 { 2000.0 * random.next() } else { queue * rtt_us as f64 };
-        let goodput_bytes = (rate_bps / 8.0 * 0.1 * 1448.0 / 1500.0 * share * start) as u64;
-        Step { rate_bps, goodput_bytes, queue_us: queue_us * start, retransmits }
+        let queue_us =
+            if cc == "cubic" && loss > 0.0 { 2000.0 * random.next() } else { queue * rtt_us as f64 };
+        let goodput_bytes = (rate_bps / 8.0 * 0.1 * 1448.0 / 1500.0 * share * luck * start) as u64;
+        Step { rate_bps, goodput_bytes, queue_us: queue_us * fullness * start, retransmits }
     };
     (0..u64::from(SECONDS) * 1000 / BIN_MS).map(|bin| step(bin * BIN_MS)).collect()
 }
@@ -181,7 +189,8 @@ fn load(cc: &str, steps: &[Step], base_rtt_us: u64) -> Value {
     let intervals = |sender: bool| -> Vec<Value> {
         let one = |(i, s): (usize, &Step)| {
             let (start, end) = (i as f64 / 10.0, (i + 1) as f64 / 10.0);
-            let mut stream = json!({ "start": start, "end": end, "bytes": s.goodput_bytes, "sender": sender });
+            let mut stream =
+                json!({ "start": start, "end": end, "bytes": s.goodput_bytes, "sender": sender });
             let mut sum = json!({ "start": start, "end": end, "omitted": false });
             if sender {
                 stream["rtt"] = json!(base_rtt_us + s.queue_us as u64);
@@ -228,9 +237,19 @@ fn link(steps: &[Step]) -> String {
         let packets = s.goodput_bytes / 1448 + 20;
         let (t, bytes, late) = (i as u64 * BIN_MS * 1000, packets * 1500, 20 + i % 37);
         let (rate, drops, sojourn) = (s.rate_bps as u64, s.retransmits, s.queue_us as u64);
-        writeln!(text, "{t} down {rate} {packets} {bytes} {packets} {bytes} {drops} {} 0 0 9000 {sojourn} {late}", drops * 1500)
-            .unwrap();
-        writeln!(text, "{t} up - {packets} {} {packets} {} 0 0 0 0 100 10 {late}", packets * 52, packets * 52).unwrap();
+        writeln!(
+            text,
+            "{t} down {rate} {packets} {bytes} {packets} {bytes} {drops} {} 0 0 9000 {sojourn} {late}",
+            drops * 1500
+        )
+        .unwrap();
+        writeln!(
+            text,
+            "{t} up - {packets} {} {packets} {} 0 0 0 0 100 10 {late}",
+            packets * 52,
+            packets * 52
+        )
+        .unwrap();
     }
     text
 }
