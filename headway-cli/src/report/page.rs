@@ -138,11 +138,10 @@ fn command(run: &Run) -> String {
 
 fn spelled_out(run: &Run) -> String {
     let plan = &run.plan;
-    let paths = plan.paths.iter().map(|p| p.name.clone()).collect::<Vec<_>>().join(",");
+    let paths: String = plan.paths.iter().map(|p| format!(" --path {}", shell_word(&p.name))).collect();
     format!(
-        "headway bench --cc {} --path {} --blocks {} --seconds {} --streams {} --seed {} --in {}",
+        "headway bench --cc {}{paths} --blocks {} --seconds {} --streams {} --seed {} --in {}",
         shell_word(&plan.ccs.join(",")),
-        shell_word(&paths),
         plan.blocks,
         plan.seconds,
         plan.streams,
