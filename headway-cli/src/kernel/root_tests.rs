@@ -38,7 +38,7 @@ fn root_attach_registers_and_drop_takes_it_away() {
     assert!(!is_registered(&name));
 }
 
-/// The limit of the kernel is a million; far from it, loading stays quick and other kernels have room.
+/// The kernel gives up at a million; kernels differ by a factor of two, so a quarter is the budget.
 #[test]
 fn root_the_verifier_has_little_to_walk() {
     let Some(_attached) = attach_as('h', false) else { return };
@@ -46,7 +46,7 @@ fn root_the_verifier_has_little_to_walk() {
         libbpf_rs::query::ProgInfoIter::default().filter(|p| p.name.to_string_lossy().starts_with("cc_"));
     let walked: Vec<_> = ours.map(|p| (p.name, p.verified_insns)).collect();
     println!("verified instructions: {walked:?}");
-    assert!(!walked.is_empty() && walked.iter().all(|(_, n)| *n < 100_000), "{walked:?}");
+    assert!(!walked.is_empty() && walked.iter().all(|(_, n)| *n < 250_000), "{walked:?}");
 }
 
 #[test]
