@@ -151,7 +151,7 @@ mod tests {
     fn gain_gives_the_integers_of_a_coarser_scale() {
         for gain256 in [1, 32, 50, 88, 192, 256, 320, 512, 739] {
             for value in [0, 1, 255, 256, 257, 1_000_003, (1 << 40) + 12_345] {
-                assert_eq!(gain_apply(value, gain256 << 8), value * gain256 >> 8);
+                assert_eq!(gain_apply(value, gain256 << 8), (value * gain256) >> 8);
             }
         }
         assert_eq!(gain_apply(u64::MAX, GAIN_UNIT), u64::MAX);
