@@ -182,6 +182,29 @@ fn holds_an_attachment() {
     let _ = std::io::stdin().read(&mut [0]);
 }
 
+#[test]
+fn root_without_capabilities_the_error_says_so() {
+    if !has_rights() {
+        return println!("skipped: needs root");
+    }
+    let output = Command::new("setpriv")
+        .args(["--bounding-set=-all", "--inh-caps=-all", std::env::current_exe().unwrap().to_str().unwrap()])
+        .args(["--exact", "kernel::root_tests::lacks_rights", "--ignored", "--nocapture"])
+        .output()
+        .unwrap();
+    assert!(output.status.success() && text_of(&output).contains("1 passed"), "{}", text_of(&output));
+}
+
+/// The child of the test above.
+#[test]
+#[ignore = "run by another test"]
+fn lacks_rights() {
+    let error = format!("{:#}", attach("bbr1", &Options::default()).unwrap_err());
+    println!("{error}");
+    assert!(error.starts_with("cannot attach `bbr1`: ") && error.contains("\nhint: run as root"), "{error}");
+    assert!(!check()[0].ok);
+}
+
 /// A traced run of a script, already held equal to Rust with nothing lost.
 struct Run {
     text: String,
