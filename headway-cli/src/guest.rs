@@ -34,6 +34,8 @@ const SYSCTLS: &[(&str, &str)] = &[
     ("net/core/rmem_max", "134217728"),
     ("net/core/wmem_max", "134217728"),
     ("net/core/bpf_jit_enable", "1"),
+    // The emulator's thread is the network: it runs when it must, for as long as it must.
+    ("kernel/sched_rt_runtime_us", "-1"),
 ];
 
 const RAW_DIR: &str = "/tmp/cell";

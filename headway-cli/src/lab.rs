@@ -54,6 +54,8 @@ const COMMAND_LINE: &[&str] = &[
     "panic=-1 oops=panic reboot=t",
     // Nothing random but the seed.
     "nokaslr random.trust_cpu=0 random.trust_bootloader=0",
+    // The network's thread waits for nothing: kernel work of milliseconds must not show up as queueing delay.
+    "preempt=full transparent_hugepage=never",
     // The virtual CPU's time-stamp counter runs at exactly 1 GHz.
     "tsc=reliable tsc_early_khz=1000000",
     // No work for security, self-tests and watchdogs at boot and on every packet.

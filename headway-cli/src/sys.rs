@@ -25,9 +25,10 @@ pub fn monotonic_ns() -> u64 {
     t.tv_sec as u64 * 1_000_000_000 + t.tv_nsec as u64
 }
 
-/// Asks for prompt wake-ups of the calling thread: no timer slack, nice -20, a short scheduling slice.
+/// Asks for prompt wake-ups of the calling thread: no timer slack, and nice -20 with a short scheduling slice, or
+/// `real_time` (SCHED_FIFO), which a thread that may be busy for long must not have on a machine that others use.
 /// Best effort: without the privilege the thread runs as it is, and its lateness tells.
-pub fn prefer_this_thread() {
+pub fn prefer_this_thread(real_time: bool) {
     /// `struct sched_attr` of linux/sched/types.h, first version. `runtime` is the slice of a normal thread
     /// from Linux 6.12 on and ignored before.
     #[repr(C)]
@@ -44,10 +45,10 @@ pub fn prefer_this_thread() {
     let size = size_of::<SchedAttr>() as u32;
     let attr = SchedAttr {
         size,
-        policy: libc::SCHED_OTHER as u32,
+        policy: if real_time { libc::SCHED_FIFO } else { libc::SCHED_OTHER } as u32,
         flags: 0,
         nice: -20,
-        priority: 0,
+        priority: u32::from(real_time),
         runtime: 100_000,
         deadline: 0,
         period: 0,

@@ -8,6 +8,7 @@
 
 use super::log::{Bins, Histogram};
 use super::packet::{self, HEAD_MAX, Shape};
+use crate::guest;
 use crate::sys::{self, Tun, VNET_BYTES};
 use headway_cc::link::{Link, LinkSpec, LinkStats, Out};
 use std::cell::Cell;
@@ -67,7 +68,7 @@ pub fn run(
     orders: &Orders,
     started: &SyncSender<()>,
 ) -> io::Result<Outcome> {
-    sys::prefer_this_thread();
+    sys::prefer_this_thread(guest::is_guest());
     let start_ns = sys::monotonic_ns();
     let mut down = Direction::new(near, far, down, start_ns);
     let mut up = Direction::new(far, near, up, start_ns);
