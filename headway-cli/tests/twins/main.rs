@@ -6,13 +6,14 @@ mod replay;
 mod stream;
 
 use headway_cc::cc::bbr1::{BBR_PROBE_BW, Bbr1, Bbr1Params, Bbr1State};
+use headway_cc::cc::fixed::{Winmax, bw_data, bw_from, gain_apply, mul_shift};
 use headway_cc::cc::{Ack, CA_LOSS, CA_RECOVERY, Control, Controller, EVENT_INIT, EVENT_UNDO, controller};
 use headway_cc::path::PRESETS;
 use headway_cc::sim::{self, FlowSpec, SimSpec, Source};
 use replay::{Scratch, build, compare, replay, sources};
 use std::collections::BTreeSet;
 use std::fs;
-use stream::{Unit, stream};
+use stream::{Rng, Unit, stream};
 
 /// Events per (controller, unit).
 const LINES: usize = 200_000;
@@ -91,6 +92,49 @@ fn every_simulated_preset_is_equal() {
             }
         }
     }
+}
+
+/// The arithmetic by itself; `replay.c` has the same under the name `fixed`.
+#[derive(Debug, Default)]
+struct Fixed(Winmax);
+
+impl Controller for Fixed {
+    fn on_event(&mut self, ack: &Ack) -> Control {
+        let (a, b) = (ack.event, ack.now_us);
+        self.0.running_max(ack.unit_bytes, ack.smss, ack.cwnd);
+        Control {
+            cwnd: bw_from(a, b),
+            pacing_rate: bw_data(a, b),
+            send_quantum: gain_apply(a, b),
+            mark_app_limited: mul_shift(a, b, 63),
+        }
+    }
+
+    fn state(&self) -> Vec<u64> {
+        self.0.s.iter().flat_map(|s| [s.t, s.v]).collect()
+    }
+
+    fn state_fields(&self) -> &'static [&'static str] {
+        &["s0_t", "s0_v", "s1_t", "s1_v", "s2_t", "s2_v"]
+    }
+}
+
+#[test]
+fn fixed_point_is_equal_at_both_ends() {
+    let scratch = Scratch::new("fixed");
+    let program = build(&sources(), &scratch);
+    let mut rng = Rng(seed());
+    let ends: Vec<u64> =
+        (0..64).flat_map(|bit| [(1 << bit) - 1, 1 << bit, (1 << bit) + 1]).chain([u64::MAX]).collect();
+    let pairs = ends.iter().flat_map(|a| ends.iter().map(move |b| (*a, *b)));
+    let acks: Vec<Ack> = pairs
+        .map(|(event, now_us)| {
+            let (unit_bytes, smss, cwnd) = (rng.range(0, 12), rng.range(0, 40), rng.range(0, 40));
+            Ack { event, now_us, unit_bytes, smss, cwnd, ..Ack::default() }
+        })
+        .collect();
+    let rows = replay(&program, "fixed", &[], &acks);
+    compare(rows, &acks, Box::new(Fixed::default()), |_, _, _| ()).unwrap_or_else(|d| panic!("{d}"));
 }
 
 /// What a stream has reached; an equality over a stream that stays in STARTUP would say little.
