@@ -37,7 +37,10 @@ fn row(cc: &str, flows: u64, seconds: u64) -> f64 {
     }
     let (rate, ns) = (packets as f64 / wall_s, wall_s * 1e9 / packets as f64);
     let simulated_s = simulated_ms as f64 / 1000.0;
-    println!("{cc} {flows} {rate_mbit} {simulated_s:.1} {packets} {wall_s:.3} {rate:.0} {ns:.1} {}", peak_kb());
+    println!(
+        "{cc} {flows} {rate_mbit} {simulated_s:.1} {packets} {wall_s:.3} {rate:.0} {ns:.1} {}",
+        peak_kb()
+    );
     ns
 }
 

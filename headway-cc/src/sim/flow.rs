@@ -8,7 +8,8 @@ use super::receiver::{Answer, Receiver};
 use super::ring::Ring;
 use super::rtt::Rtt;
 use super::source::App;
-use super::{AckPacket, FlowBin, FlowRun, FlowSpec, HEADER_BYTES, Packet, SimError, SimSpec, TraceRow};
+use super::{AckPacket, FlowBin, FlowRun, FlowSpec, Packet, SimError, SimSpec, TraceRow};
+use super::{HANDSHAKE, HANDSHAKE_BYTES, HEADER_BYTES};
 use crate::cc::{self, Ack, CA_RECOVERY, Control, Controller, NO_RTT};
 use crate::cc::{EVENT_ACK, EVENT_INIT, EVENT_TX_START};
 use crate::rand;
@@ -139,7 +140,7 @@ impl Flow {
     #[inline]
     pub(crate) fn next_ns(&self) -> u64 {
         let at = self.pace_ns.min(self.loss.timer_ns).min(self.loss.reorder_ns);
-        let at = at.min(self.receiver.delayed_ack_ns).min(self.app.next_ns);
+        let at = at.min(self.receiver.ack_ns).min(self.app.next_ns);
         if self.half_extra_ns == 0 {
             return at;
         }
@@ -147,13 +148,20 @@ impl Flow {
         at.min(packet).min(self.late_acks.front().map_or(u64::MAX, |a| a.0))
     }
 
-    /// A packet leaves the bottleneck.
-    pub(crate) fn on_packet(&mut self, now_ns: u64, packet: Packet, ce: bool, up: &mut Lane<AckPacket>) {
+    /// A packet leaves the bottleneck; when the receiving end wants to be called next.
+    pub(crate) fn on_packet(
+        &mut self,
+        now_ns: u64,
+        packet: Packet,
+        ce: bool,
+        up: &mut Lane<AckPacket>,
+    ) -> u64 {
         if self.half_extra_ns > 0 {
             self.late_packets.push_back((now_ns + self.half_extra_ns, packet, ce));
-        } else {
-            self.receive(now_ns, packet, ce, up);
+            return now_ns + self.half_extra_ns;
         }
+        self.receive(now_ns, packet, ce, up);
+        self.receiver.ack_ns
     }
 
     /// An ACK leaves the return path.
@@ -175,7 +183,7 @@ impl Flow {
             let (_, ack) = self.late_acks.pop_front().expect("just seen");
             self.on_ack(now_ns, ack, down);
         }
-        if self.receiver.delayed_ack_ns <= now_ns {
+        if self.receiver.ack_ns <= now_ns {
             self.send_ack(now_ns, false, up);
         }
         if self.loss.reorder_ns <= now_ns {
@@ -224,7 +232,12 @@ impl Flow {
     }
 
     fn receive(&mut self, now_ns: u64, packet: Packet, ce: bool, up: &mut Lane<AckPacket>) {
-        match self.receiver.on_segment(now_ns, packet, ce, &mut self.segments) {
+        let rtt_ns = self.rtt.srtt_us() * 1000;
+        if packet.seq & HANDSHAKE != 0 {
+            let answer = AckPacket { flow: self.index, log_end: packet.seq, ..Default::default() };
+            return up.push(now_ns, HANDSHAKE_BYTES, false, answer);
+        }
+        match self.receiver.on_segment(now_ns, packet, ce, rtt_ns, &mut self.segments) {
             Answer::None => {}
             Answer::Ack => self.send_ack(now_ns, false, up),
             Answer::Duplicate => self.send_ack(now_ns, true, up),
@@ -240,15 +253,44 @@ impl Flow {
     }
 
     fn on_write(&mut self, now_ns: u64, down: &mut Lane<Packet>) {
-        if self.control.cwnd == 0 {
-            self.dispatch(EVENT_INIT, now_ns, NO_RTT);
-        }
         self.app.write(now_ns);
+        if self.is_connected() {
+            self.transmit(now_ns, down);
+        } else if self.loss.timer_ns == u64::MAX {
+            self.knock(now_ns, down);
+        }
+    }
+
+    fn is_connected(&self) -> bool {
+        self.run.connected_us.is_some()
+    }
+
+    /// Opens the connection, again after a timeout that doubles.
+    pub(crate) fn knock(&mut self, now_ns: u64, down: &mut Lane<Packet>) {
+        let packet = Packet { seq: HANDSHAKE | now_ns, flow: self.index, ..Default::default() };
+        down.push(now_ns, HANDSHAKE_BYTES, false, packet);
+        self.loss.arm_handshake(now_ns, &self.rtt);
+    }
+
+    /// The handshake's RTT is known when the controller is initialised, as in Linux.
+    fn on_connected(&mut self, now_ns: u64, sent_ns: u64, down: &mut Lane<Packet>) {
+        if self.is_connected() {
+            return;
+        }
+        let rtt_us = (now_ns - sent_ns) / 1000;
+        self.run.connected_us = Some(now_ns / 1000);
+        self.rtt.on_latest(rtt_us);
+        self.rtt.on_oldest(rtt_us, 0, 0);
+        self.loss.disarm();
+        self.dispatch(EVENT_INIT, now_ns, NO_RTT);
         self.transmit(now_ns, down);
     }
 
     /// The order of steps is that of Linux `tcp_ack`.
     fn on_ack(&mut self, now_ns: u64, ack: AckPacket, down: &mut Lane<Packet>) {
+        if ack.log_end & HANDSHAKE != 0 {
+            return self.on_connected(now_ns, ack.log_end - HANDSHAKE, down);
+        }
         if ack.log_end < self.receiver.log.start() {
             return; // Overtaken by a later ACK that reported the same and more.
         }
@@ -372,7 +414,8 @@ impl Flow {
         if control.mark_app_limited != 0 {
             self.sampler.mark_app_limited();
         }
-        if control.pacing_rate != self.control.pacing_rate || control.send_quantum != self.control.send_quantum
+        if control.pacing_rate != self.control.pacing_rate
+            || control.send_quantum != self.control.send_quantum
         {
             self.burst_segments = self.burst_segments(&control);
         }
@@ -490,7 +533,12 @@ impl Flow {
     fn put(&mut self, now_ns: u64, seq: u64, tx: u32, size: u32, down: &mut Lane<Packet>) {
         self.run.sent_packets += 1;
         self.run.sent_bytes += u64::from(size);
-        down.push(now_ns, size + HEADER_BYTES, self.is_ect, Packet { seq, flow: self.index, bytes: size as u16, tx: tx as u16 });
+        down.push(
+            now_ns,
+            size + HEADER_BYTES,
+            self.is_ect,
+            Packet { seq, flow: self.index, bytes: size as u16, tx: tx as u16 },
+        );
     }
 
     /// Nothing is in flight: the controller hears of it. A window that nothing paces shrinks by half for every

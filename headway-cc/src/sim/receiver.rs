@@ -6,26 +6,37 @@ use super::ring::Ring;
 
 /// The delayed-ACK timer (Linux `TCP_DELACK_MIN`).
 const DELAYED_ACK_NS: u64 = 40_000_000;
-/// ACKs sent at once at the start of a connection and after disorder (Linux `TCP_MAX_QUICKACKS`).
+/// ACKs sent at once at the start of a connection and after a duplicate (Linux `TCP_MAX_QUICKACKS`).
 const QUICK_ACKS: u32 = 16;
-/// A second full segment is acknowledged at once.
-const SEGMENTS_PER_ACK: u32 = 2;
+/// ACKs sent at once after a CE mark.
+const QUICK_ACKS_CE: u32 = 2;
+/// This many segments in order are acknowledged at once.
+const SEGMENTS_PER_ACK: u64 = 2;
+/// SACK compression: beyond a gap the first three arrivals are acknowledged at once, later ones together, after a
+/// twentieth of the RTT, 1 ms or 44 arrivals (Linux `tcp_comp_sack_nr`, `tcp_comp_sack_delay_ns`).
+const DUP_ACKS_AT_ONCE: u32 = 3;
+const COMPRESSED_ACKS: u32 = 44;
+const COMPRESSION_NS: u64 = 1_000_000;
 
 #[derive(Clone, Debug)]
 pub(crate) struct Receiver {
     /// First segment that has not arrived.
     next: u64,
+    /// `next` when the last ACK left.
+    acked: u64,
     /// Bytes delivered to the application, in order.
     pub(crate) bytes: u64,
     /// Arrivals in order, each `segment << 16 | transmission`; the sender reads it through the positions in ACKs.
     pub(crate) log: Ring<u64>,
     /// Segments that arrived beyond a gap.
     out_of_order: u64,
-    /// Arrivals since the last ACK.
-    unacked: u32,
     quick: u32,
-    /// When the delayed ACK goes out; `u64::MAX` for none.
-    pub(crate) delayed_ack_ns: u64,
+    /// ACKs sent for the gap that begins at `gap`, and arrivals since whose ACK is held back.
+    dup_acks: u32,
+    compressed: u32,
+    gap: u64,
+    /// When an ACK that waits goes out; `u64::MAX` for none.
+    pub(crate) ack_ns: u64,
     pub(crate) ce_bytes: u64,
 }
 
@@ -42,12 +53,15 @@ impl Receiver {
     pub(crate) fn new() -> Self {
         Self {
             next: 0,
+            acked: 0,
             bytes: 0,
             log: Ring::new(64),
             out_of_order: 0,
-            unacked: 0,
             quick: QUICK_ACKS,
-            delayed_ack_ns: u64::MAX,
+            dup_acks: 0,
+            compressed: 0,
+            gap: 0,
+            ack_ns: u64::MAX,
             ce_bytes: 0,
         }
     }
@@ -59,6 +73,7 @@ impl Receiver {
         now_ns: u64,
         packet: Packet,
         ce: bool,
+        rtt_ns: u64,
         segments: &mut Ring<Segment>,
     ) -> Answer {
         let (seq, bytes) = (packet.seq, u64::from(packet.bytes));
@@ -75,18 +90,21 @@ impl Receiver {
         } else {
             segments[seq].flags |= RECEIVED;
             self.out_of_order += 1;
-            self.quick = QUICK_ACKS;
         }
         self.log.push(seq << 16 | u64::from(packet.tx));
-        self.ce_bytes += if ce { bytes } else { 0 };
-        self.answer(now_ns, ce || had_gap || self.out_of_order > 0)
+        if ce {
+            self.ce_bytes += bytes;
+            self.quick = self.quick.max(QUICK_ACKS_CE);
+        }
+        self.answer(now_ns, rtt_ns, had_gap && self.out_of_order == 0)
     }
 
     /// An ACK leaves.
     #[inline]
     pub(crate) fn on_ack_sent(&mut self) {
-        self.unacked = 0;
-        self.delayed_ack_ns = u64::MAX;
+        self.acked = self.next;
+        self.compressed = 0;
+        self.ack_ns = u64::MAX;
         self.quick = self.quick.saturating_sub(1);
     }
 
@@ -98,12 +116,24 @@ impl Receiver {
         }
     }
 
-    fn answer(&mut self, now_ns: u64, is_urgent: bool) -> Answer {
-        self.unacked += 1;
-        if is_urgent || self.quick > 0 || self.unacked >= SEGMENTS_PER_ACK {
+    /// Linux `__tcp_ack_snd_check`.
+    fn answer(&mut self, now_ns: u64, rtt_ns: u64, is_gap_filled: bool) -> Answer {
+        if self.quick > 0 || self.next - self.acked >= SEGMENTS_PER_ACK || is_gap_filled {
             return Answer::Ack;
         }
-        self.delayed_ack_ns = now_ns + DELAYED_ACK_NS;
+        if self.out_of_order == 0 {
+            self.ack_ns = now_ns + DELAYED_ACK_NS;
+            return Answer::None;
+        }
+        if self.gap != self.next {
+            (self.gap, self.dup_acks) = (self.next, 0);
+        }
+        if self.dup_acks < DUP_ACKS_AT_ONCE || self.compressed >= COMPRESSED_ACKS {
+            self.dup_acks += 1;
+            return Answer::Ack;
+        }
+        self.compressed += 1;
+        self.ack_ns = self.ack_ns.min(now_ns + COMPRESSION_NS.min(rtt_ns / 20));
         Answer::None
     }
 }
@@ -132,26 +162,43 @@ mod tests {
         let (mut r, mut segments) = with_segments(40);
         let mut acked = Vec::new();
         for seq in 0..40 {
-            if r.on_segment(seq, packet(seq), false, &mut segments) == Answer::Ack {
+            if r.on_segment(seq, packet(seq), false, 40_000_000, &mut segments) == Answer::Ack {
                 r.on_ack_sent();
                 acked.push(seq);
             }
         }
         let expected: Vec<u64> = (0..16).chain((17..40).step_by(2)).collect();
         assert_eq!(acked, expected);
-        assert_eq!((r.bytes, r.delayed_ack_ns), (4000, u64::MAX));
+        assert_eq!((r.bytes, r.ack_ns), (4000, u64::MAX));
     }
 
     #[test]
     fn gaps_are_acked_at_once_and_duplicates_reported() {
         let (mut r, mut segments) = with_segments(10);
         r.quick = 0;
-        assert_eq!(r.on_segment(0, packet(0), false, &mut segments), Answer::None);
-        assert_eq!(r.delayed_ack_ns, DELAYED_ACK_NS);
-        assert_eq!(r.on_segment(1, packet(2), false, &mut segments), Answer::Ack);
-        assert_eq!(r.on_segment(2, packet(2), false, &mut segments), Answer::Duplicate);
+        assert_eq!(r.on_segment(0, packet(0), false, 40_000_000, &mut segments), Answer::None);
+        assert_eq!(r.ack_ns, DELAYED_ACK_NS);
+        assert_eq!(r.on_segment(1, packet(2), false, 40_000_000, &mut segments), Answer::Ack);
+        assert_eq!(r.on_segment(2, packet(2), false, 40_000_000, &mut segments), Answer::Duplicate);
         assert_eq!(r.bytes, 100);
-        assert_eq!(r.on_segment(3, packet(1), false, &mut segments), Answer::Ack);
+        assert_eq!(r.on_segment(3, packet(1), false, 40_000_000, &mut segments), Answer::Ack);
         assert_eq!((r.bytes, r.out_of_order, r.log.end()), (300, 0, 3));
+    }
+
+    #[test]
+    fn acks_beyond_a_gap_are_compressed_after_the_third() {
+        let (mut r, mut segments) = with_segments(100);
+        r.quick = 0;
+        let mut at_once = Vec::new();
+        for seq in 1..60 {
+            if r.on_segment(1000 + seq, packet(seq), false, 40_000_000, &mut segments) == Answer::Ack {
+                r.on_ack_sent();
+                at_once.push(seq);
+            } else {
+                assert!(r.ack_ns <= 1000 + seq + COMPRESSION_NS);
+            }
+        }
+        assert_eq!(at_once, [1, 2, 3, 48], "three at once, then 44 held back");
+        assert_eq!(r.on_segment(2000, packet(0), false, 40_000_000, &mut segments), Answer::Ack);
     }
 }
