@@ -31,14 +31,12 @@ const DEFER_NS: u64 = 1_000_000;
 /// The random stream of flow `i` is this plus `i`; links use small numbers.
 const RANDOM_STREAM: u64 = 1 << 32;
 
-/// [`Segment::flags`]: the receiver has it.
-pub(crate) const RECEIVED: u8 = 1;
-/// The sender knows that the receiver has it.
-pub(crate) const DELIVERED: u8 = 2;
+/// [`Segment::flags`]: acknowledged.
+pub(crate) const DELIVERED: u8 = 1;
 /// Marked lost and not retransmitted since.
-pub(crate) const LOST: u8 = 4;
+pub(crate) const LOST: u8 = 2;
 /// Counts as in flight.
-pub(crate) const IN_FLIGHT: u8 = 8;
+pub(crate) const IN_FLIGHT: u8 = 4;
 
 /// A segment between the oldest unacknowledged and the newest sent; one cache line.
 #[derive(Clone, Copy, Debug, Default)]
@@ -237,7 +235,7 @@ impl Flow {
             let answer = AckPacket { flow: self.index, log_end: packet.seq, ..Default::default() };
             return up.push(now_ns, HANDSHAKE_BYTES, false, answer);
         }
-        match self.receiver.on_segment(now_ns, packet, ce, rtt_ns, &mut self.segments) {
+        match self.receiver.on_segment(now_ns, packet, ce, rtt_ns) {
             Answer::None => {}
             Answer::Ack => self.send_ack(now_ns, false, up),
             Answer::Duplicate => self.send_ack(now_ns, true, up),
