@@ -25,7 +25,7 @@ pub(crate) struct Receiver {
     acked: u64,
     /// Bytes delivered to the application, in order.
     pub(crate) bytes: u64,
-    /// Arrivals in order, each `segment << 16 | transmission`; the sender reads it through the positions in ACKs.
+    /// Arrivals in order, each `segment << 8 | transmission`; the sender reads it through the positions in ACKs.
     pub(crate) log: Ring<u64>,
     /// Segments that arrived beyond a gap: how many, and their sizes from `next` on (0: not there yet).
     out_of_order: u64,
@@ -80,7 +80,7 @@ impl Receiver {
             self.quick = QUICK_ACKS;
             return Answer::Duplicate;
         }
-        self.log.push(packet.seq << 16 | u64::from(packet.tx));
+        self.log.push(packet.seq << 8 | u64::from(packet.tx));
         if ce {
             self.ce_bytes += u64::from(packet.bytes);
             self.quick = self.quick.max(QUICK_ACKS_CE);
