@@ -20,6 +20,7 @@ mod loss;
 mod receiver;
 mod ring;
 mod rtt;
+mod segment;
 mod source;
 mod timers;
 
@@ -215,8 +216,8 @@ pub(crate) struct Packet {
     pub(crate) flow: u32,
     /// Payload.
     pub(crate) bytes: u16,
-    /// Which transmission of the segment this is, from 0 (its low bits).
-    pub(crate) tx: u16,
+    /// Which transmission of the segment this is, from 0, up to 255.
+    pub(crate) tx: u8,
 }
 
 /// An acknowledgement (or a probe's answer) on its way up.

@@ -7,13 +7,14 @@ use super::loss::Loss;
 use super::receiver::{Answer, Receiver};
 use super::ring::Ring;
 use super::rtt::Rtt;
+use super::segment::{DELIVERED, IN_FLIGHT, LOST, Segment};
 use super::source::App;
 use super::{AckPacket, FlowBin, FlowRun, FlowSpec, Packet, SimError, SimSpec, TraceRow};
 use super::{HANDSHAKE, HANDSHAKE_BYTES, HEADER_BYTES};
 use crate::cc::{self, Ack, CA_RECOVERY, Control, Controller, NO_RTT};
 use crate::cc::{EVENT_ACK, EVENT_INIT, EVENT_TX_START};
 use crate::rand;
-use crate::sampler::{Sampler, Sent};
+use crate::sampler::Sampler;
 use std::collections::VecDeque;
 
 /// Initial window, segments (RFC 6928).
@@ -30,26 +31,6 @@ const BURST_RTT_SHIFT: u32 = 9;
 const DEFER_NS: u64 = 1_000_000;
 /// The random stream of flow `i` is this plus `i`; links use small numbers.
 const RANDOM_STREAM: u64 = 1 << 32;
-
-/// [`Segment::flags`]: the receiver has it.
-pub(crate) const RECEIVED: u8 = 1;
-/// The sender knows that the receiver has it.
-pub(crate) const DELIVERED: u8 = 2;
-/// Marked lost and not retransmitted since.
-pub(crate) const LOST: u8 = 4;
-/// Counts as in flight.
-pub(crate) const IN_FLIGHT: u8 = 8;
-
-/// A segment between the oldest unacknowledged and the newest sent; one cache line.
-#[derive(Clone, Copy, Debug, Default)]
-#[repr(align(64))]
-pub(crate) struct Segment {
-    /// About its latest transmission.
-    pub(crate) sent: Sent,
-    /// How often it was retransmitted.
-    pub(crate) tx: u32,
-    pub(crate) flags: u8,
-}
 
 /// What the ACK being processed has brought.
 #[derive(Clone, Copy, Debug)]
@@ -237,7 +218,7 @@ impl Flow {
             let answer = AckPacket { flow: self.index, log_end: packet.seq, ..Default::default() };
             return up.push(now_ns, HANDSHAKE_BYTES, false, answer);
         }
-        match self.receiver.on_segment(now_ns, packet, ce, rtt_ns, &mut self.segments) {
+        match self.receiver.on_segment(now_ns, packet, ce, rtt_ns) {
             Answer::None => {}
             Answer::Ack => self.send_ack(now_ns, false, up),
             Answer::Duplicate => self.send_ack(now_ns, true, up),
@@ -326,7 +307,7 @@ impl Flow {
         };
         for i in self.receiver.log.start()..ack.log_end {
             let entry = self.receiver.log[i];
-            self.deliver(now_us, entry >> 16, entry as u16, &mut news);
+            self.deliver(now_us, entry >> 8, entry as u8, &mut news);
         }
         self.receiver.log.forget_before(ack.log_end);
         let mut una = news.una_before;
@@ -338,12 +319,13 @@ impl Flow {
         news
     }
 
-    fn deliver(&mut self, now_us: u64, seq: u64, arrived_tx: u16, news: &mut News) {
+    fn deliver(&mut self, now_us: u64, seq: u64, arrived_tx: u8, news: &mut News) {
         let segment = &mut self.segments[seq];
         let flags = segment.flags;
         segment.flags = flags & !(LOST | IN_FLIGHT) | DELIVERED;
-        self.sampler.on_delivered(now_us, &segment.sent, flags & IN_FLIGHT != 0);
-        let (sent_us, tx) = (segment.sent.sent_us, segment.tx);
+        let (sent, tx) = (segment.sent(now_us, &self.sampler), segment.tx);
+        self.sampler.on_delivered(now_us, &sent, flags & IN_FLIGHT != 0);
+        let sent_us = sent.sent_us;
         news.segments += 1;
         if tx == 0 {
             let rtt_us = now_us - sent_us;
@@ -354,7 +336,7 @@ impl Flow {
         } else {
             news.is_retransmission = true;
         }
-        let is_needless = tx as u16 != arrived_tx;
+        let is_needless = tx != arrived_tx;
         news.is_spurious |= self.note_delivery(seq, tx, flags & LOST != 0, is_needless);
         self.advance_rack(now_us, seq, sent_us, tx);
     }
@@ -481,7 +463,7 @@ impl Flow {
         {
             return false;
         }
-        let waiting_us = now_ns / 1000 - self.segments[self.segments.start()].sent.sent_us;
+        let waiting_us = now_ns / 1000 - self.segments[self.segments.start()].sent_us(now_ns / 1000);
         waiting_us >= self.rtt.srtt_us() / 2
     }
 
@@ -500,7 +482,7 @@ impl Flow {
             self.app.pending_bytes -= u64::from(size);
             let sent = self.sampler.on_sent(now_ns / 1000, size);
             let seq = self.segments.end();
-            self.segments.push(Segment { sent, tx: 0, flags: IN_FLIGHT });
+            self.segments.push(Segment::new(&sent));
             self.put(now_ns, seq, 0, size, down);
             bytes += u64::from(size);
         }
@@ -514,13 +496,12 @@ impl Flow {
     pub(crate) fn resend(&mut self, now_ns: u64, seq: u64, down: &mut Lane<Packet>) -> u64 {
         self.start_after_idle(now_ns);
         let segment = &mut self.segments[seq];
+        let size = u32::from(segment.bytes);
         if segment.flags & IN_FLIGHT != 0 {
-            self.sampler.on_replaced(&segment.sent);
+            self.sampler.on_replaced(size);
         }
-        let size = segment.sent.bytes;
-        segment.sent = self.sampler.on_sent(now_ns / 1000, size);
-        segment.flags = segment.flags & !LOST | IN_FLIGHT;
-        segment.tx += 1;
+        segment.stamp(&self.sampler.on_sent(now_ns / 1000, size));
+        segment.tx = segment.tx.saturating_add(1);
         let tx = segment.tx;
         self.note_resent(seq, tx);
         self.run.retransmitted_packets += 1;
@@ -530,14 +511,14 @@ impl Flow {
     }
 
     #[inline]
-    fn put(&mut self, now_ns: u64, seq: u64, tx: u32, size: u32, down: &mut Lane<Packet>) {
+    fn put(&mut self, now_ns: u64, seq: u64, tx: u8, size: u32, down: &mut Lane<Packet>) {
         self.run.sent_packets += 1;
         self.run.sent_bytes += u64::from(size);
         down.push(
             now_ns,
             size + HEADER_BYTES,
             self.is_ect,
-            Packet { seq, flow: self.index, bytes: size as u16, tx: tx as u16 },
+            Packet { seq, flow: self.index, bytes: size as u16, tx },
         );
     }
 

@@ -2,9 +2,10 @@
 //! retransmission timeout with backoff and F-RTO, undo of spurious reductions.
 
 use super::Packet;
-use super::flow::{DELIVERED, Flow, IN_FLIGHT, LOST, News};
+use super::flow::{Flow, News};
 use super::lane::Lane;
 use super::rtt::Rtt;
+use super::segment::{DELIVERED, IN_FLIGHT, LOST};
 use crate::cc::{CA_CWR, CA_DISORDER, CA_LOSS, CA_OPEN, CA_RECOVERY, NO_RTT};
 use crate::cc::{EVENT_LOSS, EVENT_SSTHRESH, EVENT_UNDO};
 use std::collections::VecDeque;
@@ -29,7 +30,7 @@ pub(crate) struct Loss {
     /// Segments delivered beyond the oldest outstanding one.
     pub(crate) sacked: u64,
     /// Retransmissions in the order of sending: segment, which transmission. Those settled are skipped.
-    resent: VecDeque<(u64, u32)>,
+    resent: VecDeque<(u64, u8)>,
     /// No original transmission before this segment is undecided.
     cursor: u64,
     /// The most recently sent segment that was delivered.
@@ -101,7 +102,7 @@ impl Loss {
 impl Flow {
     /// A segment was delivered: keeps the counts; true when that shows a retransmission or a timeout as needless.
     #[inline]
-    pub(crate) fn note_delivery(&mut self, seq: u64, tx: u32, was_lost: bool, is_needless: bool) -> bool {
+    pub(crate) fn note_delivery(&mut self, seq: u64, tx: u8, was_lost: bool, is_needless: bool) -> bool {
         let loss = &mut self.loss;
         loss.sacked += 1;
         loss.lost -= u64::from(was_lost);
@@ -118,7 +119,7 @@ impl Flow {
 
     /// Linux `tcp_rack_advance`.
     #[inline]
-    pub(crate) fn advance_rack(&mut self, now_us: u64, seq: u64, sent_us: u64, tx: u32) {
+    pub(crate) fn advance_rack(&mut self, now_us: u64, seq: u64, sent_us: u64, tx: u8) {
         let rtt_us = now_us - sent_us;
         if tx > 0 && rtt_us < self.rtt.min_us {
             return; // The original arrived, not the retransmission just sent.
@@ -197,7 +198,7 @@ impl Flow {
             let segment = &mut self.segments[seq];
             if segment.flags & LOST != 0 {
                 segment.flags = segment.flags & !LOST | IN_FLIGHT;
-                self.sampler.on_undone(&segment.sent);
+                self.sampler.on_undone(u32::from(segment.bytes));
             }
         }
         self.loss.lost = 0;
@@ -248,7 +249,7 @@ impl Flow {
         while cursor < nxt {
             let segment = &self.segments[cursor];
             let is_open = segment.tx == 0 && segment.flags & (DELIVERED | LOST) == 0;
-            let sent_us = segment.sent.sent_us;
+            let sent_us = segment.sent_us(now_us);
             if is_open && !self.condemn(cursor, sent_us, now_us, window_us, false) {
                 break;
             }
@@ -260,7 +261,7 @@ impl Flow {
                 let segment = &self.segments[seq];
                 segment.tx == tx && segment.flags & IN_FLIGHT != 0
             };
-            if is_open && !self.condemn(seq, self.segments[seq].sent.sent_us, now_us, window_us, true) {
+            if is_open && !self.condemn(seq, self.segments[seq].sent_us(now_us), now_us, window_us, true) {
                 break;
             }
             self.loss.resent.pop_front();
@@ -285,7 +286,7 @@ impl Flow {
     fn mark_lost(&mut self, seq: u64, is_again: bool) {
         let segment = &mut self.segments[seq];
         segment.flags = segment.flags & !IN_FLIGHT | LOST;
-        self.sampler.on_lost(&segment.sent);
+        self.sampler.on_lost(u32::from(segment.bytes));
         self.loss.lost += 1;
         if is_again {
             self.loss.queue.push_front(seq);
@@ -312,7 +313,7 @@ impl Flow {
     }
 
     /// A segment was sent again.
-    pub(crate) fn note_resent(&mut self, seq: u64, tx: u32) {
+    pub(crate) fn note_resent(&mut self, seq: u64, tx: u8) {
         self.loss.resent.push_back((seq, tx));
         if self.loss.can_undo {
             self.loss.undo_retransmissions = Some(self.loss.undo_retransmissions.unwrap_or(0) + 1);
@@ -372,7 +373,7 @@ impl Flow {
             self.loss.can_undo = true;
             self.loss.undo_retransmissions = None;
         }
-        self.cwnd = self.sampler.inflight() + self.segments[self.segments.start()].sent.bytes as u64;
+        self.cwnd = self.sampler.inflight() + u64::from(self.segments[self.segments.start()].bytes);
         self.loss.ca_state = CA_LOSS;
         self.loss.high_seq = self.segments.end();
         self.loss.probe = None;
@@ -389,7 +390,7 @@ impl Flow {
         self.loss.queue.clear();
         for seq in una..nxt {
             let segment = &self.segments[seq];
-            let is_recent = segment.sent.sent_us + self.loss.rack_rtt_us > now_us && seq != una;
+            let is_recent = segment.sent_us(now_us) + self.loss.rack_rtt_us > now_us && seq != una;
             if segment.flags & LOST != 0 {
                 self.loss.queue.push_back(seq);
             } else if segment.flags & DELIVERED == 0 && !is_recent {

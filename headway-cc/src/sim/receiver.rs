@@ -1,7 +1,6 @@
 //! The receiving end of a flow: what has arrived, and when an ACK is due (delayed ACKs as Linux does them).
 
 use super::Packet;
-use super::flow::{RECEIVED, Segment};
 use super::ring::Ring;
 
 /// The delayed-ACK timer (Linux `TCP_DELACK_MIN`).
@@ -26,10 +25,11 @@ pub(crate) struct Receiver {
     acked: u64,
     /// Bytes delivered to the application, in order.
     pub(crate) bytes: u64,
-    /// Arrivals in order, each `segment << 16 | transmission`; the sender reads it through the positions in ACKs.
+    /// Arrivals in order, each `segment << 8 | transmission`; the sender reads it through the positions in ACKs.
     pub(crate) log: Ring<u64>,
-    /// Segments that arrived beyond a gap.
+    /// Segments that arrived beyond a gap: how many, and their sizes from `next` on (0: not there yet).
     out_of_order: u64,
+    sizes: Ring<u16>,
     quick: u32,
     /// ACKs sent for the gap that begins at `gap`, and arrivals since whose ACK is held back.
     dup_acks: u32,
@@ -57,6 +57,7 @@ impl Receiver {
             bytes: 0,
             log: Ring::new(64),
             out_of_order: 0,
+            sizes: Ring::new(64),
             quick: QUICK_ACKS,
             dup_acks: 0,
             compressed: 0,
@@ -66,34 +67,22 @@ impl Receiver {
         }
     }
 
-    /// A segment arrives. Arrivals beyond a gap are noted in the sender's ring, which holds all segments from `next`
-    /// on; those in order, nearly all, leave it alone: its lines are no longer in the cache.
-    pub(crate) fn on_segment(
-        &mut self,
-        now_ns: u64,
-        packet: Packet,
-        ce: bool,
-        rtt_ns: u64,
-        segments: &mut Ring<Segment>,
-    ) -> Answer {
-        let (seq, bytes) = (packet.seq, u64::from(packet.bytes));
+    /// A segment arrives.
+    pub(crate) fn on_segment(&mut self, now_ns: u64, packet: Packet, ce: bool, rtt_ns: u64) -> Answer {
         let had_gap = self.out_of_order > 0;
-        if seq == self.next {
-            self.bytes += bytes;
+        if packet.seq == self.next {
+            self.bytes += u64::from(packet.bytes);
             self.next += 1;
             if had_gap {
-                self.advance(segments);
+                self.advance();
             }
-        } else if seq < self.next || segments[seq].flags & RECEIVED != 0 {
+        } else if packet.seq < self.next || !self.keep(packet) {
             self.quick = QUICK_ACKS;
             return Answer::Duplicate;
-        } else {
-            segments[seq].flags |= RECEIVED;
-            self.out_of_order += 1;
         }
-        self.log.push(seq << 16 | u64::from(packet.tx));
+        self.log.push(packet.seq << 8 | u64::from(packet.tx));
         if ce {
-            self.ce_bytes += bytes;
+            self.ce_bytes += u64::from(packet.bytes);
             self.quick = self.quick.max(QUICK_ACKS_CE);
         }
         self.answer(now_ns, rtt_ns, had_gap && self.out_of_order == 0)
@@ -108,12 +97,31 @@ impl Receiver {
         self.quick = self.quick.saturating_sub(1);
     }
 
-    fn advance(&mut self, segments: &Ring<Segment>) {
-        while self.out_of_order > 0 && segments[self.next].flags & RECEIVED != 0 {
-            self.bytes += u64::from(segments[self.next].sent.bytes);
+    /// Keeps a segment that arrived beyond a gap; false when it is there already.
+    fn keep(&mut self, packet: Packet) -> bool {
+        if self.out_of_order == 0 {
+            self.sizes.restart(self.next);
+        }
+        while self.sizes.end() <= packet.seq {
+            self.sizes.push(0);
+        }
+        let size = &mut self.sizes[packet.seq];
+        if *size != 0 {
+            return false;
+        }
+        *size = packet.bytes;
+        self.out_of_order += 1;
+        true
+    }
+
+    /// Hands over what follows the segment that filled a gap.
+    fn advance(&mut self) {
+        while self.next < self.sizes.end() && self.sizes[self.next] != 0 {
+            self.bytes += u64::from(self.sizes[self.next]);
             self.next += 1;
             self.out_of_order -= 1;
         }
+        self.sizes.forget_before(self.next.min(self.sizes.end()));
     }
 
     /// Linux `__tcp_ack_snd_check`.
@@ -142,16 +150,7 @@ impl Receiver {
 mod tests {
     use super::*;
 
-    /// A receiver, and a ring of `n` segments of 100 bytes.
-    fn with_segments(n: u64) -> (Receiver, Ring<Segment>) {
-        let mut segments = Ring::new(64);
-        for _ in 0..n {
-            let mut segment = Segment::default();
-            segment.sent.bytes = 100;
-            segments.push(segment);
-        }
-        (Receiver::new(), segments)
-    }
+    const RTT_NS: u64 = 40_000_000;
 
     fn packet(seq: u64) -> Packet {
         Packet { seq, flow: 0, bytes: 100, tx: 0 }
@@ -159,10 +158,10 @@ mod tests {
 
     #[test]
     fn every_second_segment_is_acked_after_the_quick_start() {
-        let (mut r, mut segments) = with_segments(40);
+        let mut r = Receiver::new();
         let mut acked = Vec::new();
         for seq in 0..40 {
-            if r.on_segment(seq, packet(seq), false, 40_000_000, &mut segments) == Answer::Ack {
+            if r.on_segment(seq, packet(seq), false, RTT_NS) == Answer::Ack {
                 r.on_ack_sent();
                 acked.push(seq);
             }
@@ -174,24 +173,24 @@ mod tests {
 
     #[test]
     fn gaps_are_acked_at_once_and_duplicates_reported() {
-        let (mut r, mut segments) = with_segments(10);
+        let mut r = Receiver::new();
         r.quick = 0;
-        assert_eq!(r.on_segment(0, packet(0), false, 40_000_000, &mut segments), Answer::None);
+        assert_eq!(r.on_segment(0, packet(0), false, RTT_NS), Answer::None);
         assert_eq!(r.ack_ns, DELAYED_ACK_NS);
-        assert_eq!(r.on_segment(1, packet(2), false, 40_000_000, &mut segments), Answer::Ack);
-        assert_eq!(r.on_segment(2, packet(2), false, 40_000_000, &mut segments), Answer::Duplicate);
+        assert_eq!(r.on_segment(1, packet(2), false, RTT_NS), Answer::Ack);
+        assert_eq!(r.on_segment(2, packet(2), false, RTT_NS), Answer::Duplicate);
         assert_eq!(r.bytes, 100);
-        assert_eq!(r.on_segment(3, packet(1), false, 40_000_000, &mut segments), Answer::Ack);
+        assert_eq!(r.on_segment(3, packet(1), false, RTT_NS), Answer::Ack);
         assert_eq!((r.bytes, r.out_of_order, r.log.end()), (300, 0, 3));
     }
 
     #[test]
     fn acks_beyond_a_gap_are_compressed_after_the_third() {
-        let (mut r, mut segments) = with_segments(100);
+        let mut r = Receiver::new();
         r.quick = 0;
         let mut at_once = Vec::new();
         for seq in 1..60 {
-            if r.on_segment(1000 + seq, packet(seq), false, 40_000_000, &mut segments) == Answer::Ack {
+            if r.on_segment(1000 + seq, packet(seq), false, RTT_NS) == Answer::Ack {
                 r.on_ack_sent();
                 at_once.push(seq);
             } else {
@@ -199,6 +198,6 @@ mod tests {
             }
         }
         assert_eq!(at_once, [1, 2, 3, 48], "three at once, then 44 held back");
-        assert_eq!(r.on_segment(2000, packet(0), false, 40_000_000, &mut segments), Answer::Ack);
+        assert_eq!(r.on_segment(2000, packet(0), false, RTT_NS), Answer::Ack);
     }
 }
