@@ -46,6 +46,8 @@ macro_rules! object {
         &OBJECT.0
     }};
 }
+#[cfg(test)]
+use object;
 
 /// Every controller that can be attached. A new one is one row here.
 const PROGRAMS: &[Program] =
