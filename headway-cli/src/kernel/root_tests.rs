@@ -40,7 +40,7 @@ fn root_attach_registers_and_drop_takes_it_away() {
     assert!(!is_registered(&name));
 }
 
-/// The kernel gives up at a million; kernels differ by a factor of two, so a quarter is the budget.
+/// The kernel gives up at a million; kernels differ by a factor of two, and attaching in the lab takes emulated time.
 #[test]
 fn root_the_verifier_has_little_to_walk() {
     let Some(_attached) = attach_as('h', false) else { return };
@@ -48,7 +48,7 @@ fn root_the_verifier_has_little_to_walk() {
         libbpf_rs::query::ProgInfoIter::default().filter(|p| p.name.to_string_lossy().starts_with("cc_"));
     let walked: Vec<_> = ours.map(|p| (p.name, p.verified_insns)).collect();
     println!("verified instructions: {walked:?}");
-    assert!(!walked.is_empty() && walked.iter().all(|(_, n)| *n < 250_000), "{walked:?}");
+    assert!(!walked.is_empty() && walked.iter().all(|(_, n)| *n < 50_000), "{walked:?}");
 }
 
 #[test]
