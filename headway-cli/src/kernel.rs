@@ -177,13 +177,17 @@ pub struct Check {
 pub fn check() -> Vec<Check> {
     let release = read_line("/proc/sys/kernel/osrelease").unwrap_or_default();
     let api = Api::of_kernel();
-    let old_hint = format!("this is Linux {release}; BPF may set the pacing rate from 6.0 on");
     vec![
         required("rights to load BPF", has_rights(), "run as root (or with CAP_BPF, CAP_PERFMON and CAP_NET_ADMIN)"),
         required("kernel type information (BTF)", Path::new(BTF_FILE).exists(), "use a kernel with CONFIG_DEBUG_INFO_BTF"),
         required("BPF compiler (JIT)", is_jit_on(), "enable it: `sysctl net.core.bpf_jit_enable=1`"),
         required("BPF congestion controls", api.is_ok(), "use a kernel with CONFIG_BPF_JIT and CONFIG_INET, 6.0 or newer"),
-        required("Linux 6.0 or newer", version(&release).is_none_or(|v| v >= (6, 0)), &old_hint),
+        Check {
+            what: "Linux 6.0 or newer",
+            ok: version(&release).is_none_or(|v| v >= (6, 0)),
+            hint: format!("this is {release}; older kernels let BPF set the pacing rate only by backports"),
+            required: false,
+        },
         Check {
             what: "registration that ends with the process",
             ok: api.is_ok_and(|a| a.has_links),
