@@ -11,7 +11,7 @@
 use crate::cc::{Ack, NO_RTT};
 
 /// What is remembered with a packet at the moment it is sent (`P.…`). Two of its times are kept as spans before
-/// `sent_us` (up to 71 minutes), so that with a transport's own few words it fits a cache line.
+/// `sent_us` (up to 71 minutes).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Sent {
     /// `P.sent_time`.
@@ -61,6 +61,11 @@ impl Sampler {
     /// `C.delivered`: total delivered.
     pub fn delivered(&self) -> u64 {
         self.delivered
+    }
+
+    /// CE-marked part of what was delivered.
+    pub fn delivered_ce(&self) -> u64 {
+        self.delivered_ce
     }
 
     /// `C.lost`: total marked lost.
@@ -131,20 +136,20 @@ impl Sampler {
     }
 
     /// A packet that was in flight is marked lost.
-    pub fn on_lost(&mut self, p: &Sent) {
-        self.lost += u64::from(p.bytes);
-        self.newly_lost += u64::from(p.bytes);
-        self.inflight = self.inflight.saturating_sub(u64::from(p.bytes));
+    pub fn on_lost(&mut self, bytes: u32) {
+        self.lost += u64::from(bytes);
+        self.newly_lost += u64::from(bytes);
+        self.inflight = self.inflight.saturating_sub(u64::from(bytes));
     }
 
     /// A packet in flight is sent again, or given up, without being counted as lost.
-    pub fn on_replaced(&mut self, p: &Sent) {
-        self.inflight = self.inflight.saturating_sub(u64::from(p.bytes));
+    pub fn on_replaced(&mut self, bytes: u32) {
+        self.inflight = self.inflight.saturating_sub(u64::from(bytes));
     }
 
     /// A loss mark is withdrawn (a spurious timeout): the packet counts as in flight again.
-    pub fn on_undone(&mut self, p: &Sent) {
-        self.inflight += u64::from(p.bytes);
+    pub fn on_undone(&mut self, bytes: u32) {
+        self.inflight += u64::from(bytes);
     }
 
     /// Ends the processing of an ACK (GenerateRateSample): fills the counters and the sample.
@@ -249,8 +254,8 @@ mod tests {
         assert_eq!((a.tx_in_flight, c.tx_in_flight), (1000, 2500));
         s.begin();
         s.on_delivered(100, &c, true);
-        s.on_lost(&a);
-        s.on_lost(&b);
+        s.on_lost(a.bytes);
+        s.on_lost(b.bytes);
         let ack = finish(&mut s, NO_RTT);
         assert_eq!((ack.rs_lost, ack.newly_lost, ack.lost), (2000, 2000, 2000));
         assert_eq!((ack.prior_inflight, ack.inflight), (2500, 0));

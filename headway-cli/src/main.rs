@@ -9,6 +9,7 @@ mod lab;
 mod metric;
 mod probe;
 mod report;
+mod simcell;
 mod stats;
 mod sys;
 mod tools;

@@ -525,11 +525,7 @@ mod tests {
     fn hystart_ends_slow_start_when_the_rtt_rises() {
         let mut c = Cubic::new(CubicParams::default());
         c.on_event(&event(EVENT_INIT, 0, 20 * MSS));
-        let rtt = |now, rtt_us, delivered| Ack {
-            rs_rtt_us: rtt_us,
-            delivered,
-            ..acked(now, 20 * MSS, 0)
-        };
+        let rtt = |now, rtt_us, delivered| Ack { rs_rtt_us: rtt_us, delivered, ..acked(now, 20 * MSS, 0) };
         // Far apart, so no train; delay_min = 40 ms, the threshold is 40 / 8 = 5 ms.
         for i in 0..20 {
             c.on_event(&rtt(i * 10_000, 40_000, 0));

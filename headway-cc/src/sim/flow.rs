@@ -7,12 +7,14 @@ use super::loss::Loss;
 use super::receiver::{Answer, Receiver};
 use super::ring::Ring;
 use super::rtt::Rtt;
+use super::segment::{DELIVERED, IN_FLIGHT, LOST, Segment};
 use super::source::App;
-use super::{AckPacket, FlowBin, FlowRun, FlowSpec, HEADER_BYTES, Packet, SimError, SimSpec, TraceRow};
+use super::{AckPacket, FlowBin, FlowRun, FlowSpec, Packet, SimError, SimSpec, TraceRow};
+use super::{HANDSHAKE, HANDSHAKE_BYTES, HEADER_BYTES};
 use crate::cc::{self, Ack, CA_RECOVERY, Control, Controller, NO_RTT};
 use crate::cc::{EVENT_ACK, EVENT_INIT, EVENT_TX_START};
 use crate::rand;
-use crate::sampler::{Sampler, Sent};
+use crate::sampler::Sampler;
 use std::collections::VecDeque;
 
 /// Initial window, segments (RFC 6928).
@@ -29,26 +31,6 @@ const BURST_RTT_SHIFT: u32 = 9;
 const DEFER_NS: u64 = 1_000_000;
 /// The random stream of flow `i` is this plus `i`; links use small numbers.
 const RANDOM_STREAM: u64 = 1 << 32;
-
-/// [`Segment::flags`]: the receiver has it.
-pub(crate) const RECEIVED: u8 = 1;
-/// The sender knows that the receiver has it.
-pub(crate) const DELIVERED: u8 = 2;
-/// Marked lost and not retransmitted since.
-pub(crate) const LOST: u8 = 4;
-/// Counts as in flight.
-pub(crate) const IN_FLIGHT: u8 = 8;
-
-/// A segment between the oldest unacknowledged and the newest sent; one cache line.
-#[derive(Clone, Copy, Debug, Default)]
-#[repr(align(64))]
-pub(crate) struct Segment {
-    /// About its latest transmission.
-    pub(crate) sent: Sent,
-    /// How often it was retransmitted.
-    pub(crate) tx: u32,
-    pub(crate) flags: u8,
-}
 
 /// What the ACK being processed has brought.
 #[derive(Clone, Copy, Debug)]
@@ -139,7 +121,7 @@ impl Flow {
     #[inline]
     pub(crate) fn next_ns(&self) -> u64 {
         let at = self.pace_ns.min(self.loss.timer_ns).min(self.loss.reorder_ns);
-        let at = at.min(self.receiver.delayed_ack_ns).min(self.app.next_ns);
+        let at = at.min(self.receiver.ack_ns).min(self.app.next_ns);
         if self.half_extra_ns == 0 {
             return at;
         }
@@ -147,13 +129,20 @@ impl Flow {
         at.min(packet).min(self.late_acks.front().map_or(u64::MAX, |a| a.0))
     }
 
-    /// A packet leaves the bottleneck.
-    pub(crate) fn on_packet(&mut self, now_ns: u64, packet: Packet, ce: bool, up: &mut Lane<AckPacket>) {
+    /// A packet leaves the bottleneck; when the receiving end wants to be called next.
+    pub(crate) fn on_packet(
+        &mut self,
+        now_ns: u64,
+        packet: Packet,
+        ce: bool,
+        up: &mut Lane<AckPacket>,
+    ) -> u64 {
         if self.half_extra_ns > 0 {
             self.late_packets.push_back((now_ns + self.half_extra_ns, packet, ce));
-        } else {
-            self.receive(now_ns, packet, ce, up);
+            return now_ns + self.half_extra_ns;
         }
+        self.receive(now_ns, packet, ce, up);
+        self.receiver.ack_ns
     }
 
     /// An ACK leaves the return path.
@@ -175,7 +164,7 @@ impl Flow {
             let (_, ack) = self.late_acks.pop_front().expect("just seen");
             self.on_ack(now_ns, ack, down);
         }
-        if self.receiver.delayed_ack_ns <= now_ns {
+        if self.receiver.ack_ns <= now_ns {
             self.send_ack(now_ns, false, up);
         }
         if self.loss.reorder_ns <= now_ns {
@@ -224,7 +213,12 @@ impl Flow {
     }
 
     fn receive(&mut self, now_ns: u64, packet: Packet, ce: bool, up: &mut Lane<AckPacket>) {
-        match self.receiver.on_segment(now_ns, packet, ce, &mut self.segments) {
+        let rtt_ns = self.rtt.srtt_us() * 1000;
+        if packet.seq & HANDSHAKE != 0 {
+            let answer = AckPacket { flow: self.index, log_end: packet.seq, ..Default::default() };
+            return up.push(now_ns, HANDSHAKE_BYTES, false, answer);
+        }
+        match self.receiver.on_segment(now_ns, packet, ce, rtt_ns) {
             Answer::None => {}
             Answer::Ack => self.send_ack(now_ns, false, up),
             Answer::Duplicate => self.send_ack(now_ns, true, up),
@@ -240,15 +234,44 @@ impl Flow {
     }
 
     fn on_write(&mut self, now_ns: u64, down: &mut Lane<Packet>) {
-        if self.control.cwnd == 0 {
-            self.dispatch(EVENT_INIT, now_ns, NO_RTT);
-        }
         self.app.write(now_ns);
+        if self.is_connected() {
+            self.transmit(now_ns, down);
+        } else if self.loss.timer_ns == u64::MAX {
+            self.knock(now_ns, down);
+        }
+    }
+
+    fn is_connected(&self) -> bool {
+        self.run.connected_us.is_some()
+    }
+
+    /// Opens the connection, again after a timeout that doubles.
+    pub(crate) fn knock(&mut self, now_ns: u64, down: &mut Lane<Packet>) {
+        let packet = Packet { seq: HANDSHAKE | now_ns, flow: self.index, ..Default::default() };
+        down.push(now_ns, HANDSHAKE_BYTES, false, packet);
+        self.loss.arm_handshake(now_ns, &self.rtt);
+    }
+
+    /// The handshake's RTT is known when the controller is initialised, as in Linux.
+    fn on_connected(&mut self, now_ns: u64, sent_ns: u64, down: &mut Lane<Packet>) {
+        if self.is_connected() {
+            return;
+        }
+        let rtt_us = (now_ns - sent_ns) / 1000;
+        self.run.connected_us = Some(now_ns / 1000);
+        self.rtt.on_latest(rtt_us);
+        self.rtt.on_oldest(rtt_us, 0, 0);
+        self.loss.disarm();
+        self.dispatch(EVENT_INIT, now_ns, NO_RTT);
         self.transmit(now_ns, down);
     }
 
     /// The order of steps is that of Linux `tcp_ack`.
     fn on_ack(&mut self, now_ns: u64, ack: AckPacket, down: &mut Lane<Packet>) {
+        if ack.log_end & HANDSHAKE != 0 {
+            return self.on_connected(now_ns, ack.log_end - HANDSHAKE, down);
+        }
         if ack.log_end < self.receiver.log.start() {
             return; // Overtaken by a later ACK that reported the same and more.
         }
@@ -284,7 +307,7 @@ impl Flow {
         };
         for i in self.receiver.log.start()..ack.log_end {
             let entry = self.receiver.log[i];
-            self.deliver(now_us, entry >> 16, entry as u16, &mut news);
+            self.deliver(now_us, entry >> 8, entry as u8, &mut news);
         }
         self.receiver.log.forget_before(ack.log_end);
         let mut una = news.una_before;
@@ -296,12 +319,13 @@ impl Flow {
         news
     }
 
-    fn deliver(&mut self, now_us: u64, seq: u64, arrived_tx: u16, news: &mut News) {
+    fn deliver(&mut self, now_us: u64, seq: u64, arrived_tx: u8, news: &mut News) {
         let segment = &mut self.segments[seq];
         let flags = segment.flags;
         segment.flags = flags & !(LOST | IN_FLIGHT) | DELIVERED;
-        self.sampler.on_delivered(now_us, &segment.sent, flags & IN_FLIGHT != 0);
-        let (sent_us, tx) = (segment.sent.sent_us, segment.tx);
+        let (sent, tx) = (segment.sent(now_us, &self.sampler), segment.tx);
+        self.sampler.on_delivered(now_us, &sent, flags & IN_FLIGHT != 0);
+        let sent_us = sent.sent_us;
         news.segments += 1;
         if tx == 0 {
             let rtt_us = now_us - sent_us;
@@ -312,7 +336,7 @@ impl Flow {
         } else {
             news.is_retransmission = true;
         }
-        let is_needless = tx as u16 != arrived_tx;
+        let is_needless = tx != arrived_tx;
         news.is_spurious |= self.note_delivery(seq, tx, flags & LOST != 0, is_needless);
         self.advance_rack(now_us, seq, sent_us, tx);
     }
@@ -372,7 +396,8 @@ impl Flow {
         if control.mark_app_limited != 0 {
             self.sampler.mark_app_limited();
         }
-        if control.pacing_rate != self.control.pacing_rate || control.send_quantum != self.control.send_quantum
+        if control.pacing_rate != self.control.pacing_rate
+            || control.send_quantum != self.control.send_quantum
         {
             self.burst_segments = self.burst_segments(&control);
         }
@@ -438,7 +463,7 @@ impl Flow {
         {
             return false;
         }
-        let waiting_us = now_ns / 1000 - self.segments[self.segments.start()].sent.sent_us;
+        let waiting_us = now_ns / 1000 - self.segments[self.segments.start()].sent_us(now_ns / 1000);
         waiting_us >= self.rtt.srtt_us() / 2
     }
 
@@ -457,7 +482,7 @@ impl Flow {
             self.app.pending_bytes -= u64::from(size);
             let sent = self.sampler.on_sent(now_ns / 1000, size);
             let seq = self.segments.end();
-            self.segments.push(Segment { sent, tx: 0, flags: IN_FLIGHT });
+            self.segments.push(Segment::new(&sent));
             self.put(now_ns, seq, 0, size, down);
             bytes += u64::from(size);
         }
@@ -471,13 +496,12 @@ impl Flow {
     pub(crate) fn resend(&mut self, now_ns: u64, seq: u64, down: &mut Lane<Packet>) -> u64 {
         self.start_after_idle(now_ns);
         let segment = &mut self.segments[seq];
+        let size = u32::from(segment.bytes);
         if segment.flags & IN_FLIGHT != 0 {
-            self.sampler.on_replaced(&segment.sent);
+            self.sampler.on_replaced(size);
         }
-        let size = segment.sent.bytes;
-        segment.sent = self.sampler.on_sent(now_ns / 1000, size);
-        segment.flags = segment.flags & !LOST | IN_FLIGHT;
-        segment.tx += 1;
+        segment.stamp(&self.sampler.on_sent(now_ns / 1000, size));
+        segment.tx = segment.tx.saturating_add(1);
         let tx = segment.tx;
         self.note_resent(seq, tx);
         self.run.retransmitted_packets += 1;
@@ -487,10 +511,15 @@ impl Flow {
     }
 
     #[inline]
-    fn put(&mut self, now_ns: u64, seq: u64, tx: u32, size: u32, down: &mut Lane<Packet>) {
+    fn put(&mut self, now_ns: u64, seq: u64, tx: u8, size: u32, down: &mut Lane<Packet>) {
         self.run.sent_packets += 1;
         self.run.sent_bytes += u64::from(size);
-        down.push(now_ns, size + HEADER_BYTES, self.is_ect, Packet { seq, flow: self.index, bytes: size as u16, tx: tx as u16 });
+        down.push(
+            now_ns,
+            size + HEADER_BYTES,
+            self.is_ect,
+            Packet { seq, flow: self.index, bytes: size as u16, tx },
+        );
     }
 
     /// Nothing is in flight: the controller hears of it. A window that nothing paces shrinks by half for every

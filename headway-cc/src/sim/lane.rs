@@ -59,13 +59,14 @@ impl<P> Lane<P> {
         self.next_ns = self.link.next_ns().unwrap_or(u64::MAX).max(now_ns);
     }
 
+    /// To be called while [`Lane::next_ns`] is not in the future. `None`: nothing after all.
     #[inline]
     pub(crate) fn pop(&mut self, now_ns: u64) -> Option<Out<P>> {
         let out = self.link.pop(now_ns);
-        match &out {
-            Some(out) => self.sojourn_ns_max = self.sojourn_ns_max.max(out.sent_ns - out.in_ns),
-            None => self.next_ns = self.link.next_ns().unwrap_or(u64::MAX),
+        if let Some(out) = &out {
+            self.sojourn_ns_max = self.sojourn_ns_max.max(out.sent_ns - out.in_ns);
         }
+        self.next_ns = self.link.next_ns().unwrap_or(u64::MAX);
         out
     }
 

@@ -2,8 +2,10 @@
 //! retransmission timeout with backoff and F-RTO, undo of spurious reductions.
 
 use super::Packet;
-use super::flow::{DELIVERED, Flow, IN_FLIGHT, LOST, News};
+use super::flow::{Flow, News};
 use super::lane::Lane;
+use super::rtt::Rtt;
+use super::segment::{DELIVERED, IN_FLIGHT, LOST};
 use crate::cc::{CA_CWR, CA_DISORDER, CA_LOSS, CA_OPEN, CA_RECOVERY, NO_RTT};
 use crate::cc::{EVENT_LOSS, EVENT_SSTHRESH, EVENT_UNDO};
 use std::collections::VecDeque;
@@ -28,7 +30,7 @@ pub(crate) struct Loss {
     /// Segments delivered beyond the oldest outstanding one.
     pub(crate) sacked: u64,
     /// Retransmissions in the order of sending: segment, which transmission. Those settled are skipped.
-    resent: VecDeque<(u64, u32)>,
+    resent: VecDeque<(u64, u8)>,
     /// No original transmission before this segment is undecided.
     cursor: u64,
     /// The most recently sent segment that was delivered.
@@ -82,12 +84,25 @@ impl Loss {
             reorder_ns: u64::MAX,
         }
     }
+
+    /// Sets the timer of a handshake that was just begun, begun again the more patiently.
+    pub(crate) fn arm_handshake(&mut self, now_ns: u64, rtt: &Rtt) {
+        self.timer_ns = now_ns + rtt.rto_us(self.backoff) * 1000;
+        self.timer_is_probe = false;
+        self.backoff += 1;
+    }
+
+    /// The handshake is through.
+    pub(crate) fn disarm(&mut self) {
+        self.timer_ns = u64::MAX;
+        self.backoff = 0;
+    }
 }
 
 impl Flow {
     /// A segment was delivered: keeps the counts; true when that shows a retransmission or a timeout as needless.
     #[inline]
-    pub(crate) fn note_delivery(&mut self, seq: u64, tx: u32, was_lost: bool, is_needless: bool) -> bool {
+    pub(crate) fn note_delivery(&mut self, seq: u64, tx: u8, was_lost: bool, is_needless: bool) -> bool {
         let loss = &mut self.loss;
         loss.sacked += 1;
         loss.lost -= u64::from(was_lost);
@@ -104,7 +119,7 @@ impl Flow {
 
     /// Linux `tcp_rack_advance`.
     #[inline]
-    pub(crate) fn advance_rack(&mut self, now_us: u64, seq: u64, sent_us: u64, tx: u32) {
+    pub(crate) fn advance_rack(&mut self, now_us: u64, seq: u64, sent_us: u64, tx: u8) {
         let rtt_us = now_us - sent_us;
         if tx > 0 && rtt_us < self.rtt.min_us {
             return; // The original arrived, not the retransmission just sent.
@@ -183,7 +198,7 @@ impl Flow {
             let segment = &mut self.segments[seq];
             if segment.flags & LOST != 0 {
                 segment.flags = segment.flags & !LOST | IN_FLIGHT;
-                self.sampler.on_undone(&segment.sent);
+                self.sampler.on_undone(u32::from(segment.bytes));
             }
         }
         self.loss.lost = 0;
@@ -234,7 +249,7 @@ impl Flow {
         while cursor < nxt {
             let segment = &self.segments[cursor];
             let is_open = segment.tx == 0 && segment.flags & (DELIVERED | LOST) == 0;
-            let sent_us = segment.sent.sent_us;
+            let sent_us = segment.sent_us(now_us);
             if is_open && !self.condemn(cursor, sent_us, now_us, window_us, false) {
                 break;
             }
@@ -246,7 +261,7 @@ impl Flow {
                 let segment = &self.segments[seq];
                 segment.tx == tx && segment.flags & IN_FLIGHT != 0
             };
-            if is_open && !self.condemn(seq, self.segments[seq].sent.sent_us, now_us, window_us, true) {
+            if is_open && !self.condemn(seq, self.segments[seq].sent_us(now_us), now_us, window_us, true) {
                 break;
             }
             self.loss.resent.pop_front();
@@ -271,7 +286,7 @@ impl Flow {
     fn mark_lost(&mut self, seq: u64, is_again: bool) {
         let segment = &mut self.segments[seq];
         segment.flags = segment.flags & !IN_FLIGHT | LOST;
-        self.sampler.on_lost(&segment.sent);
+        self.sampler.on_lost(u32::from(segment.bytes));
         self.loss.lost += 1;
         if is_again {
             self.loss.queue.push_front(seq);
@@ -298,7 +313,7 @@ impl Flow {
     }
 
     /// A segment was sent again.
-    pub(crate) fn note_resent(&mut self, seq: u64, tx: u32) {
+    pub(crate) fn note_resent(&mut self, seq: u64, tx: u8) {
         self.loss.resent.push_back((seq, tx));
         if self.loss.can_undo {
             self.loss.undo_retransmissions = Some(self.loss.undo_retransmissions.unwrap_or(0) + 1);
@@ -319,6 +334,9 @@ impl Flow {
 
     pub(crate) fn on_loss_timer(&mut self, now_ns: u64, down: &mut Lane<Packet>) {
         self.loss.timer_ns = u64::MAX;
+        if self.run.connected_us.is_none() {
+            return self.knock(now_ns, down);
+        }
         if self.segments.start() == self.segments.end() {
             return;
         }
@@ -355,7 +373,7 @@ impl Flow {
             self.loss.can_undo = true;
             self.loss.undo_retransmissions = None;
         }
-        self.cwnd = self.sampler.inflight() + self.segments[self.segments.start()].sent.bytes as u64;
+        self.cwnd = self.sampler.inflight() + u64::from(self.segments[self.segments.start()].bytes);
         self.loss.ca_state = CA_LOSS;
         self.loss.high_seq = self.segments.end();
         self.loss.probe = None;
@@ -372,7 +390,7 @@ impl Flow {
         self.loss.queue.clear();
         for seq in una..nxt {
             let segment = &self.segments[seq];
-            let is_recent = segment.sent.sent_us + self.loss.rack_rtt_us > now_us && seq != una;
+            let is_recent = segment.sent_us(now_us) + self.loss.rack_rtt_us > now_us && seq != una;
             if segment.flags & LOST != 0 {
                 self.loss.queue.push_back(seq);
             } else if segment.flags & DELIVERED == 0 && !is_recent {
@@ -391,8 +409,7 @@ impl Flow {
         }
         let rto_ns = self.rtt.rto_us(self.loss.backoff) * 1000;
         let may_probe = matches!(self.loss.ca_state, CA_OPEN | CA_CWR) && self.loss.probe.is_none();
-        let after_ns =
-            if may_probe { rto_ns.min(self.rtt.pto_us(nxt - una == 1) * 1000) } else { rto_ns };
+        let after_ns = if may_probe { rto_ns.min(self.rtt.pto_us(nxt - una == 1) * 1000) } else { rto_ns };
         self.loss.timer_is_probe = may_probe;
         self.loss.timer_ns = now_ns + after_ns;
     }

@@ -42,6 +42,11 @@ impl<T: Copy + Default> Ring<T> {
         self.start = to;
     }
 
+    /// Forgets everything; the next item gets the number `start`.
+    pub(crate) fn restart(&mut self, start: u64) {
+        (self.start, self.end) = (start, start);
+    }
+
     #[inline]
     fn slot(&self, number: u64) -> usize {
         number as usize & (self.items.len() - 1)
