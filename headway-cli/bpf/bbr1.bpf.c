@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-3-Clause */
-/* BBRv1 as a TCP congestion control: the controller of bbr1.h under the glue of tcp.bpf.h. */
+/* BBRv1 as a TCP congestion control: the controller of bbr1.h behind the callbacks of callbacks.bpf.h. */
 #include "kernel.h"
 #include "bbr1.h"
 
 #define CC_STATE struct bbr1_state
 #define CC_PARAMS struct bbr1_params
 #define CC_ON_EVENT bbr1_on_event
-#include "tcp.bpf.h"
+#include "callbacks.bpf.h"
 
 /* The kernel hands its helpers only to programs under a licence with GPL in it. */
 char LICENSE[] SEC("license") = "Dual BSD/GPL";

@@ -50,8 +50,15 @@ static __always_inline u64 sat_sub(u64 a, u64 b)
 	return a > b ? a - b : 0;
 }
 
+/* A function of its own in BPF: the verifier walks a global one once, an inlined one for each use and outcome. */
+#ifdef __bpf__
+#define MUL_SHIFT __noinline
+#else
+#define MUL_SHIFT static __always_inline
+#endif
+
 /* floor(a * b / 2^shift) for a shift of 0 to 63, U64_MAX when that needs more than 64 bits. */
-static __always_inline u64 mul_shift(u64 a, u64 b, u32 shift)
+MUL_SHIFT u64 mul_shift(u64 a, u64 b, u32 shift)
 {
 	u64 a0 = (u32)a, a1 = a >> 32, b0 = (u32)b, b1 = b >> 32;
 	u64 lo = a0 * b0;

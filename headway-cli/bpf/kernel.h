@@ -42,8 +42,10 @@ static long (*bpf_ringbuf_output)(void *ring, void *data, u64 size, u64 flags) =
 #define SK_PACING_NONE 0
 #define SK_PACING_NEEDED 1
 
-/* enum tcp_ca_event, the only one we answer. */
-#define CA_EVENT_TX_START 0
+/* The only one we answer. */
+enum tcp_ca_event {
+	CA_EVENT_TX_START,
+};
 
 #pragma clang attribute push(__attribute__((preserve_access_index)), apply_to = record)
 
@@ -122,7 +124,7 @@ struct rate_sample {
 struct tcp_congestion_ops {
 	u32 (*ssthresh)(struct sock *sk);
 	void (*set_state)(struct sock *sk, u8 new_state);
-	void (*cwnd_event)(struct sock *sk, u32 event);
+	void (*cwnd_event)(struct sock *sk, enum tcp_ca_event event);
 	void (*cwnd_event_tx_start)(struct sock *sk);
 	u32 (*min_tso_segs)(struct sock *sk);
 	void (*cong_control)(struct sock *sk, u32 ack, int flag, const struct rate_sample *rs);

@@ -1,13 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-3-Clause */
 /*
  * The glue between Linux TCP and a controller: tcp_sock + rate_sample -> struct ack, control -> socket, trace.
- *
- * A *.bpf.c names its controller in three macros, includes this file and fills a struct_ops table with the
- * programs below:
+ * callbacks.bpf.h puts it behind the callbacks of the kernel. The file that includes it names
  *
  *	CC_STATE	the controller's state, a struct of u64
  *	CC_PARAMS	its parameters, a struct of u64
- *	CC_ON_EVENT	void (CC_STATE *, const CC_PARAMS *, const struct ack *, struct control *)
  *
  * Units: data in packets, so smss is 1 and unit_bytes the MSS. The kernel holds the socket lock around every
  * callback, hence one event at a time per socket, and what belongs to a socket needs no lock of its own.
@@ -204,47 +201,6 @@ static __always_inline void apply(struct flow *flow, struct tcp_sock *tp)
 		mark_app_limited(flow, tp);
 }
 
-static __always_inline void trace_event(struct flow *flow)
-{
-	if (!config.trace)
-		return;
-	__sync_fetch_and_add(&counters.traced, 1);
-	if (bpf_ringbuf_output(&trace, &flow->record, sizeof(flow->record), 0))
-		__sync_fetch_and_add(&counters.trace_lost, 1);
-}
-
-/*
- * The parameters as the controller takes them. The compiler may not look through the pointer: it would find
- * zeros, the loader's values come later.
- */
-static __always_inline const CC_PARAMS *loaded_params(void)
-{
-	const CC_PARAMS *params = (const CC_PARAMS *)&config.params;
-
-	asm volatile("" : "+r"(params));
-	return params;
-}
-
-/*
- * The controller itself. Not static: the verifier then walks it once by itself, for any event and any state,
- * instead of once for each way that leads here.
- */
-__noinline int decide(struct flow *flow)
-{
-	if (flow)
-		CC_ON_EVENT(&flow->record.state, loaded_params(), &flow->record.ack, &flow->record.control);
-	return 0;
-}
-
-/* One event of one socket: the event is filled, the rest is the same for all. */
-static __noinline int step(struct flow *flow, struct tcp_sock *tp)
-{
-	decide(flow);
-	apply(flow, tp);
-	trace_event(flow);
-	return 0;
-}
-
 static __always_inline struct flow *flow_of(struct tcp_sock *tp)
 {
 	struct flow *flow = bpf_sk_storage_get(&flows, tp, NULL, 0);
@@ -266,162 +222,13 @@ static __always_inline struct flow *new_flow(struct tcp_sock *tp)
 	return flow;
 }
 
-/* A callback that brings no sample. */
-static __always_inline void on_event(struct flow *flow, struct tcp_sock *tp, u64 event)
+static __always_inline void trace_event(struct flow *flow)
 {
-	fill_socket(flow, tp, event);
-	clear_sample(flow);
-	step(flow, tp);
-}
-
-/*
- * Without room for the state there is no model. Plain AIMD in the fields that the socket has anyway keeps such a
- * connection going and fair. An ACK before init (the SYN-ACK) is none of ours.
- */
-static __noinline int aimd(struct tcp_sock *tp, u32 acked)
-{
-	u64 ca_state = read_bits((const struct inet_connection_sock *)tp, icsk_ca_state);
-	u32 cwnd = tp->snd_cwnd, ssthresh = tp->snd_ssthresh, count = tp->snd_cwnd_cnt;
-
-	if (((const struct sock *)tp)->__sk_common.skc_state == TCP_SYN_SENT)
-		return 0;
-	if (ca_state == CA_CWR || ca_state == CA_RECOVERY) {
-		cwnd = cwnd < ssthresh ? cwnd : ssthresh;
-	} else if (cwnd < ssthresh) {
-		cwnd += acked;
-	} else {
-		count += acked;
-		if (count >= cwnd) {
-			count = 0;
-			cwnd += 1;
-		}
-		tp->snd_cwnd_cnt = count;
-	}
-	tp->snd_cwnd = min_u64(cwnd ? cwnd : 1, tp->snd_cwnd_clamp);
-	return 0;
-}
-
-SEC("struct_ops/init")
-int cc_init(u64 *ctx)
-{
-	struct tcp_sock *tp = (struct tcp_sock *)ctx[0];
-	struct sock *sk = (struct sock *)tp;
-	u64 id = __sync_fetch_and_add(&counters.flows, 1);
-	struct flow *flow = new_flow(tp);
-
-	tp->snd_ssthresh = TCP_INFINITE_SSTHRESH;
-	if (!flow)
-		return 0;
-	/* A socket that comes back to us finds its old storage. */
-	__builtin_memset(flow, 0, sizeof(*flow));
-	flow->record.flow = id;
-	flow->record.port = sk->__sk_common.skc_num;
-	on_event(flow, tp, EVENT_INIT);
-	/* fq announces itself here; only where nobody paces, TCP's own timer is to. */
-	if (sk->sk_pacing_status == SK_PACING_NONE)
-		sk->sk_pacing_status = SK_PACING_NEEDED;
-	return 0;
-}
-
-/* The socket closes or takes another congestion control; its own storage goes with it. */
-SEC("struct_ops/release")
-int cc_release(u64 *ctx)
-{
-	u64 key = ctx[0];
-
-	bpf_map_delete_elem(&spare_flows, &key);
-	return 0;
-}
-
-SEC("struct_ops/cong_control")
-int cc_cong_control(u64 *ctx)
-{
-	struct tcp_sock *tp = (struct tcp_sock *)ctx[0];
-	struct flow *flow = flow_of(tp);
-	const struct rate_sample *rs;
-
-	/*
-	 * Each load is written out: the compiler would merge the branches into one load at a computed offset,
-	 * and a context access that does not exist on this kernel is refused even if it never happens.
-	 */
-	if (config.cong_control_has_ack)
-		asm volatile("%0 = *(u64 *)(%1 + 24)" : "=r"(rs) : "r"(ctx));
-	else
-		asm volatile("%0 = *(u64 *)(%1 + 8)" : "=r"(rs) : "r"(ctx));
-	if (!flow)
-		return aimd(tp, rs->acked_sacked), 0;
-	fill_socket(flow, tp, EVENT_ACK);
-	fill_sample(flow, rs);
-	finish_sample(flow);
-	return step(flow, tp);
-}
-
-static __always_inline void on_tx_start(struct tcp_sock *tp)
-{
-	struct flow *flow = flow_of(tp);
-
-	/* Restarting from idle; a pause that the network caused is none of the controller's business. */
-	if (flow && (tp->app_limited || widen(flow->record.ack.delivered, tp->delivered) <= flow->marked_end))
-		on_event(flow, tp, EVENT_TX_START);
-}
-
-/* Up to Linux 7.0 ... */
-SEC("struct_ops/cwnd_event")
-int cc_cwnd_event(u64 *ctx)
-{
-	if ((u32)ctx[1] == CA_EVENT_TX_START)
-		on_tx_start((struct tcp_sock *)ctx[0]);
-	return 0;
-}
-
-/* ... and from 7.1 on. */
-SEC("struct_ops/cwnd_event_tx_start")
-int cc_cwnd_event_tx_start(u64 *ctx)
-{
-	on_tx_start((struct tcp_sock *)ctx[0]);
-	return 0;
-}
-
-SEC("struct_ops/ssthresh")
-int cc_ssthresh(u64 *ctx)
-{
-	struct tcp_sock *tp = (struct tcp_sock *)ctx[0];
-	struct flow *flow = flow_of(tp);
-	u32 half = tp->snd_cwnd / 2;
-
-	if (!flow)
-		return half > 2 ? half : 2;
-	on_event(flow, tp, EVENT_SSTHRESH);
-	return tp->snd_ssthresh;
-}
-
-SEC("struct_ops/set_state")
-int cc_set_state(u64 *ctx)
-{
-	struct tcp_sock *tp = (struct tcp_sock *)ctx[0];
-	struct flow *flow = flow_of(tp);
-
-	if (flow && (u8)ctx[1] == CA_LOSS)
-		on_event(flow, tp, EVENT_LOSS);
-	return 0;
-}
-
-SEC("struct_ops/undo_cwnd")
-int cc_undo_cwnd(u64 *ctx)
-{
-	struct tcp_sock *tp = (struct tcp_sock *)ctx[0];
-	struct flow *flow = flow_of(tp);
-
-	if (flow)
-		on_event(flow, tp, EVENT_UNDO);
-	return tp->snd_cwnd;
-}
-
-/* Paced sending leaves more in the send queue than the stack's factor of 2 expects. */
-SEC("struct_ops/sndbuf_expand")
-int cc_sndbuf_expand(u64 *ctx)
-{
-	return 3;
+	if (!config.trace)
+		return;
+	__sync_fetch_and_add(&counters.traced, 1);
+	if (bpf_ringbuf_output(&trace, &flow->record, sizeof(flow->record), 0))
+		__sync_fetch_and_add(&counters.trace_lost, 1);
 }
 
 #endif
