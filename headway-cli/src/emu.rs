@@ -95,6 +95,9 @@ impl Emu {
     /// Makes namespaces and devices and starts to carry packets with the path's parameters of time 0.
     pub fn up(path: &Path, options: &EmuOptions) -> Result<Emu> {
         ensure!((576..=9000).contains(&options.mtu), "MTU {} is not within 576 to 9000", options.mtu);
+        for trace in [&path.down, &path.up].iter().filter_map(|spec| spec.trace.as_ref()) {
+            ensure!(!trace.at_ms.is_empty(), "the trace file `{}` has not been read", trace.name);
+        }
         check_privilege()?;
         let (far, far_end) = far_end(options)?;
         let ends = far_end.ends;

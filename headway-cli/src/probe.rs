@@ -2,7 +2,7 @@
 //!
 //! `probe.txt`: one row per probe in the order of sending, `sent_us rtt_us`; `-` when no answer came.
 
-use crate::{guest, sys};
+use crate::sys;
 use anyhow::{Context, Result};
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::net::{AddressFamily, RecvFlags, SendFlags, SocketAddrV4, SocketType, ipproto};
@@ -63,7 +63,7 @@ impl Prober {
 }
 
 fn run(socket: &OwnedFd, to: Ipv4Addr, interval_us: i64, stop: &AtomicBool) -> Result<Vec<Probe>> {
-    sys::prefer_this_thread(guest::is_guest());
+    sys::prefer_this_thread();
     let id = (std::process::id() & 0xffff) as u16;
     let to = SocketAddrV4::new(to, 0);
     let mut probes: Vec<Probe> = Vec::new();

@@ -7,7 +7,6 @@ use std::cell::Cell;
 use std::ffi::CString;
 use std::fs::File;
 use std::io;
-use std::mem::size_of;
 use std::net::{IpAddr, Ipv4Addr};
 use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
 use std::os::unix::process::CommandExt;
@@ -25,38 +24,18 @@ pub fn monotonic_ns() -> u64 {
     t.tv_sec as u64 * 1_000_000_000 + t.tv_nsec as u64
 }
 
-/// Asks for prompt wake-ups of the calling thread: no timer slack, and nice -20 with a short scheduling slice, or
-/// `real_time` (SCHED_FIFO), which a thread that may be busy for long must not have on a machine that others use.
-/// Best effort: without the privilege the thread runs as it is, and its lateness tells.
-pub fn prefer_this_thread(real_time: bool) {
-    /// `struct sched_attr` of linux/sched/types.h, first version. `runtime` is the slice of a normal thread
-    /// from Linux 6.12 on and ignored before.
-    #[repr(C)]
-    struct SchedAttr {
-        size: u32,
-        policy: u32,
-        flags: u64,
-        nice: i32,
-        priority: u32,
-        runtime: u64,
-        deadline: u64,
-        period: u64,
-    }
-    let size = size_of::<SchedAttr>() as u32;
-    let attr = SchedAttr {
-        size,
-        policy: if real_time { libc::SCHED_FIFO } else { libc::SCHED_OTHER } as u32,
-        flags: 0,
-        nice: -20,
-        priority: u32::from(real_time),
-        runtime: 100_000,
-        deadline: 0,
-        period: 0,
-    };
-    // SAFETY: integer arguments, and a pointer to a struct that states its own size and outlives the call.
+/// Asks for prompt wake-ups of the calling thread: no timer slack, and the lowest real-time priority, which still
+/// goes before every normal thread; where that is refused, the best nice value. Best effort: a thread that
+/// gets neither runs as it is, and its lateness tells.
+pub fn prefer_this_thread() {
+    let lowest = libc::sched_param { sched_priority: 1 };
+    // SAFETY: integer arguments, and a pointer to a struct that outlives the call. The plain system call is
+    // about the calling thread; the C library's function is about the process on some systems.
     unsafe {
         libc::prctl(libc::PR_SET_TIMERSLACK, 1 as libc::c_ulong, 0, 0, 0);
-        libc::syscall(libc::SYS_sched_setattr, 0, &attr, 0);
+        if libc::syscall(libc::SYS_sched_setscheduler, 0, libc::SCHED_FIFO, &lowest) != 0 {
+            libc::setpriority(libc::PRIO_PROCESS, 0, -20);
+        }
     }
 }
 

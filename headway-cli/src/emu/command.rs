@@ -48,7 +48,7 @@ pub fn run_command(what: &EmuCommand) -> Result<i32> {
     if let Some((mut file, name)) = log {
         file.write_all(link.bins.as_bytes()).with_context(|| format!("cannot write {}", name.display()))?;
     }
-    report(&link);
+    warn_of_disturbance(&link, what.path.base_rtt_us());
     let status = status?;
     Ok(status.code().unwrap_or_else(|| 128 + status.signal().unwrap_or(0)))
 }
@@ -71,9 +71,9 @@ fn set_addresses(command: &mut Command, local: Ipv4Addr, peer: Ipv4Addr) {
 }
 
 /// Says on stderr what a user should know before believing a measurement.
-fn report(link: &EmuLog) {
+fn warn_of_disturbance(link: &EmuLog, base_rtt_us: u64) {
     let late = link.late;
-    if late.p999_us > 1000 {
+    if late.p999_us > (base_rtt_us / 20).max(1000) {
         eprintln!(
             "warning: this machine was too busy: 0.1 % of the packets left {} us late or more (worst {} us)",
             late.p999_us, late.max_us
@@ -84,8 +84,9 @@ fn report(link: &EmuLog) {
     }
 }
 
-/// The near command starts when the far end listens, or after this many tries of 10 ms.
+/// The near command starts when the far end listens, or after this many waits.
 const FAR_TRIES: u32 = 50;
+const WAIT: Duration = Duration::from_millis(10);
 
 /// The far end's command and whatever it starts; killed when dropped.
 struct FarEnd {
@@ -106,16 +107,25 @@ impl FarEnd {
             } else if netns.enter(sys::is_listening) {
                 break;
             }
-            std::thread::sleep(Duration::from_millis(10));
+            std::thread::sleep(WAIT);
         }
         Ok(far)
     }
 }
 
 impl Drop for FarEnd {
+    /// Asks the group to end, gives it half a second, and kills what is left of it.
     fn drop(&mut self) {
+        let group = self.child.id();
+        let _ = sys::signal_group(group, libc::SIGTERM);
+        for _ in 0..FAR_TRIES {
+            if !matches!(self.child.try_wait(), Ok(None)) {
+                break;
+            }
+            std::thread::sleep(WAIT);
+        }
         // Fails only if every process of the group is gone already.
-        let _ = sys::signal_group(self.child.id(), libc::SIGKILL);
+        let _ = sys::signal_group(group, libc::SIGKILL);
         let _ = self.child.wait();
     }
 }

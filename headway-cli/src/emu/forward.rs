@@ -8,13 +8,12 @@
 
 use super::log::{Bins, Histogram};
 use super::packet::{self, HEAD_MAX, Shape};
-use crate::guest;
 use crate::sys::{self, Tun, VNET_BYTES};
 use headway_cc::link::{Link, LinkSpec, LinkStats, Out};
 use std::cell::Cell;
 use std::collections::VecDeque;
 use std::fs::File;
-use std::io;
+use std::io::{self, Read};
 use std::os::fd::AsFd;
 use std::rc::Rc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -68,19 +67,18 @@ pub fn run(
     orders: &Orders,
     started: &SyncSender<()>,
 ) -> io::Result<Outcome> {
-    sys::prefer_this_thread(guest::is_guest());
+    sys::prefer_this_thread();
     let start_ns = sys::monotonic_ns();
     let mut down = Direction::new(near, far, down, start_ns);
     let mut up = Direction::new(far, near, up, start_ns);
     let mut late = Histogram::new();
-    let mut is_started = false;
     let mut timer_ns = 0;
     loop {
         let now_ns = sys::monotonic_ns();
         let due_ns = [down.next_ns(), up.next_ns()].into_iter().flatten().min();
         let wake_ns = due_ns.map(|due| due.max(timer_ns + TIMER_GAP_NS));
         let wait_ns = wake_ns.map(|wake| nap_ns(wake.saturating_sub(now_ns)));
-        let [near_ready, far_ready, event] =
+        let [near_ready, far_ready, is_ordered] =
             sys::wait_readable([near.as_fd(), far.as_fd(), orders.event.as_fd()], wait_ns)?;
         if near_ready {
             down.receive()?;
@@ -91,19 +89,8 @@ pub fn run(
         timer_ns = sys::monotonic_ns();
         down.release(&mut late);
         up.release(&mut late);
-        if event {
-            let zero_ns = orders.zero_ns.load(Ordering::Acquire);
-            if zero_ns > 0 && !is_started {
-                is_started = true;
-                down.start(zero_ns);
-                up.start(zero_ns);
-                late = Histogram::new();
-                let _ = started.try_send(());
-            }
-            if orders.stop.load(Ordering::Acquire) {
-                break;
-            }
-            drain(&orders.event)?;
+        if is_ordered && obey(orders, started, [&mut down, &mut up], &mut late)? {
+            break;
         }
     }
     let end_ns = sys::monotonic_ns() - down.lane.zero_ns;
@@ -125,10 +112,21 @@ fn nap_ns(wait_ns: u64) -> u64 {
     if wait_ns > 3 * EARLY_NS { wait_ns - EARLY_NS } else { wait_ns }
 }
 
-/// Resets the event, so that the next order wakes the loop again.
-fn drain(mut event: &File) -> io::Result<()> {
-    use std::io::Read;
-    event.read_exact(&mut [0; 8])
+/// Takes up what was ordered; true: stop.
+fn obey(
+    orders: &Orders,
+    started: &SyncSender<()>,
+    directions: [&mut Direction<'_>; 2],
+    late: &mut Histogram,
+) -> io::Result<bool> {
+    (&orders.event).read_exact(&mut [0; 8])?; // so that the next order wakes the loop again
+    let zero_ns = orders.zero_ns.load(Ordering::Acquire);
+    if zero_ns > 0 && zero_ns != directions[0].lane.zero_ns {
+        directions.into_iter().for_each(|d| d.start(zero_ns));
+        *late = Histogram::new();
+        let _ = started.try_send(());
+    }
+    Ok(orders.stop.load(Ordering::Acquire))
 }
 
 /// One link and its way through the machine.
