@@ -232,7 +232,7 @@ fn path_section(run: &Run, path: usize, comparisons: &[Comparison]) -> Markup {
     html! {
         section class="path" id={ "path-" (path) } {
             h2 { (entry.name) }
-            p class="lead" { code { (entry.text) } @if let Some(text) = base_rtt(run, path) { " · " (text) } }
+            p class="lead" { @if entry.name != entry.text { code { (entry.text) } " · " } (base_rtt(run, path)) }
             div class="time" data-path=(path) {
                 @for (kind, label, unit) in kinds {
                     h4 { (label) span class="quiet" { " " (unit) } }
@@ -254,9 +254,9 @@ fn path_section(run: &Run, path: usize, comparisons: &[Comparison]) -> Markup {
     }
 }
 
-fn base_rtt(run: &Run, path: usize) -> Option<String> {
-    let data = run.plan.ccs.iter().find_map(|cc| run.data_of(path, cc).next())?;
-    Some(format!("base RTT {:.1} ms", data.result.base_rtt_us as f64 / 1e3))
+fn base_rtt(run: &Run, path: usize) -> String {
+    let data = run.plan.ccs.iter().find_map(|cc| run.data_of(path, cc).next());
+    data.map_or("no run counts".into(), |d| format!("base RTT {:.1} ms", d.result.base_rtt_us as f64 / 1e3))
 }
 
 /// All metrics of a path. Those that were not declared primary get an interval and no verdict.
