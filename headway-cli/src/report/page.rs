@@ -2,7 +2,7 @@
 
 use super::chart::{arrow, distribution, dots, forest, key, order, typeset, verbatim, verdict_class};
 use super::{Comparison, Count, Findings, NOT_RUN, Run, series};
-use crate::bench::Place;
+use crate::bench::{PathEntry, Place};
 use crate::metric::METRICS;
 use crate::stats::{MIN_BLOCKS, Verdict};
 use maud::{DOCTYPE, Markup, html};
@@ -191,7 +191,7 @@ fn verdicts(run: &Run, primary: &[&Comparison]) -> Markup {
                     @let rows = primary.iter().filter(|c| c.path == path);
                     @if rows.clone().next().is_some() {
                         tbody {
-                            tr class="group" { th colspan="10" scope="rowgroup" { a href={ "#path-" (path) } { (entry.name) } " " @if entry.name != entry.text { code { (entry.text) } } } }
+                            tr class="group" { th colspan="10" scope="rowgroup" { a href={ "#path-" (path) } { (entry.name) } " " @if is_described(entry) { code { (entry.text) } } } }
                             @for c in rows { (verdict_row(run, c)) }
                         }
                     }
@@ -232,7 +232,7 @@ fn path_section(run: &Run, path: usize, comparisons: &[Comparison]) -> Markup {
     html! {
         section class="path" id={ "path-" (path) } {
             h2 { (entry.name) }
-            p class="lead" { @if entry.name != entry.text { code { (entry.text) } " · " } (base_rtt(run, path)) }
+            p class="lead" { @if is_described(entry) { code { (entry.text) } " · " } (base_rtt(run, path)) }
             div class="time" data-path=(path) {
                 @for (kind, label, unit) in kinds {
                     h4 { (label) span class="quiet" { " " (unit) } }
@@ -257,6 +257,11 @@ fn path_section(run: &Run, path: usize, comparisons: &[Comparison]) -> Markup {
 fn base_rtt(run: &Run, path: usize) -> String {
     let data = run.plan.ccs.iter().find_map(|cc| run.data_of(path, cc).next());
     data.map_or("no run counts".into(), |d| format!("base RTT {:.1} ms", d.result.base_rtt_us as f64 / 1e3))
+}
+
+/// Whether the path's text says more than its name: not where the text is the name, and a real path has none.
+fn is_described(entry: &PathEntry) -> bool {
+    !entry.text.is_empty() && entry.name != entry.text
 }
 
 /// All metrics of a path. Those that were not declared primary get an interval and no verdict.
