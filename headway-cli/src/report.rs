@@ -33,10 +33,6 @@ pub struct Summary {
     /// The comparison, aligned, with a line per controller and the notes below it: for stdout.
     pub table: String,
     pub page: PathBuf,
-    pub comparisons: Vec<Comparison>,
-    pub counts: Vec<Count>,
-    /// What a reader must know before believing the table.
-    pub notes: Vec<String>,
 }
 
 /// Makes results and report of the run in `run_dir`.
@@ -47,21 +43,17 @@ pub struct Summary {
 pub fn report(run_dir: &Path, options: &Options) -> anyhow::Result<Summary> {
     let extra = options.metrics.iter().map(|name| metric(name)).collect::<anyhow::Result<Vec<_>>>()?;
     let run = Run::read(run_dir)?;
-    let comparisons = compare(&run);
-    let counts = count(&run);
-    let notes = notes(&run, &counts);
+    let findings = Findings::of(&run);
     write(run_dir, "results.csv", &table::csv(&run))?;
-    write(run_dir, "results.json", &table::json(&run, &comparisons, &counts, &notes)?)?;
-    let page = write(run_dir, "report.html", &page::html(&run, &comparisons, &counts, &notes))?;
-    let printed = |c: &&Comparison| c.metric.is_primary() || extra.iter().any(|m| m.name == c.metric.name);
-    let printed: Vec<&Comparison> = comparisons.iter().filter(printed).collect();
-    let table = table::text(&run, &printed, &counts, &notes);
-    Ok(Summary { table, page, comparisons, counts, notes })
+    write(run_dir, "results.json", &table::json(&run, &findings)?)?;
+    let page = write(run_dir, "report.html", &page::html(&run, &findings))?;
+    let printed = |m: &Metric| m.is_primary() || extra.iter().any(|e| e.name == m.name);
+    Ok(Summary { table: table::text(&run, &findings, printed), page })
 }
 
 /// A run's folder, parsed.
 #[derive(Debug)]
-pub struct Run {
+struct Run {
     plan: Plan,
     /// `env.json` as it stands; `Null` when it is missing or broken.
     env: Value,
@@ -80,9 +72,18 @@ struct RunCell {
     values: Vec<Result<f64, String>>,
 }
 
+/// Everything that follows from a run.
+#[derive(Debug)]
+struct Findings {
+    comparisons: Vec<Comparison>,
+    counts: Vec<Count>,
+    /// What a reader must know before believing the comparisons.
+    notes: Vec<String>,
+}
+
 /// Candidate against baseline, one metric on one path.
 #[derive(Clone, Debug)]
-pub struct Comparison {
+struct Comparison {
     /// Index into [`Plan::paths`].
     pub path: usize,
     pub metric: &'static Metric,
@@ -104,7 +105,7 @@ pub struct Comparison {
 /// What an improvement is counted in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Scale {
+enum Scale {
     /// Shares of the baseline.
     Ratio,
     /// The metric's own unit: where a value is zero there is no ratio.
@@ -113,7 +114,7 @@ pub enum Scale {
 
 /// Median and quartiles.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
-pub struct Spread {
+struct Spread {
     pub median: f64,
     pub q1: f64,
     pub q3: f64,
@@ -121,7 +122,7 @@ pub struct Spread {
 
 /// What became of a controller's cells.
 #[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct Count {
+struct Count {
     pub cc: String,
     pub planned: usize,
     pub attempted: usize,
@@ -168,6 +169,13 @@ impl Run {
         kernels.sort_unstable();
         kernels.dedup();
         kernels
+    }
+}
+
+impl Findings {
+    fn of(run: &Run) -> Self {
+        let counts = count(run);
+        Self { comparisons: compare(run), notes: notes(run, &counts), counts }
     }
 }
 
@@ -388,11 +396,18 @@ mod tests {
     use super::*;
     use serde_json::json;
 
-    fn made(folder: &synthetic::Folder) -> Summary {
-        report(&folder.dir, &Options::default()).unwrap()
+    /// The findings, and the text that is printed.
+    fn made(folder: &synthetic::Folder) -> (Findings, String) {
+        let summary = report(&folder.dir, &Options::default()).unwrap();
+        (Findings::of(&Run::read(&folder.dir).unwrap()), summary.table)
     }
 
-    fn find<'a>(summary: &'a Summary, path: usize, metric: &str, candidate: &str) -> &'a Comparison {
+    fn page(folder: &synthetic::Folder) -> String {
+        let summary = report(&folder.dir, &Options::default()).unwrap();
+        fs::read_to_string(summary.page).unwrap()
+    }
+
+    fn find<'a>(summary: &'a Findings, path: usize, metric: &str, candidate: &str) -> &'a Comparison {
         let wanted = |c: &&Comparison| c.path == path && c.metric.name == metric && c.candidate == candidate;
         summary.comparisons.iter().find(wanted).unwrap()
     }
@@ -400,7 +415,7 @@ mod tests {
     #[test]
     fn a_whole_run_is_judged() {
         let folder = synthetic::run("whole", 10);
-        let summary = made(&folder);
+        let (summary, table) = made(&folder);
         // Known from how the series are made: cubic fills buffers and fails under random loss; bbr1 is bbr.
         let verdict = |path, metric, cc| find(&summary, path, metric, cc).verdict.unwrap();
         assert_eq!(verdict(0, "goodput_bps", "bbr1"), Verdict::Equivalent);
@@ -419,8 +434,8 @@ mod tests {
             summary.counts[0],
             Count { cc: "bbr".into(), planned: 30, attempted: 30, ok: 30, excluded: 0 }
         );
-        assert!(summary.table.contains("bbr: 30 of 30 cells ok, 0 excluded"));
-        assert!(summary.table.contains("0.0 pp"), "{}", summary.table);
+        assert!(table.contains("bbr: 30 of 30 cells ok, 0 excluded"));
+        assert!(table.contains("0.0 pp"), "{}", table);
         assert_eq!(fs::read_dir(&folder.dir).unwrap().count(), 6, "no temporary file stays");
     }
 
@@ -523,11 +538,12 @@ mod tests {
         let load = fs::read_to_string(folder.cell(cubic[7]).join("load.json")).unwrap();
         let wrong = load.replace("\"sender_tcp_congestion\":\"cubic\"", "\"sender_tcp_congestion\":\"reno\"");
         synthetic::write(&folder.cell(cubic[7]).join("load.json"), &(wrong + "\niperf3: a late line\n"));
-        let summary = made(&folder);
+        let (summary, table) = made(&folder);
         let count = &summary.counts[2];
         assert_eq!((count.planned, count.attempted, count.ok, count.excluded), (30, 29, 22, 7));
         let wrong_cc = "the sender used `reno`, not `cubic` (iperf3 also printed: iperf3: a late line)";
-        assert!(summary.table.contains(wrong_cc), "{}", summary.table);
+        assert!(table.contains(wrong_cc), "{}", table);
+        let page = page(&folder);
         for reason in [
             "iperf3: the server is busy running a test. try again later",
             "disturbed: late",
@@ -536,8 +552,7 @@ mod tests {
             "probe.txt: line 3 has 1 words, its table 2 columns",
             "load.json: No such file",
         ] {
-            assert!(summary.table.contains(reason), "{reason} is not in\n{}", summary.table);
-            let page = fs::read_to_string(&summary.page).unwrap();
+            assert!(table.contains(reason), "{reason} is not in\n{}", table);
             assert!(page.contains(reason), "{reason}");
         }
         assert!(summary.notes[0].contains("1 of 90 planned cells"), "{:?}", summary.notes);
@@ -550,11 +565,11 @@ mod tests {
     #[test]
     fn few_blocks_give_points_and_a_note() {
         let folder = synthetic::run("few", 3);
-        let summary = made(&folder);
+        let (summary, _) = made(&folder);
         assert!(summary.comparisons.iter().filter_map(|c| c.verdict).all(|v| v == Verdict::TooSmall));
         assert!(summary.notes[0].contains("3 blocks are too few"), "{:?}", summary.notes);
         let folder = synthetic::run("six", 6);
-        let summary = made(&folder);
+        let (summary, _) = made(&folder);
         assert!(summary.notes[0].contains("need 8 blocks"), "{:?}", summary.notes);
     }
 
@@ -573,7 +588,7 @@ mod tests {
         synthetic::write(&plan, "{\"layout\": 1}");
         assert!(error(&folder).contains("is broken\nhint: "));
         synthetic::write(&plan, &serde_json::to_string(&synthetic::plan(2)).unwrap());
-        let summary = made(&folder);
+        let (summary, _) = made(&folder);
         assert_eq!(summary.counts[0].attempted, 0);
         assert!(summary.notes.iter().any(|n| n == "18 of 18 planned cells have not been run."));
     }
@@ -615,7 +630,7 @@ mod tests {
         let plan = folder.dir.join("plan.json");
         let text = fs::read_to_string(&plan).unwrap().replace("\"lossy\"", "\"</script><b>lossy\"");
         synthetic::write(&plan, &text);
-        let page = fs::read_to_string(made(&folder).page).unwrap();
+        let page = page(&folder);
         assert!(!page.contains("<b>lossy") && !page.contains("<script>alert"));
         assert_eq!(page.matches("</script>").count(), 2);
         for outside in ["src=\"", "url(", "@import", "<link", "fetch(", "XMLHttpRequest"] {
@@ -628,7 +643,7 @@ mod tests {
     #[test]
     fn a_browser_draws_every_chart_without_a_complaint() {
         let folder = synthetic::run("browser", 6);
-        let page = made(&folder).page;
+        let page = report(&folder.dir, &Options::default()).unwrap().page;
         let profile = folder.dir.join("profile");
         let browser = std::process::Command::new("timeout")
             .args(["60", "chromium", "--headless", "--no-sandbox", "--disable-gpu", "--no-first-run"])

@@ -117,8 +117,8 @@ fn forest_bar(c: &Comparison, scale: &Forest) -> Markup {
         @for tick in scale.ticks() { line x1=(x(tick)) x2=(x(tick)) y1="0" y2="26" class=(if tick == 0.0 { "zero" } else { "grid" }) {} }
         @if s.n >= MIN_BLOCKS { line x1=(x(s.low)) x2=(x(s.high)) y1="13" y2="13" class="interval" {} }
         circle cx=(x(s.center)) cy="13" r="4.5" class=(if s.n >= MIN_BLOCKS { "estimate" } else { "estimate hollow" }) {}
-        @if s.low < -scale.widest { text x="0" y="17" class="beyond" { "◂" } }
-        @if s.high > scale.widest { text x="100%" y="17" text-anchor="end" class="beyond" { "▸" } }
+        @if s.n >= MIN_BLOCKS && s.low < -scale.widest { text x="0" y="17" class="beyond" { "◂" } }
+        @if s.n >= MIN_BLOCKS && s.high > scale.widest { text x="100%" y="17" text-anchor="end" class="beyond" { "▸" } }
     }
 }
 

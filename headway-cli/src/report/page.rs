@@ -1,8 +1,8 @@
 //! `report.html`: one file that holds everything it needs and asks no one for anything.
 
 use super::chart::{arrow, distribution, dots, forest, key, order, typeset, verbatim, verdict_class};
-use super::{Comparison, Count, NOT_RUN, Run, series};
-use crate::bench::Place;
+use super::{Comparison, Count, Findings, NOT_RUN, Run, series};
+use crate::bench::{PathEntry, Place};
 use crate::metric::METRICS;
 use crate::stats::{MIN_BLOCKS, Verdict};
 use maud::{DOCTYPE, Markup, html};
@@ -15,7 +15,8 @@ const SCRIPT: &str = concat!(include_str!("vendor/uPlot.iife.min.js"), "\n", inc
 const POLICY: &str =
     "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; img-src data:";
 
-pub fn html(run: &Run, comparisons: &[Comparison], counts: &[Count], notes: &[String]) -> String {
+pub fn html(run: &Run, findings: &Findings) -> String {
+    let Findings { comparisons, counts, notes } = findings;
     let primary: Vec<&Comparison> = comparisons.iter().filter(|c| c.metric.is_primary()).collect();
     let page = html! {
         (DOCTYPE)
@@ -79,7 +80,7 @@ fn header(run: &Run, primary: &[&Comparison], notes: &[String]) -> Markup {
         header class="top" {
             p class="brand" { "Headway" }
             h1 { (headline(run)) }
-            @for cc in &plan.ccs[1..] { (findings(run, cc, primary)) }
+            @for cc in &plan.ccs[1..] { (tally(run, cc, primary)) }
             dl class="facts" {
                 @for (name, value) in facts.iter().filter(|(_, value)| !value.is_empty()) { div { dt { (name) } dd { (value) } } }
             }
@@ -96,7 +97,7 @@ fn load_tool(run: &Run) -> String {
 }
 
 /// How often each verdict fell, in the order of their weight.
-fn findings(run: &Run, cc: &str, primary: &[&Comparison]) -> Markup {
+fn tally(run: &Run, cc: &str, primary: &[&Comparison]) -> Markup {
     let own: Vec<&&Comparison> = primary.iter().filter(|c| c.candidate == cc).collect();
     let order = [
         Verdict::Better,
@@ -128,12 +129,9 @@ fn place_in_words(place: &Place) -> String {
     }
 }
 
-/// What was typed, as `env.json` has it; else the same run spelled out from the plan.
+/// The command of the run, as `env.json` has it; else the same run spelled out from the plan.
 fn command(run: &Run) -> String {
-    let words = |value: &Value| -> Option<Vec<String>> {
-        value.as_array()?.iter().map(|w| w.as_str().map(shell_word)).collect()
-    };
-    words(&run.env["argv"]).filter(|w| !w.is_empty()).map_or_else(|| spelled_out(run), |w| w.join(" "))
+    run.env["command"].as_str().map_or_else(|| spelled_out(run), str::to_string)
 }
 
 fn spelled_out(run: &Run) -> String {
@@ -193,7 +191,7 @@ fn verdicts(run: &Run, primary: &[&Comparison]) -> Markup {
                     @let rows = primary.iter().filter(|c| c.path == path);
                     @if rows.clone().next().is_some() {
                         tbody {
-                            tr class="group" { th colspan="10" scope="rowgroup" { a href={ "#path-" (path) } { (entry.name) } " " @if entry.name != entry.text { code { (entry.text) } } } }
+                            tr class="group" { th colspan="10" scope="rowgroup" { a href={ "#path-" (path) } { (entry.name) } " " @if is_described(entry) { code { (entry.text) } } } }
                             @for c in rows { (verdict_row(run, c)) }
                         }
                     }
@@ -234,7 +232,7 @@ fn path_section(run: &Run, path: usize, comparisons: &[Comparison]) -> Markup {
     html! {
         section class="path" id={ "path-" (path) } {
             h2 { (entry.name) }
-            p class="lead" { code { (entry.text) } @if let Some(text) = base_rtt(run, path) { " · " (text) } }
+            p class="lead" { @if is_described(entry) { code { (entry.text) } " · " } (base_rtt(run, path)) }
             div class="time" data-path=(path) {
                 @for (kind, label, unit) in kinds {
                     h4 { (label) span class="quiet" { " " (unit) } }
@@ -256,9 +254,14 @@ fn path_section(run: &Run, path: usize, comparisons: &[Comparison]) -> Markup {
     }
 }
 
-fn base_rtt(run: &Run, path: usize) -> Option<String> {
-    let data = run.plan.ccs.iter().find_map(|cc| run.data_of(path, cc).next())?;
-    Some(format!("base RTT {:.1} ms", data.result.base_rtt_us as f64 / 1e3))
+fn base_rtt(run: &Run, path: usize) -> String {
+    let data = run.plan.ccs.iter().find_map(|cc| run.data_of(path, cc).next());
+    data.map_or("no run counts".into(), |d| format!("base RTT {:.1} ms", d.result.base_rtt_us as f64 / 1e3))
+}
+
+/// Whether the path's text says more than its name: not where the text is the name, and a real path has none.
+fn is_described(entry: &PathEntry) -> bool {
+    !entry.text.is_empty() && entry.name != entry.text
 }
 
 /// All metrics of a path. Those that were not declared primary get an interval and no verdict.
@@ -374,7 +377,7 @@ fn environment_section(run: &Run) -> Markup {
     html! {
         section id="environment" {
             h2 { "Environment, and how to run it again" }
-            pre class="command" tabindex="0" aria-label="Command to run it again" { code { (command(run)) "\n" (spelled_out(run)) "\nheadway report DIR" } }
+            pre class="command" tabindex="0" aria-label="Command to run it again" { code { (command(run)) "\nheadway report DIR" } }
             @if rows.is_empty() { p class="lead" { "env.json is missing or cannot be read: the environment of this run is not known." } }
             @else {
                 details {

@@ -49,9 +49,9 @@ pub fn run(name: &str, blocks: u32) -> Folder {
     let folder = Folder::new(name);
     let plan = plan(blocks);
     write(&folder.dir.join("plan.json"), &serde_json::to_string_pretty(&plan).unwrap());
-    let argv = ["headway", "bench", "--cc", "bbr,bbr1,cubic", "--path", "clean,drop,lossy", "--blocks", "10"];
+    let command = "headway bench --cc bbr,bbr1,cubic --path clean,drop,lossy --blocks 10 --seconds 20";
     let env = json!({
-        "argv": argv, "seed": 1, "cpu": { "model": "Example CPU @ 2.00GHz", "count": 2 },
+        "command": command, "seed": 1, "cpu": { "model": "Example CPU @ 2.00GHz", "count": 2 },
         "sysctl": { "net.ipv4.tcp_rmem": "4096 131072 6291456", "net.core.default_qdisc": "pfifo_fast" },
         "tools": { "iperf3": "iperf 3.12", "qemu": "7.2.0" },
     });

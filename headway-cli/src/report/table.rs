@@ -1,7 +1,7 @@
 //! The run as text: `results.csv`, `results.json` and the table on stdout; how numbers are written.
 
-use super::{Comparison, Count, NOT_RUN, Run, RunCell, Scale};
-use crate::metric::{METRICS, Unit};
+use super::{Comparison, Findings, NOT_RUN, Run, RunCell, Scale};
+use crate::metric::{METRICS, Metric, Unit};
 use crate::stats::MIN_BLOCKS;
 use serde_json::{Map, Value, json};
 use std::ops::Range;
@@ -29,20 +29,15 @@ pub fn csv(run: &Run) -> String {
 }
 
 /// The same rows with the reasons for what is missing, and the comparisons.
-pub fn json(
-    run: &Run,
-    comparisons: &[Comparison],
-    counts: &[Count],
-    notes: &[String],
-) -> anyhow::Result<String> {
+pub fn json(run: &Run, findings: &Findings) -> anyhow::Result<String> {
     let value = json!({
         "layout": run.plan.layout,
         "baseline": run.baseline(),
         "paths": run.plan.paths.iter().map(|p| json!({"name": p.name, "text": p.text})).collect::<Vec<_>>(),
         "kernels": run.kernels(),
-        "notes": notes,
-        "counts": counts,
-        "comparisons": comparisons.iter().map(|c| comparison_json(run, c)).collect::<Vec<_>>(),
+        "notes": findings.notes,
+        "counts": findings.counts,
+        "comparisons": findings.comparisons.iter().map(|c| comparison_json(run, c)).collect::<Vec<_>>(),
         "cells": run.cells.iter().map(|c| cell_json(run, c)).collect::<Vec<_>>(),
     });
     Ok(serde_json::to_string_pretty(&value)? + "\n")
@@ -96,11 +91,11 @@ fn comparison_json(run: &Run, c: &Comparison) -> Value {
 }
 
 /// The comparison in aligned columns, then the counts and the notes.
-pub fn text(run: &Run, comparisons: &[&Comparison], counts: &[Count], notes: &[String]) -> String {
+pub fn text(run: &Run, findings: &Findings, printed: impl Fn(&Metric) -> bool) -> String {
     let mut rows = vec![COLUMNS.map(String::from).to_vec()];
-    rows.extend(comparisons.iter().map(|c| row(run, c)));
+    rows.extend(findings.comparisons.iter().filter(|c| printed(c.metric)).map(|c| row(run, c)));
     let mut text = aligned(&rows, 3..8) + "\n";
-    for c in counts {
+    for c in &findings.counts {
         let not_run = match c.planned - c.attempted {
             0 => String::new(),
             n => format!(", {n} not run"),
@@ -111,7 +106,7 @@ pub fn text(run: &Run, comparisons: &[&Comparison], counts: &[Count], notes: &[S
         let (index, path) = (cell.cell.index, &run.plan.paths[cell.cell.path].name);
         text += &format!("excluded: cell {index:03} ({} on {path}): {}\n", cell.cell.cc, cell.status());
     }
-    notes.iter().for_each(|note| text += &format!("note: {note}\n"));
+    findings.notes.iter().for_each(|note| text += &format!("note: {note}\n"));
     text
 }
 
