@@ -5,5 +5,6 @@
 pub mod cc;
 pub mod link;
 pub mod path;
+pub mod rand;
 pub mod sampler;
 pub mod sim;

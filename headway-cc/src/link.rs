@@ -3,14 +3,9 @@
 //!
 //! Law: packets pushed = popped + dropped + still inside.
 
-/// What a link does to packets. (stub: being written)
-#[derive(Clone, Debug, PartialEq, Default)]
-pub struct LinkSpec {
-    /// Bits per second at time 0.
-    pub rate_bps: u64,
-    /// One-way propagation delay.
-    pub delay_ns: u64,
-}
+mod spec;
+
+pub use spec::*;
 
 /// A packet that leaves the link.
 #[derive(Clone, Debug, PartialEq, Eq)]

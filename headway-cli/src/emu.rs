@@ -1,1 +1,329 @@
-//! Namespaces, TUN devices and the loop around two Links.
+//! A path between two hosts, made real: two network namespaces joined by two TUN devices, and one thread
+//! that carries every packet through a [`headway_cc::link::Link`] each way.
+//!
+//! ```text
+//!   namespace "near"                        this process                        "far", or the caller's own
+//!  ┌────────────────┐        ┌──────────────────────────────────────┐        ┌────────────────┐
+//!  │ sender         │        │  down: queue, rate, loss ──► delay   │        │ receiver       │
+//!  │     TUN ───────┼───────►│                                      ├───────►│ TUN            │
+//!  │                │◄───────┤  delay ◄── up: queue, rate, loss     │◄───────┼─────           │
+//!  └────────────────┘        └──────────────────────────────────────┘        └────────────────┘
+//! ```
+//!
+//! Everything is held by file descriptors, so the end of the process, however it comes, is the end of the
+//! devices and the namespaces. [`command`] is `headway emu`; [`forward`] is the loop.
+
+pub mod command;
+mod forward;
+mod log;
+mod packet;
+#[cfg(test)]
+mod tests;
+
+use crate::sys::{self, Tun};
+use anyhow::{Context, Result, anyhow, bail, ensure};
+use forward::{Orders, Outcome, Plan};
+use headway_cc::link::{LinkSpec, LinkStats};
+use headway_cc::path::Path;
+pub use log::Lateness;
+use std::io;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::os::fd::OwnedFd;
+use std::process::Command;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::thread::{self, JoinHandle};
+
+/// Where the far end of the path is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Far {
+    /// In a namespace of its own.
+    Own,
+    /// In the namespace of the caller.
+    Caller,
+}
+
+#[derive(Clone, Debug)]
+pub struct EmuOptions {
+    /// MTU of both devices, 576 to 9000 bytes.
+    pub mtu: u32,
+    /// Seeds every random part of the path.
+    pub seed: u64,
+    pub far: Far,
+    /// Let the kernel hand over unsegmented packets; the links see MTU packets all the same.
+    pub offload: bool,
+    /// Length of a bin of the log.
+    pub bin_us: u64,
+}
+
+impl Default for EmuOptions {
+    fn default() -> Self {
+        Self { mtu: 1500, seed: 1, far: Far::Own, offload: true, bin_us: 100_000 }
+    }
+}
+
+/// A path that is up. Data flows from near to far through the path's `down` link.
+#[derive(Debug)]
+pub struct Emu {
+    path: Path,
+    near: Netns,
+    far: Option<Netns>,
+    ends: Ends,
+    orders: Arc<Orders>,
+    thread: Option<JoinHandle<io::Result<Outcome>>>,
+}
+
+/// What happened on the path since [`Emu::start_clock`] (since [`Emu::up`] if that was never called).
+#[derive(Clone, Debug)]
+pub struct EmuLog {
+    /// Text of `link.txt`.
+    pub bins: String,
+    /// How late packets left the emulator, both directions.
+    pub late: Lateness,
+    pub down: LinkStats,
+    pub up: LinkStats,
+    /// Packets that the kernel lost on the way into or out of the emulator, outside the model: should be 0.
+    pub kernel_drops: u64,
+}
+
+impl Emu {
+    /// Makes namespaces and devices and starts to carry packets with the path's parameters of time 0.
+    pub fn up(path: &Path, options: &EmuOptions) -> Result<Emu> {
+        ensure!((576..=9000).contains(&options.mtu), "MTU {} is not within 576 to 9000", options.mtu);
+        check_privilege()?;
+        let (far, far_end) = far_end(options)?;
+        let ends = far_end.ends;
+        let (near, near_tun) = Netns::with(|| End { ends, is_near: true, name: DEVICE.into() }.create(options))?;
+        let orders = Arc::new(Orders {
+            event: sys::event().context("cannot make an event descriptor")?,
+            zero_ns: AtomicU64::new(0),
+            stop: AtomicBool::new(false),
+        });
+        let plan = |spec: &LinkSpec| Plan {
+            before: LinkSpec { steps: Vec::new(), repeat_ns: None, ..spec.clone() },
+            spec: spec.clone(),
+            seed: options.seed,
+            bin_us: options.bin_us,
+        };
+        let (down, up) = (plan(&path.down), plan(&path.up));
+        let told = Arc::clone(&orders);
+        let thread = thread::Builder::new()
+            .name("emulator".into())
+            .spawn(move || forward::run(&near_tun, &far_end.tun, &down, &up, &told))
+            .context("cannot start the emulator's thread")?;
+        Ok(Emu { path: path.clone(), near, far, ends, orders, thread: Some(thread) })
+    }
+
+    /// Now is t = 0 of the path's schedule, of its random numbers and of the log. Packets under way are
+    /// delivered as if nothing had happened. Only the first call counts.
+    pub fn start_clock(&self) {
+        let now_ns = sys::monotonic_ns();
+        let _ = self.orders.zero_ns.compare_exchange(0, now_ns, Ordering::Release, Ordering::Relaxed);
+        self.wake();
+    }
+
+    pub fn near(&self) -> &Netns {
+        &self.near
+    }
+
+    /// `None` when the far end is in the caller's namespace.
+    pub fn far(&self) -> Option<&Netns> {
+        self.far.as_ref()
+    }
+
+    pub fn near_addr(&self) -> Ipv4Addr {
+        self.ends.near
+    }
+
+    pub fn far_addr(&self) -> Ipv4Addr {
+        self.ends.far
+    }
+
+    /// Takes the path down and says what happened on it.
+    pub fn stop(mut self) -> Result<EmuLog> {
+        let device_drops = self.near.enter(|| sys::transmit_drops(DEVICE)).unwrap_or(0)
+            + match &self.far {
+                Some(far) => far.enter(|| sys::transmit_drops(DEVICE)).unwrap_or(0),
+                None => sys::transmit_drops(&self.ends.caller_device()).unwrap_or(0),
+            };
+        let outcome = self.end().expect("the thread runs until `end`").context("the emulator broke off")?;
+        Ok(EmuLog {
+            bins: log::link_text([&outcome.down, &outcome.up], outcome.end_ns, &self.path),
+            late: outcome.late.lateness(),
+            down: outcome.stats[0],
+            up: outcome.stats[1],
+            kernel_drops: outcome.refused + device_drops,
+        })
+    }
+
+    fn wake(&self) {
+        use std::io::Write;
+        // Fails only when the counter is full, and then the thread is awake.
+        let _ = (&self.orders.event).write(&1_u64.to_ne_bytes());
+    }
+
+    /// Ends the thread, once.
+    fn end(&mut self) -> Option<io::Result<Outcome>> {
+        let thread = self.thread.take()?;
+        self.orders.stop.store(true, Ordering::Release);
+        self.wake();
+        Some(thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)))
+    }
+}
+
+impl Drop for Emu {
+    fn drop(&mut self) {
+        if !thread::panicking() {
+            let _ = self.end();
+        }
+    }
+}
+
+/// A network namespace that lives as long as this value or a process inside it.
+#[derive(Clone, Debug)]
+pub struct Netns {
+    fd: Arc<OwnedFd>,
+}
+
+impl Netns {
+    /// A command that will run inside. It is killed when the *thread* that spawns it ends.
+    pub fn command(&self, program: impl AsRef<std::ffi::OsStr>) -> Command {
+        let mut command = Command::new(program);
+        sys::tie_to_namespace(&mut command, Arc::clone(&self.fd));
+        command
+    }
+
+    /// Calls `f` inside, on a thread of its own.
+    pub fn enter<T: Send>(&self, f: impl FnOnce() -> T + Send) -> T {
+        on_thread(|| {
+            sys::enter_netns(&self.fd).expect("entering a namespace that this process has made");
+            f()
+        })
+    }
+
+    /// A new namespace with loopback up, and what `f` made inside it.
+    fn with<T: Send>(f: impl FnOnce() -> Result<T> + Send) -> Result<(Netns, T)> {
+        on_thread(|| {
+            let fd = sys::new_netns().context("cannot make a network namespace")?;
+            sys::set_up("lo").context("cannot set up the loopback device")?;
+            Ok((Netns { fd: Arc::new(fd) }, f()?))
+        })
+    }
+}
+
+fn on_thread<T: Send>(f: impl FnOnce() -> T + Send) -> T {
+    thread::scope(|s| s.spawn(f).join()).unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+}
+
+/// Name of the device in a namespace of ours.
+const DEVICE: &str = "headway";
+/// Packets (of up to 64 KB) that wait in a device for the emulator before the kernel drops.
+const DEVICE_QUEUE: u32 = 10_000;
+
+/// The addresses of a path: 100.64.x.2 is near, 100.64.x.1 is far; likewise in IPv6.
+#[derive(Clone, Copy, Debug)]
+struct Ends {
+    x: u8,
+    near: Ipv4Addr,
+    far: Ipv4Addr,
+}
+
+impl Ends {
+    fn new(x: u8) -> Ends {
+        Ends { x, near: Ipv4Addr::new(100, 64, x, 2), far: Ipv4Addr::new(100, 64, x, 1) }
+    }
+
+    fn ipv6(&self, host: u16) -> Ipv6Addr {
+        Ipv6Addr::new(0xfd68, 0x6561, 0x6477, u16::from(self.x), 0, 0, 0, host)
+    }
+
+    fn caller_device(&self) -> String {
+        format!("{DEVICE}{}", self.x)
+    }
+}
+
+/// One end of the path, to be made in the namespace of the calling thread.
+struct End {
+    ends: Ends,
+    is_near: bool,
+    name: String,
+}
+
+struct FarEnd {
+    ends: Ends,
+    tun: Tun,
+}
+
+fn far_end(options: &EmuOptions) -> Result<(Option<Netns>, FarEnd)> {
+    let end = |x, name| End { ends: Ends::new(x), is_near: false, name };
+    if options.far == Far::Own {
+        let (netns, tun) = Netns::with(|| end(0, DEVICE.into()).create(options))?;
+        return Ok((Some(netns), FarEnd { ends: Ends::new(0), tun }));
+    }
+    // The device's name claims the addresses: two paths that start at the same moment cannot take the same.
+    let used = sys::ipv4_addresses().context("cannot list this host's addresses")?;
+    for x in 0..=255 {
+        let ends = Ends::new(x);
+        if used.contains(&ends.near) || used.contains(&ends.far) {
+            continue;
+        }
+        match end(x, ends.caller_device()).create(options) {
+            Err(e) if is_taken(&e) => continue,
+            tun => return Ok((None, FarEnd { ends, tun: tun? })),
+        }
+    }
+    bail!("no free address in 100.64.0.0/16\nhint: end some of the 256 paths that are up")
+}
+
+fn is_taken(error: &anyhow::Error) -> bool {
+    error.downcast_ref::<io::Error>().is_some_and(|e| e.raw_os_error() == Some(libc::EBUSY))
+}
+
+impl End {
+    fn create(&self, options: &EmuOptions) -> Result<Tun> {
+        let name = self.name.as_str();
+        let tun = Tun::create(name, options.offload)
+            .with_context(|| format!("cannot make TUN device `{name}` through /dev/net/tun"))?;
+        self.configure(options.mtu).with_context(|| format!("cannot configure TUN device `{name}`"))?;
+        Ok(tun)
+    }
+
+    fn configure(&self, mtu: u32) -> io::Result<()> {
+        let name = self.name.as_str();
+        let (ends, near6, far6) = (self.ends, self.ends.ipv6(2), self.ends.ipv6(1));
+        let mut pairs: Vec<(IpAddr, IpAddr)> = vec![(ends.near.into(), ends.far.into())];
+        sys::set_mtu(name, mtu)?;
+        sys::set_queue_len(name, DEVICE_QUEUE)?;
+        if mtu >= 1280 && sys::quiet_ipv6(name).is_ok() {
+            pairs.push((near6.into(), far6.into()));
+        }
+        sys::set_up(name)?;
+        for (near, far) in pairs {
+            let (local, peer) = if self.is_near { (near, far) } else { (far, near) };
+            sys::add_address(name, local, peer)?;
+            if self.is_near {
+                sys::add_default_route(name, local)?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Names what an unprivileged user lacks before anything is half made.
+fn check_privilege() -> Result<()> {
+    let mut missing = sys::missing_capabilities().context("cannot read this process's capabilities")?;
+    match std::fs::File::options().read(true).write(true).open("/dev/net/tun") {
+        Ok(_) => {}
+        Err(e) if e.kind() == io::ErrorKind::NotFound => missing.push("/dev/net/tun (no such device)".into()),
+        Err(e) => missing.push(format!("access to /dev/net/tun ({e})")),
+    }
+    if missing.is_empty() {
+        return Ok(());
+    }
+    let hint = if missing.iter().all(|m| m.starts_with('/')) {
+        "load the driver with `modprobe tun`"
+    } else {
+        "run it with `sudo`, or try the path in the simulator or the lab, which need no privilege"
+    };
+    Err(anyhow!("cannot make an emulated path: this process lacks {}\nhint: {hint}", missing.join(", ")))
+}

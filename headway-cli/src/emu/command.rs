@@ -1,0 +1,109 @@
+//! `headway emu PATH [--far CMD] -- CMD…`: a command or a shell inside the path.
+
+use super::{Emu, EmuLog, EmuOptions, Far, Netns};
+use crate::sys;
+use anyhow::{Context, Result};
+use headway_cc::path::Path;
+use std::ffi::OsString;
+use std::fs::File;
+use std::io::Write;
+use std::net::Ipv4Addr;
+use std::os::unix::process::{CommandExt, ExitStatusExt};
+use std::path::PathBuf;
+use std::process::{Child, Command, ExitStatus};
+
+/// What `headway emu` was asked to do.
+#[derive(Clone, Debug)]
+pub struct EmuCommand {
+    pub path: Path,
+    pub mtu: u32,
+    pub seed: u64,
+    /// Program and arguments to run at the near end; empty: the user's shell.
+    pub near: Vec<OsString>,
+    /// A shell command for a far end of its own; without it the far end is the caller's namespace.
+    pub far: Option<OsString>,
+    /// Where to write the link's log in the end.
+    pub log: Option<PathBuf>,
+}
+
+/// Runs the command to its end and returns the exit code to pass on: the command's own, or 128 + the signal
+/// that ended it, as a shell reports it.
+pub fn run_command(what: &EmuCommand) -> Result<i32> {
+    // Opened first: a log that cannot be written must not cost a long run.
+    let log = what.log.as_deref().map(|file| create(file).map(|f| (f, file))).transpose()?;
+    let far = if what.far.is_some() { Far::Own } else { Far::Caller };
+    let options = EmuOptions { mtu: what.mtu, seed: what.seed, far, ..EmuOptions::default() };
+    let emu = Emu::up(&what.path, &options)?;
+    let far = match (&what.far, emu.far()) {
+        (Some(command), Some(netns)) => Some(FarEnd::start(netns, command, &emu)?),
+        _ => None,
+    };
+    let interrupts = sys::ignore_interrupts();
+    emu.start_clock();
+    let status = run_near(&emu, &what.near);
+    drop(far);
+    drop(interrupts);
+    let link = emu.stop()?;
+    if let Some((mut file, name)) = log {
+        file.write_all(link.bins.as_bytes()).with_context(|| format!("cannot write {}", name.display()))?;
+    }
+    report(&link);
+    let status = status?;
+    Ok(status.code().unwrap_or_else(|| 128 + status.signal().unwrap_or(0)))
+}
+
+fn create(file: &std::path::Path) -> Result<File> {
+    File::create(file).with_context(|| format!("cannot create {}", file.display()))
+}
+
+fn run_near(emu: &Emu, words: &[OsString]) -> Result<ExitStatus> {
+    let shell = std::env::var_os("SHELL").filter(|s| !s.is_empty()).unwrap_or_else(|| "/bin/sh".into());
+    let (program, arguments) = words.split_first().map_or((&shell, &[][..]), |(p, a)| (p, a));
+    let mut command = emu.near().command(program);
+    command.args(arguments);
+    set_addresses(&mut command, emu.near_addr(), emu.far_addr());
+    command.status().with_context(|| format!("cannot run `{}`", program.display()))
+}
+
+fn set_addresses(command: &mut Command, local: Ipv4Addr, peer: Ipv4Addr) {
+    command.env("HEADWAY_LOCAL", local.to_string()).env("HEADWAY_PEER", peer.to_string());
+}
+
+/// Says on stderr what a user should know before believing a measurement.
+fn report(link: &EmuLog) {
+    let late = link.late;
+    if late.p999_us > 1000 {
+        eprintln!(
+            "warning: this machine was too busy: 0.1 % of the packets left {} us late or more (worst {} us)",
+            late.p999_us, late.max_us
+        );
+    }
+    if link.kernel_drops > 0 {
+        eprintln!("warning: the kernel dropped {} packets outside the emulated path", link.kernel_drops);
+    }
+}
+
+/// The far end's command and whatever it starts; killed when dropped.
+struct FarEnd {
+    child: Child,
+}
+
+impl FarEnd {
+    fn start(netns: &Netns, shell_command: &OsString, emu: &Emu) -> Result<FarEnd> {
+        let mut command = netns.command("/bin/sh");
+        command.arg("-c").arg(shell_command).process_group(0).stdin(std::process::Stdio::null());
+        set_addresses(&mut command, emu.far_addr(), emu.near_addr());
+        let child = command
+            .spawn()
+            .with_context(|| format!("cannot run `{}` at the far end", shell_command.display()))?;
+        Ok(FarEnd { child })
+    }
+}
+
+impl Drop for FarEnd {
+    fn drop(&mut self) {
+        // Fails only if every process of the group is gone already.
+        let _ = sys::signal_group(self.child.id(), libc::SIGKILL);
+        let _ = self.child.wait();
+    }
+}

@@ -1,0 +1,228 @@
+//! What happened at the two links, in bins of link time, and how late the emulator was.
+
+use headway_cc::link::{LinkStats, Out};
+use headway_cc::path::Path;
+use std::fmt::Write;
+
+/// The first line of `link.txt`.
+const COLUMNS: &str = "# t_us dir rate_bps in_packets in_bytes out_packets out_bytes drop_packets drop_bytes \
+                       lost_packets mark_packets queue_bytes_max sojourn_us_max late_us_max";
+
+/// One direction's counters. Arrivals, drops and queue lengths count in the bin of their moment, departures in
+/// the bin in which the packet left the queue by the link's clock.
+#[derive(Debug)]
+pub struct Bins {
+    bin_ns: u64,
+    rows: Vec<Bin>,
+    seen: LinkStats,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Bin {
+    in_packets: u64,
+    in_bytes: u64,
+    out_packets: u64,
+    out_bytes: u64,
+    drop_packets: u64,
+    drop_bytes: u64,
+    lost_packets: u64,
+    mark_packets: u64,
+    queue_bytes_max: u64,
+    sojourn_ns_max: u64,
+    late_ns_max: u64,
+}
+
+impl Bins {
+    pub fn new(bin_us: u64) -> Bins {
+        Bins { bin_ns: bin_us.max(1) * 1000, rows: Vec::new(), seen: LinkStats::default() }
+    }
+
+    /// The link was used at `now_ns`; `stats` are its totals after that.
+    pub fn on_stats(&mut self, now_ns: u64, stats: &LinkStats) {
+        let seen = std::mem::replace(&mut self.seen, *stats);
+        let bin = self.bin(now_ns);
+        bin.in_packets += stats.in_packets - seen.in_packets;
+        bin.in_bytes += stats.in_bytes - seen.in_bytes;
+        bin.drop_packets += stats.drop_packets - seen.drop_packets;
+        bin.drop_bytes += stats.drop_bytes - seen.drop_bytes;
+        bin.lost_packets += stats.lost_packets - seen.lost_packets;
+        bin.mark_packets += stats.mark_packets - seen.mark_packets;
+        bin.queue_bytes_max = bin.queue_bytes_max.max(stats.queue_bytes);
+    }
+
+    /// A packet of `bytes` was released at `now_ns`.
+    pub fn on_out<P>(&mut self, now_ns: u64, bytes: u32, out: &Out<P>) {
+        let bin = self.bin(out.sent_ns);
+        bin.out_packets += 1;
+        bin.out_bytes += u64::from(bytes);
+        bin.sojourn_ns_max = bin.sojourn_ns_max.max(out.sent_ns - out.in_ns);
+        let bin = self.bin(now_ns);
+        bin.late_ns_max = bin.late_ns_max.max(now_ns.saturating_sub(out.at_ns));
+    }
+
+    fn bin(&mut self, at_ns: u64) -> &mut Bin {
+        let index = (at_ns / self.bin_ns) as usize;
+        if index >= self.rows.len() {
+            self.rows.resize(index + 1, Bin::default());
+        }
+        &mut self.rows[index]
+    }
+}
+
+/// The text of `link.txt` for the bins of `down` and `up`, up to the bin in which `end_ns` lies.
+pub fn link_text([down, up]: [&Bins; 2], end_ns: u64, path: &Path) -> String {
+    let mut text = format!("{COLUMNS}\n");
+    let rows = (end_ns.div_ceil(down.bin_ns) as usize).max(down.rows.len()).max(up.rows.len());
+    for index in 0..rows {
+        for (name, bins, spec) in [("down", down, &path.down), ("up", up, &path.up)] {
+            let t_ns = index as u64 * bins.bin_ns;
+            let rate = spec.rate_bps_at(t_ns).map_or_else(|| "-".to_string(), |r| r.to_string());
+            let bin = bins.rows.get(index).copied().unwrap_or_default();
+            writeln!(text, "{} {name} {rate} {}", t_ns / 1000, bin.columns()).expect("writing to memory");
+        }
+    }
+    text
+}
+
+impl Bin {
+    fn columns(&self) -> String {
+        let us = |ns: u64| ns.div_ceil(1000);
+        [
+            self.in_packets,
+            self.in_bytes,
+            self.out_packets,
+            self.out_bytes,
+            self.drop_packets,
+            self.drop_bytes,
+            self.lost_packets,
+            self.mark_packets,
+            self.queue_bytes_max,
+            us(self.sojourn_ns_max),
+            us(self.late_ns_max),
+        ]
+        .map(|n| n.to_string())
+        .join(" ")
+    }
+}
+
+/// How long after its moment each packet was released: a histogram with buckets 3 % wide.
+#[derive(Debug)]
+pub struct Histogram {
+    buckets: Vec<u64>,
+    max_ns: u64,
+}
+
+/// Lateness of every packet released, in microseconds.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Lateness {
+    pub packets: u64,
+    pub p50_us: u64,
+    pub p99_us: u64,
+    pub p999_us: u64,
+    pub max_us: u64,
+}
+
+/// Twice the number of buckets for each doubling.
+const FINE: u64 = 64;
+
+impl Histogram {
+    pub fn new() -> Histogram {
+        Histogram { buckets: vec![0; 64 * FINE as usize], max_ns: 0 }
+    }
+
+    pub fn add(&mut self, late_ns: u64) {
+        self.buckets[bucket(late_ns)] += 1;
+        self.max_ns = self.max_ns.max(late_ns);
+    }
+
+    pub fn lateness(&self) -> Lateness {
+        let us = |per_mille| self.quantile_ns(per_mille).div_ceil(1000);
+        Lateness {
+            packets: self.buckets.iter().sum(),
+            p50_us: us(500),
+            p99_us: us(990),
+            p999_us: us(999),
+            max_us: self.max_ns.div_ceil(1000),
+        }
+    }
+
+    /// Upper end of the bucket that holds the quantile; 0 when empty.
+    fn quantile_ns(&self, per_mille: u64) -> u64 {
+        let rank = (self.buckets.iter().sum::<u64>() * per_mille).div_ceil(1000);
+        let mut below = 0;
+        for (index, n) in self.buckets.iter().enumerate() {
+            below += n;
+            if *n > 0 && below >= rank {
+                return bucket_end(index as u64).min(self.max_ns);
+            }
+        }
+        0
+    }
+}
+
+/// Values below `FINE` have a bucket each; above, every doubling has `FINE / 2` buckets.
+fn bucket(value: u64) -> usize {
+    if value < FINE {
+        return value as usize;
+    }
+    let shift = u64::from(value.ilog2() - FINE.ilog2() + 1);
+    (shift * FINE / 2 + (value >> shift)) as usize
+}
+
+fn bucket_end(index: u64) -> u64 {
+    if index < FINE {
+        return index;
+    }
+    let shift = (index - FINE / 2) / (FINE / 2);
+    let mantissa = index - shift * FINE / 2;
+    ((mantissa + 1) << shift) - 1
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_bucket_holds_the_values_up_to_its_end() {
+        let mut last = 0;
+        for value in (0..100_000).chain((10..60).map(|b| 1 << b)).chain((10..60).map(|b| (1 << b) - 1)) {
+            let end = bucket_end(bucket(value) as u64);
+            assert!(end >= value && end - value <= value / (FINE / 2), "{value} in a bucket that ends at {end}");
+            assert_eq!(bucket(end), bucket(value), "the end of {value}'s bucket");
+            assert_ne!(bucket(end + 1), bucket(value), "past the end of {value}'s bucket");
+            if value < 100_000 {
+                assert!(bucket(value) >= last, "buckets are in order");
+                last = bucket(value);
+            }
+        }
+    }
+
+    #[test]
+    fn quantiles_of_a_known_distribution() {
+        let mut h = Histogram::new();
+        assert_eq!(h.lateness(), Lateness::default());
+        for us in 1..=1000 {
+            h.add(us * 1000);
+        }
+        let l = h.lateness();
+        assert_eq!((l.packets, l.max_us), (1000, 1000));
+        assert!((500..=532).contains(&l.p50_us) && (990..=1000).contains(&l.p99_us), "{l:?}");
+    }
+
+    #[test]
+    fn departures_count_when_they_left_the_queue() {
+        let mut bins = Bins::new(100_000);
+        let stats = LinkStats { in_packets: 2, in_bytes: 3000, queue_bytes: 1500, ..LinkStats::default() };
+        bins.on_stats(1_000_000, &stats);
+        let out = Out { packet: (), ce: false, in_ns: 0, sent_ns: 99_000_000, at_ns: 119_000_000 };
+        bins.on_out(120_000_000, 1500, &out);
+        let path: Path = "1mbit 40ms @100ms 2mbit".parse().unwrap();
+        let text = link_text([&bins, &Bins::new(100_000)], 200_000_000, &path);
+        let rows: Vec<&str> = text.lines().collect();
+        assert_eq!(rows[1], "0 down 1000000 2 3000 1 1500 0 0 0 0 1500 99000 0");
+        assert_eq!(rows[2], "0 up - 0 0 0 0 0 0 0 0 0 0 0");
+        assert_eq!(rows[3], "100000 down 2000000 0 0 0 0 0 0 0 0 0 0 1000");
+        assert_eq!(rows.len(), 5);
+        assert_eq!(rows[0].split(' ').count(), rows[1].split(' ').count() + 1, "{}", rows[0]);
+    }
+}
