@@ -38,7 +38,8 @@ const SYSCTLS: &[(&str, &str)] = &[
 const RAW_DIR: &str = "/tmp/cell";
 
 pub fn is_guest() -> bool {
-    std::process::id() == 1 && std::env::args().nth(1).as_deref() == Some(ARGUMENT)
+    // The kernel also hands over words of its command line that it does not know.
+    std::process::id() == 1 && std::env::args().skip(1).any(|word| word == ARGUMENT)
 }
 
 pub fn main() -> ! {

@@ -127,7 +127,7 @@ pub fn run_cell(kernel: &Kernel, plan: &Plan, cell: &Cell, dest: &Path, limits: 
     };
     outcome.or_else(|error| {
         write_file(dest, "console.txt", &console)?;
-        let tail = last_lines(&console, CONSOLE_LINES);
+        let tail = telling_lines(&console, CONSOLE_LINES);
         bail!("Linux {} in the lab: {error:#}\nthe end of its console:\n{tail}", kernel.version)
     })
 }
@@ -376,10 +376,15 @@ fn write_file(dest: &Path, name: &str, content: &[u8]) -> Result<()> {
     std::fs::write(&path, content).with_context(|| format!("cannot write {}", path.display()))
 }
 
-fn last_lines(console: &[u8], count: usize) -> String {
+/// The last lines of a console; when the kernel oopsed, the lines around the place where it says why.
+fn telling_lines(console: &[u8], count: usize) -> String {
+    const TROUBLE: &[&str] = &["Kernel panic", "BUG:", "Oops", "Out of memory", "panicked at"];
     let text = String::from_utf8_lossy(console);
     let lines: Vec<_> = text.lines().map(str::trim_end).filter(|line| !line.is_empty()).collect();
-    lines[lines.len().saturating_sub(count)..].iter().map(|line| format!("  {line}\n")).collect()
+    let trouble = lines.iter().position(|line| TROUBLE.iter().any(|word| line.contains(word)));
+    let last = lines.len().saturating_sub(count);
+    let from = trouble.map_or(last, |at| at.saturating_sub(count / 4).min(last));
+    lines[from..].iter().take(count).map(|line| format!("  {line}\n")).collect()
 }
 
 #[cfg(test)]
@@ -418,8 +423,14 @@ mod tests {
         let long = [vec![b'x'; 2 * CONSOLE_BYTES], b"\r\nlast words\r\n".to_vec()].concat();
         let tail = read_tail(long.as_slice());
         assert_eq!(tail.len(), CONSOLE_BYTES);
-        assert_eq!(last_lines(&tail, 1), "  last words\n");
-        assert_eq!(last_lines(b"a\nb\n\nc", 2), "  b\n  c\n");
+        assert_eq!(telling_lines(&tail, 1), "  last words\n");
+        assert_eq!(telling_lines(b"a\nb\n\nc", 2), "  b\n  c\n");
+    }
+
+    #[test]
+    fn of_a_panic_the_reason_is_shown_and_not_the_registers() {
+        let console = format!("boot\nstart\nKernel panic - not syncing\n{}", "R08: 0\n".repeat(50));
+        assert_eq!(telling_lines(console.as_bytes(), 4), "  start\n  Kernel panic - not syncing\n  R08: 0\n  R08: 0\n");
     }
 
     #[test]
