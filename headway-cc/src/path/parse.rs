@@ -4,7 +4,9 @@ use super::units::{
     BDP, COUNT, DELAY, INTERVAL, Kind, MOMENT, PACKETS, PERIOD, RATE, SHARE, SIZE, SPAN, STEP_RATE, Word,
 };
 use super::{KEYS, Limit, Path, PathError};
-use crate::link::{CodelSpec, Jitter, LinkSpec, Loss, LossTrace, Policer, Reorder, Step, Trace, UNLIMITED};
+use crate::link::{
+    CodelSpec, Jitter, LinkSpec, Loss, LossTrace, Policer, Reorder, Step, TRACE_SLOT_BYTES, Trace, UNLIMITED,
+};
 
 /// CoDel's defaults (RFC 8289, section 4.2 and 4.3).
 pub(super) const CODEL: CodelSpec = CodelSpec { target_ns: 5_000_000, interval_ns: 100_000_000 };
@@ -188,7 +190,7 @@ fn policer(word: Word) -> Result<Policer, PathError> {
         Ok(Limit::Ns(ns)) => (u128::from(rate_bps) * u128::from(ns) / 8_000_000_000) as u64,
         _ => return burst.fail("expected a burst like 100kB or 50ms"),
     };
-    if burst_bytes < 1500 || burst_bytes > SIZE.max {
+    if !(TRACE_SLOT_BYTES..=SIZE.max).contains(&burst_bytes) {
         return burst.fail("the burst must hold at least one packet of 1500B, and at most 1GB");
     }
     Ok(Policer { rate_bps, burst_bytes })
