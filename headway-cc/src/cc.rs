@@ -15,13 +15,20 @@ pub mod fixed;
 
 /// Declares a `#[repr(C)]` struct of `u64` fields that can be read from and written to a row of integers.
 ///
-/// The field order is the wire order of the kernel trace and of the twins' text lines.
+/// The field order is the wire order of the kernel trace and of the twins' text lines. `field = value` sets the
+/// field's value in `Default`, which is 0 otherwise.
 macro_rules! row {
-    ($(#[$m:meta])* pub struct $name:ident { $($(#[$fm:meta])* $f:ident),+ $(,)? }) => {
+    (@default) => { 0 };
+    (@default $value:expr) => { $value };
+    ($(#[$m:meta])* pub struct $name:ident { $($(#[$fm:meta])* $f:ident $(= $value:expr)?),+ $(,)? }) => {
         $(#[$m])*
-        #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
         #[repr(C)]
         pub struct $name { $($(#[$fm])* pub $f: u64),+ }
+
+        impl Default for $name {
+            fn default() -> Self { Self { $($f: $crate::cc::row!(@default $($value)?)),+ } }
+        }
 
         impl $name {
             /// Field names in row order.

@@ -20,7 +20,7 @@ use crate::rand::{Rng, hash};
 use codel::{Codel, Verdict};
 use delay::Extra;
 use loss::Losses;
-use server::{NEVER, Server};
+use server::{FAR, NEVER, Server};
 pub use spec::*;
 use std::cmp::Ordering;
 use std::collections::{BinaryHeap, VecDeque};
@@ -195,13 +195,9 @@ impl<P> Link<P> {
     /// Brings the queue to `now_ns`; [`Link::push`] and [`Link::pop`] do so by themselves.
     #[inline]
     pub fn advance(&mut self, now_ns: u64) {
-        self.now_ns = self.now_ns.max(now_ns);
-        while !self.waiting.is_empty() {
-            let start_ns = self.server.free_ns();
-            if start_ns > self.now_ns {
-                break;
-            }
-            self.dequeue(start_ns);
+        self.now_ns = self.now_ns.max(now_ns.min(FAR - 1));
+        if !self.waiting.is_empty() && self.server.free_ns() <= self.now_ns {
+            self.serve_waiting();
         }
     }
 
@@ -215,6 +211,13 @@ impl<P> Link<P> {
         let flying = self.heap.iter().flatten().map(|f| f.out.bytes);
         let sizes = waiting.chain(self.wire.iter().map(|o| o.bytes)).chain(flying);
         sizes.fold((0, 0), |sum, bytes| (sum.0 + 1, sum.1 + u64::from(bytes)))
+    }
+
+    /// Serves every packet whose turn has come.
+    fn serve_waiting(&mut self) {
+        while !self.waiting.is_empty() && self.server.free_ns() <= self.now_ns {
+            self.dequeue(self.server.free_ns());
+        }
     }
 
     /// Takes the packet at the head of the queue, or the next one that CoDel lets pass.
@@ -237,7 +240,7 @@ impl<P> Link<P> {
     }
 
     /// Serialises a packet from `start_ns` on and puts it on the wire.
-    #[inline]
+    #[inline(always)]
     fn send(&mut self, head: Waiting<P>, start_ns: u64, is_marked: bool) {
         let sent_ns = self.server.serve(head.bytes);
         let ce = is_marked || (head.ect && start_ns - head.in_ns > self.ce_ns);

@@ -17,7 +17,7 @@
 //! | `loss=square:3.3%/5.6%/2s` | first half, second half of each period |
 //! | `loss=trace:FILE` | CSV with columns start_s, end_s, lost_packets, sent_packets; repeats |
 //! | `jitter=2ms` | adds 0 to 2 ms, uniform; `normal:2ms`: mean 3 and deviation 1 of the size; `2ms/50ms`: a new draw every 50 ms |
-//! | `reorder` \| `reorder=5%/10ms` | jitter may reorder \| so many packets come so much later and are overtaken |
+//! | `reorder` \| `reorder=5%/10ms` | jitter may reorder, both ways \| so many data packets come so much later and are overtaken |
 //! | `up=10mbit` \| `uptrace=FILE` | rate of the ACK direction; default unlimited |
 //! | `upqueue=` `uploss=` `upjitter=` | as above, for the ACK direction |
 //! | `ackagg=4ms` | ACKs arrive only at multiples of this |
@@ -126,17 +126,36 @@ impl Path {
 
     /// Names of the files that `trace=`, `uptrace=` and `loss=trace:` refer to, each once.
     pub fn files(&self) -> Vec<String> {
-        let mut names = Vec::new();
-        for spec in [&self.down, &self.up] {
-            let losses = std::iter::once(&spec.loss).chain(spec.steps.iter().filter_map(|s| s.loss.as_ref()));
-            let traces = losses.filter_map(|l| if let Loss::Trace(t) = l { Some(&t.name) } else { None });
-            for name in spec.trace.iter().map(|t| &t.name).chain(traces) {
-                if !names.contains(name) {
-                    names.push(name.clone());
-                }
+        let mut names: Vec<String> = Vec::new();
+        for (name, _) in self.named_files() {
+            if !names.iter().any(|n| n == name) {
+                names.push(name.to_string());
             }
         }
         names
+    }
+
+    /// The first file that was not handed over to [`Path::load`] yet.
+    pub fn missing_file(&self) -> Option<&str> {
+        self.named_files().find(|(_, is_loaded)| !is_loaded).map(|(name, _)| name)
+    }
+
+    /// Whether the path may mark packets CE, so that the hosts should negotiate ECN.
+    pub fn marks(&self) -> bool {
+        self.down.ecn || self.down.ce_ns.is_some()
+    }
+
+    /// Each mention of a file, and whether it is loaded.
+    fn named_files(&self) -> impl Iterator<Item = (&str, bool)> {
+        [&self.down, &self.up].into_iter().flat_map(|spec| {
+            let losses = std::iter::once(&spec.loss).chain(spec.steps.iter().filter_map(|s| s.loss.as_ref()));
+            let losses = losses.filter_map(|loss| match loss {
+                Loss::Trace(trace) => Some((trace.name.as_str(), !trace.rows.is_empty())),
+                _ => None,
+            });
+            let rate = spec.trace.iter().map(|t| (t.name.as_str(), !t.at_ms.is_empty()));
+            rate.chain(losses)
+        })
     }
 
     /// Hands over the content of a file named by [`Path::files`]. Until then a rate trace carries nothing and a loss
@@ -233,9 +252,321 @@ impl fmt::Display for PathError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.line {
             Some(line) => write!(f, "`{}` line {line}: {}", self.word, self.reason),
+            None if self.word.trim().is_empty() => write!(f, "column {}: {}", self.at + 1, self.reason),
             None => write!(f, "`{}` at column {}: {}", self.word, self.at + 1, self.reason),
         }
     }
 }
 
 impl std::error::Error for PathError {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::rand::Rng;
+
+    fn error(text: &str) -> (usize, String, String) {
+        let e = text.parse::<Path>().expect_err(text);
+        (e.at + 1, e.word, e.reason)
+    }
+
+    #[test]
+    fn presets_are_canonical_and_unique() {
+        for (i, preset) in PRESETS.iter().enumerate() {
+            let path: Path = preset.text.parse().unwrap_or_else(|e| panic!("{}: {e}", preset.name));
+            assert_eq!(path.to_string(), preset.text, "{}", preset.name);
+            assert_eq!(path.to_string().parse::<Path>(), Ok(path));
+            assert_eq!(resolve(preset.name), resolve(preset.text));
+            assert!(PRESETS[..i].iter().all(|p| p.name != preset.name), "{} twice", preset.name);
+            assert!(preset.about.ends_with(']'), "{} names no source", preset.name);
+        }
+    }
+
+    #[test]
+    fn keys_and_examples_agree_with_the_parser() {
+        for key in KEYS {
+            let text = match key.name {
+                "ecn" => "10mbit 40ms queue=codel ecn".to_string(),
+                "repeat" => format!("10mbit 40ms {} @10s 5mbit", key.example),
+                _ => format!("10mbit 40ms {}", key.example),
+            };
+            let path: Path = text.parse().unwrap_or_else(|e| panic!("{text}: {e}"));
+            assert!(path.to_string().contains(key.example), "{text} became {path}");
+        }
+    }
+
+    #[test]
+    fn the_header_table_is_true() {
+        let table = include_str!("path.rs").lines().map_while(|l| l.strip_prefix("//!")).map(str::trim);
+        let cells = table.filter_map(|l| l.strip_prefix("| `")?.split(" | ").next());
+        let words = cells.flat_map(|c| c.split('`')).map(|w| w.trim_matches(['`', '|', '\\', ' ']));
+        let options: Vec<&str> = words.filter(|w| w.contains('=') && !w.ends_with('=')).collect();
+        assert!(options.len() >= 15, "{options:?}");
+        for option in options.iter().filter(|o| !o.contains("trace=") && !o.starts_with("repeat")) {
+            let text = if option.starts_with('@') {
+                format!("10mbit 40ms {option}")
+            } else {
+                format!("10mbit 40ms {option} @10s 20mbit")
+            };
+            text.parse::<Path>().unwrap_or_else(|e| panic!("{text}: {e}"));
+        }
+    }
+
+    /// A random path text, not canonical.
+    fn random_text(rng: &mut Rng) -> String {
+        let mut pick = |choices: &[&str]| choices[rng.below(choices.len() as u64) as usize].to_string();
+        let loss = [
+            "0.10%",
+            "30%/3",
+            "ge:1%/30%",
+            "ge:1%/30%/0.5%/50%",
+            "burst:2%/4",
+            "square:1%/2%/3s",
+            "trace:l.csv",
+        ];
+        let queue = [
+            "0.5bdp",
+            "1500B",
+            "0.15MB",
+            "100pkt",
+            "0.2s",
+            "infinite",
+            "codel",
+            "codel:5ms/100ms",
+            "codel:1ms/20ms/1MB",
+        ];
+        let mut words = vec![pick(&["100mbit", "0.5gbit", "1500kbit", "trace=a.down"])];
+        let is_trace = words[0].starts_with("trace");
+        words.push(pick(&["40ms", "0.04s", "33333ns", "10ms/30ms", "0ms", "1us/0s"]));
+        let ups = ["", "", "up=10mbit", "uptrace=b.up"];
+        let options = [
+            format!("queue={}", pick(&queue)),
+            format!("ce={}", pick(&["1ms", "242us"])),
+            format!("policer={}", pick(&["10mbit/100kB", "10mbit/50ms"])),
+            format!("loss={}", pick(&loss)),
+            format!("jitter={}", pick(&["2ms", "normal:0.5ms", "8ms/20ms", "normal:1ms/2ms"])),
+            pick(&["reorder", "reorder=5%/10ms"]),
+            pick(&ups),
+            format!("upqueue={}", pick(&["100pkt", "15kB", "infinite", "codel"])),
+            format!("uploss={}", pick(&loss)),
+            format!("upjitter={}", pick(&["2ms", "normal:0.5ms"])),
+            "ackagg=4ms".to_string(),
+        ];
+        let wanted: Vec<bool> = options.iter().map(|o| !o.is_empty() && pick(&["y", "n"]) == "y").collect();
+        words.extend(options.iter().zip(wanted).filter(|(_, wanted)| *wanted).map(|(o, _)| o.clone()));
+        let steps = pick(&["", "1", "12", "123"]);
+        if !steps.is_empty() && pick(&["y", "n"]) == "y" {
+            words.push("repeat=100s".to_string());
+        }
+        for digit in steps.chars() {
+            words.push(format!("@{digit}.50s"));
+            match pick(&["rate", "delay", "loss"]).as_str() {
+                "rate" if !is_trace => words.push(pick(&["0mbit", "20mbit", "0.001tbit"])),
+                "delay" => words.push(pick(&["65ms", "10ms/5ms"])),
+                _ => words.push(format!("loss={}", pick(&loss))),
+            }
+        }
+        words.join(&pick(&[" ", "  "]))
+    }
+
+    #[test]
+    fn canonical_text_reads_back_to_the_same_path() {
+        let mut rng = Rng::new(1, 0);
+        for _ in 0..5000 {
+            let text = random_text(&mut rng);
+            let path: Path = text.parse().unwrap_or_else(|e| panic!("{text}: {e}"));
+            let canonical = path.to_string();
+            let again: Path = canonical.parse().unwrap_or_else(|e| panic!("{text} became {canonical}: {e}"));
+            assert_eq!(again, path, "{text} became {canonical}");
+            assert_eq!(again.to_string(), canonical);
+        }
+    }
+
+    #[test]
+    fn mangled_text_never_panics() {
+        let mut rng = Rng::new(2, 0);
+        for _ in 0..20_000 {
+            let mut text = random_text(&mut rng).into_bytes();
+            for _ in 0..1 + rng.below(3) {
+                let at = rng.below(text.len() as u64) as usize;
+                match rng.below(3) {
+                    0 => text[at] = (32 + rng.below(96)) as u8,
+                    1 => text.insert(at, (32 + rng.below(96)) as u8),
+                    _ => _ = text.remove(at),
+                }
+            }
+            let text = String::from_utf8(text).unwrap();
+            match text.parse::<Path>() {
+                Ok(path) => assert_eq!(path.to_string().parse(), Ok(path), "{text}"),
+                Err(e) => {
+                    assert_eq!(text.get(e.at..e.at + e.word.len()), Some(e.word.as_str()), "{text}: {e}")
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn errors_point_at_the_word() {
+        let cases = [
+            ("", 1, "", "empty; expected a path"),
+            ("   ", 1, "   ", "empty"),
+            ("100mbit", 1, "100mbit", "the base RTT is missing"),
+            ("40ms 100mbit", 1, "40ms", "expected a rate like 100mbit"),
+            ("queue=1bdp 40ms", 1, "queue=1bdp", "expected the rate first"),
+            ("100mbit 40mss", 9, "40mss", "expected a time like 40ms"),
+            ("0mbit 40ms", 1, "0mbit", "at least 1bit and at most 1tbit"),
+            ("1.1tbit 40ms", 1, "1.1tbit", "at least 1bit and at most 1tbit"),
+            ("-5mbit 40ms", 1, "-5mbit", "must not be negative"),
+            ("100mbit -40ms", 9, "-40ms", "must not be negative"),
+            ("100mbit 1/2/3", 9, "1/2/3", "two like 10ms/30ms"),
+            ("100mbit 40ms 20mbit", 14, "20mbit", "a second value"),
+            ("100mbit 40ms queue=1bpd", 20, "1bpd", "expected a queue like 1bdp"),
+            ("100mbit 40ms queue", 14, "queue", "needs a value, like `queue=1bdp`"),
+            ("100mbit 40ms quue=1bdp", 14, "quue", "did you mean `queue`?"),
+            ("100mbit 40ms zzzzzzzz=1", 14, "zzzzzzzz", "known are queue, ecn"),
+            ("100mbit 40ms loss=1% loss=2%", 22, "loss=2%", "`loss` is given twice"),
+            ("100mbit 40ms loss=101%", 19, "101%", "at most 100%"),
+            ("100mbit 40ms loss=sqare:1%/2%/1s", 19, "sqare", "unknown kind of loss"),
+            ("100mbit 40ms loss=square:1%/2%", 26, "1%/2%", "like `square:3.3%/5.6%/2s`"),
+            ("100mbit 40ms loss=burst:1%/0", 28, "0", "at least 1"),
+            ("100mbit 40ms loss=trace:", 19, "trace:", "expected a file"),
+            ("100mbit 40ms policer=10mbit/10B", 29, "10B", "at least one packet"),
+            ("100mbit 40ms ecn", 14, "ecn", "needs queue=codel"),
+            ("100mbit 40ms ecn=1", 14, "ecn", "takes no value"),
+            ("100mbit 40ms up=1mbit uptrace=x", 23, "uptrace=x", "exclude each other"),
+            ("unlimited 40ms queue=1bdp", 16, "queue=1bdp", "needs a rate"),
+            ("100mbit 40ms repeat=1us @10s 1mbit", 21, "1us", "at least 1ms"),
+            ("100mbit 40ms repeat=10s", 14, "repeat=10s", "no schedule to repeat"),
+            ("100mbit 40ms repeat=10s @10s 1mbit", 25, "@10s", "not before the end"),
+            ("100mbit 40ms @20s 1mbit @10s 2mbit", 25, "@10s", "goes backwards"),
+            ("100mbit 40ms @10s", 14, "@10s", "nothing changes"),
+            ("100mbit 40ms @10x 1mbit", 15, "10x", "expected a time like 10s"),
+            ("100mbit 40ms @10s 20mbt", 19, "20mbt", "expected a rate like 20mbit or a delay like 65ms"),
+            ("100mbit 40ms @10s 20mbit 30mbit", 26, "30mbit", "given twice for one time"),
+            ("100mbit 40ms @10s 20mbit queue=1bdp", 26, "queue=1bdp", "before the first @"),
+            ("trace=x 40ms @10s 20mbit", 19, "20mbit", "comes from the trace"),
+            ("trace= 40ms", 7, "", "expected a file"),
+            ("100mbit 40ms l\u{f6}ss=1%", 14, "l\u{f6}ss=1%", "only printable ASCII"),
+            ("100mbit\t40ms", 1, "100mbit\t40ms", "only printable ASCII"),
+        ];
+        for (text, column, word, reason) in cases {
+            let e = error(text);
+            assert_eq!((e.0, e.1.as_str()), (column, word), "{text:?}: {}", e.2);
+            assert!(e.2.contains(reason), "{text:?}: {}", e.2);
+        }
+        let shown = "100mbit 40mss".parse::<Path>().unwrap_err().to_string();
+        assert!(shown.starts_with("`40mss` at column 9: expected a time like 40ms"), "{shown}");
+    }
+
+    #[test]
+    fn a_mistyped_preset_gets_a_hint() {
+        let reason = resolve("cleen").unwrap_err().reason;
+        assert!(reason.ends_with("did you mean `clean`?"), "{reason}");
+        assert!(resolve("something-else-entirely").unwrap_err().reason.starts_with("neither a preset"));
+        assert!(resolve("unlimited 0ms").is_ok());
+    }
+
+    #[test]
+    fn queues_are_resolved() {
+        let limit = |text: &str| {
+            let path: Path = text.parse().unwrap();
+            (path.down.limit_bytes, path.down.limit_packets)
+        };
+        assert_eq!(limit("100mbit 40ms"), (500_000, u64::MAX));
+        assert_eq!(limit("100mbit 10ms/30ms queue=0.5bdp"), (250_000, u64::MAX));
+        assert_eq!(limit("100mbit 40ms queue=200ms"), (2_500_000, u64::MAX));
+        assert_eq!(limit("100mbit 40ms queue=100pkt"), (u64::MAX, 100));
+        assert_eq!(limit("100mbit 40ms queue=codel:5ms/100ms/1MB"), (1_000_000, u64::MAX));
+        assert_eq!(limit("100mbit 0ms"), (1500, u64::MAX), "at least one packet");
+        let up: Path = "100mbit 40ms up=10mbit".parse().unwrap();
+        assert_eq!(up.up.limit_bytes, 50_000);
+    }
+
+    #[test]
+    fn capacity_is_the_integral_of_the_schedule() {
+        let path: Path = "100mbit 40ms @10s 20mbit @20s 0mbit @30s 100mbit".parse().unwrap();
+        let s = 1_000_000_000;
+        assert_eq!(path.capacity_bits(0, 10 * s), 1_000_000_000);
+        assert_eq!(path.capacity_bits(5 * s, 15 * s), 600_000_000);
+        assert_eq!(path.capacity_bits(20 * s, 30 * s), 0);
+        assert_eq!(path.capacity_bits(25 * s, 35 * s), 500_000_000);
+        let rates = [0, 9, 10, 20, 30, 99].map(|t| path.rate_bps_at(t * s).unwrap());
+        assert_eq!(rates, [100_000_000, 100_000_000, 20_000_000, 0, 100_000_000, 100_000_000]);
+        let policed: Path = "100mbit 40ms policer=12mbit/50ms @1s 6mbit".parse().unwrap();
+        assert_eq!(policed.capacity_bits(0, 2 * s), 18_000_000);
+        assert_eq!(policed.rate_bps_at(0), Some(12_000_000));
+        let repeated: Path = "10mbit 40ms repeat=2s @1s 20mbit".parse().unwrap();
+        assert_eq!(repeated.capacity_bits(0, 5 * s), 70_000_000);
+        assert_eq!(repeated.rate_bps_at(11 * s), Some(20_000_000));
+        let unlimited: Path = "unlimited 40ms".parse().unwrap();
+        assert_eq!((unlimited.rate_bps_at(0), unlimited.capacity_bits(0, 1)), (None, u64::MAX));
+    }
+
+    #[test]
+    fn a_rate_trace_is_loaded() {
+        let mut path: Path = "trace=t.down 40ms loss=trace:l.csv uptrace=t.down".parse().unwrap();
+        assert_eq!(path.files(), ["t.down", "l.csv"]);
+        assert_eq!(path.missing_file(), Some("t.down"));
+        path.load("t.down", "1\n").unwrap();
+        assert_eq!(path.down.trace.as_ref().unwrap().mean_bps(), 12_000_000);
+        assert_eq!(path.up.trace.as_ref().unwrap().mean_bps(), 12_000_000);
+        assert_eq!(path.down.limit_bytes, 60_000, "a BDP of the mean rate");
+        assert_eq!(path.rate_bps_at(0), None);
+        path.load("t.down", "0\n1\n2\n3\n4\n5").unwrap();
+        let ms = 1_000_000;
+        // Chances in [from, to): 0 to 4 make five, the entry at 5 belongs to the next millisecond with 0.
+        let chances = |from, to| path.capacity_bits(from, to) / 12_000;
+        assert_eq!(chances(0, 5 * ms), 5);
+        assert_eq!(chances(0, 5 * ms + 1), 7);
+        assert_eq!(chances(0, 10 * ms), 11);
+        assert_eq!(chances(5 * ms, 10 * ms), 6);
+        assert_eq!(chances(1, 2 * ms), 1);
+        assert_eq!(chances(0, 5_000 * ms), 5999);
+        path.load("l.csv", "a,lost_packets,sent_packets,end_s,start_s\r\nx,1,4,1.5,0.00\r\nx,0,0,2,1.5\r\n")
+            .unwrap();
+        assert_eq!(path.missing_file(), None);
+        let Loss::Trace(trace) = &path.down.loss else { panic!() };
+        assert_eq!(*trace.rows, [(1_500_000_000, 250_000_000), (2_000_000_000, 0)]);
+        assert_eq!(
+            path.to_string(),
+            "trace=t.down 40ms queue=1bdp loss=trace:l.csv uptrace=t.down upqueue=1bdp"
+        );
+    }
+
+    #[test]
+    fn bad_files_are_refused_with_the_line() {
+        let mut path: Path = "trace=t 40ms loss=trace:l".parse().unwrap();
+        let mut message = |name: &str, text: &str| path.load(name, text).unwrap_err().to_string();
+        let cases = [
+            ("", "`t` line 1: empty file"),
+            ("1\n\n2\n", "`t` line 2: empty line"),
+            ("1\n5\n4\n", "`t` line 3: 4 ms after 5 ms"),
+            ("0\n0\n", "`t` line 2: the last time is 0 ms"),
+            ("1\n2x\n", "`t` line 2: `2x` is not a whole number"),
+            ("-1\n", "`t` line 1: `-1` is not"),
+            ("1.5\n", "`t` line 1: `1.5` is not"),
+            ("99999999999\n", "`t` line 1: 99999999999 ms is more than a day"),
+        ];
+        for (text, expected) in cases {
+            let message = message("t", text);
+            assert!(message.starts_with(expected), "{message}");
+        }
+        let head = "start_s,end_s,lost_packets,sent_packets\n";
+        let cases = [
+            ("".to_string(), "`l` line 1: empty file"),
+            (head.to_string(), "`l` line 1: only a header"),
+            ("a,b\n".to_string(), "`l` line 1: the header has no column `start_s`"),
+            (format!("{head}0,1,0,10\n\n"), "`l` line 3: empty line"),
+            (format!("{head}0,1,0\n"), "`l` line 2: only 3 columns"),
+            (format!("{head}0,1,11,10\n"), "`l` line 2: 11 packets lost of 10 sent"),
+            (format!("{head}0,1,0,10\n0.5,2,0,10\n"), "`l` line 3: the interval 0.5 to 2 goes backwards"),
+            (format!("{head}0,x,0,10\n"), "`l` line 2: `x` is not a time"),
+            (format!("{head}0,1,-1,10\n"), "`l` line 2: `-1` is not a number of packets"),
+        ];
+        for (text, expected) in cases {
+            let message = message("l", &text);
+            assert!(message.starts_with(expected), "{message}");
+        }
+        assert!(message("other", "1").contains("names no such file"));
+    }
+}

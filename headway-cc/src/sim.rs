@@ -1,6 +1,35 @@
-//! N flows over one bottleneck in virtual time. (stub: being written)
+//! N flows over one bottleneck in virtual time: [`run`] turns a [`SimSpec`] into a [`SimRun`].
+//!
+//! ```text
+//!  source → sender ──────► down: Link (the bottleneck) ──────► receiver
+//!             ▲  controller                                       │
+//!             └───────────────── up: Link (ACKs) ◄────────────────┘      probe packets cross both
+//! ```
+//!
+//! The sender is a model of Linux TCP with SACK as far as a controller can tell: RACK, TLP and RTO, delayed ACKs,
+//! bursts as TSO sizes them, pacing by the stack. It counts bytes (`smss` = the MSS, `unit_bytes` = 1). Each
+//! direction is one FIFO of packets, each flow a ring of segments, timers a tournament over flows: the cost of a
+//! packet hardly depends on the number of flows, and nothing is allocated per packet. The same spec gives the same
+//! run, bit for bit.
+//!
+//! Not modelled: handshake, receive window, SACK blocks (an ACK reports every arrival so far), TSQ, GRO.
 
+mod flow;
+mod lane;
+mod loss;
+mod receiver;
+mod ring;
+mod rtt;
+mod source;
+mod timers;
+
+use crate::cc::{self, Ack, Control};
 use crate::path::Path;
+use flow::Flow;
+use lane::Lane;
+pub use lane::LinkBin;
+use std::fmt;
+use timers::Timers;
 
 /// What an application does.
 #[derive(Clone, Debug, PartialEq)]
@@ -25,6 +54,13 @@ pub struct FlowSpec {
     pub extra_rtt_us: u64,
 }
 
+impl FlowSpec {
+    /// A bulk flow that starts at once.
+    pub fn bulk(cc: &str) -> Self {
+        Self { cc: cc.to_string(), source: Source::Bulk, start_us: 0, extra_rtt_us: 0 }
+    }
+}
+
 /// One simulated run.
 #[derive(Clone, Debug)]
 pub struct SimSpec {
@@ -40,4 +76,300 @@ pub struct SimSpec {
     pub bin_us: u64,
     /// Keep every event of every controller.
     pub trace: bool,
+}
+
+impl SimSpec {
+    /// `flows` over `path` at an MTU of 1500, a probe every 20 ms, bins of 100 ms, no trace.
+    pub fn new(path: Path, flows: Vec<FlowSpec>, duration_us: u64, seed: u64) -> Self {
+        let (mtu, probe_interval_us, bin_us) = (1500, 20_000, 100_000);
+        Self { path, flows, duration_us, seed, mtu, probe_interval_us, bin_us, trace: false }
+    }
+}
+
+/// What a simulated run gives.
+#[derive(Clone, Debug, PartialEq)]
+pub struct SimRun {
+    /// As asked for.
+    pub duration_us: u64,
+    pub bin_us: u64,
+    /// Payload bytes of a full segment.
+    pub mss: u32,
+    pub base_rtt_us: u64,
+    /// In the order of the spec.
+    pub flows: Vec<FlowRun>,
+    /// The data direction.
+    pub down: Vec<LinkBin>,
+    /// The ACK direction.
+    pub up: Vec<LinkBin>,
+    /// In the order of sending.
+    pub probes: Vec<Probe>,
+}
+
+/// One flow of a [`SimRun`].
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct FlowRun {
+    pub cc: String,
+    pub start_us: u64,
+    /// Segments put on the wire, retransmissions included.
+    pub sent_packets: u64,
+    /// Payload bytes put on the wire, retransmissions included.
+    pub sent_bytes: u64,
+    pub retransmitted_packets: u64,
+    pub retransmitted_bytes: u64,
+    /// Payload bytes that the receiving application got, in order.
+    pub delivered_bytes: u64,
+    /// Retransmission timeouts.
+    pub timeouts: u64,
+    /// When the last byte of a finite flow was received.
+    pub finished_us: Option<u64>,
+    /// Over all RTT samples; 0 when there was none.
+    pub min_rtt_us: u64,
+    pub max_rtt_us: u64,
+    pub mean_rtt_us: u64,
+    pub max_cwnd_bytes: u64,
+    pub bins: Vec<FlowBin>,
+    /// Of a source of messages: those that arrived, in order.
+    pub messages: Vec<Message>,
+    /// Every event, if asked for.
+    pub trace: Vec<TraceRow>,
+}
+
+/// One bin of one flow's time series. Amounts are of the bin alone, the rest is the state at its end.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct FlowBin {
+    /// Start of the bin.
+    pub t_us: u64,
+    pub delivered_bytes: u64,
+    pub sent_bytes: u64,
+    pub retransmitted_packets: u64,
+    pub cwnd_bytes: u64,
+    pub inflight_bytes: u64,
+    pub srtt_us: u64,
+    /// Bytes per second; `u64::MAX` when not paced.
+    pub pacing_rate: u64,
+}
+
+/// A message that arrived whole.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Message {
+    pub sent_us: u64,
+    /// From the application's write to the last byte in order at the receiver.
+    pub delay_us: u64,
+}
+
+/// A probe packet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Probe {
+    pub sent_us: u64,
+    /// `None`: lost, or still on its way at the end.
+    pub rtt_us: Option<u64>,
+}
+
+/// One event of a controller and what it made of it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TraceRow {
+    pub ack: Ack,
+    pub control: Control,
+    pub state: Vec<u64>,
+}
+
+/// Why a [`SimSpec`] cannot be run.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum SimError {
+    UnknownController(String),
+    /// The MTU leaves no room for data, or is above 65535.
+    Mtu(u32),
+    /// Something that must be above zero is not: its name.
+    Zero(&'static str),
+}
+
+impl fmt::Display for SimError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::UnknownController(name) => {
+                let known: Vec<&str> = cc::CONTROLLERS.iter().map(|e| e.name).collect();
+                write!(f, "unknown controller `{name}`; there are {}", known.join(", "))
+            }
+            Self::Mtu(mtu) => write!(f, "an MTU of {mtu} bytes is not between 100 and 65535"),
+            Self::Zero(what) => write!(f, "{what} must be above zero"),
+        }
+    }
+}
+
+impl std::error::Error for SimError {}
+
+/// IP and TCP headers with timestamps: what a segment adds to its payload.
+pub const HEADER_BYTES: u32 = 52;
+/// A probe on the wire: an ICMP echo of 56 bytes.
+pub const PROBE_BYTES: u32 = 84;
+
+/// A segment (or, with flow [`PROBE`], a probe) on its way down.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Packet {
+    pub(crate) seq: u64,
+    pub(crate) flow: u32,
+    /// Payload.
+    pub(crate) bytes: u16,
+    /// Which transmission of the segment this is, from 0 (its low bits).
+    pub(crate) tx: u16,
+}
+
+/// An acknowledgement (or a probe's answer) on its way up.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct AckPacket {
+    /// Position in the receiver's log of arrivals: everything before it is acknowledged; a probe's number.
+    pub(crate) log_end: u64,
+    /// Payload bytes that arrived CE-marked so far.
+    pub(crate) ce_bytes: u64,
+    pub(crate) flow: u32,
+    /// The arrival that caused this ACK was a duplicate (DSACK).
+    pub(crate) is_duplicate: bool,
+}
+
+/// [`Packet::flow`] of a probe.
+const PROBE: u32 = u32::MAX;
+
+/// Runs a simulation to its end.
+pub fn run(spec: &SimSpec) -> Result<SimRun, SimError> {
+    let mut simulation = Simulation::new(spec)?;
+    simulation.run();
+    Ok(simulation.finish(spec))
+}
+
+#[derive(Debug)]
+struct Simulation {
+    down: Lane<Packet>,
+    up: Lane<AckPacket>,
+    flows: Vec<Flow>,
+    timers: Timers,
+    probes: Vec<Probe>,
+    probe_interval_ns: u64,
+    next_probe_ns: u64,
+    bin_ns: u64,
+    next_bin_ns: u64,
+    end_ns: u64,
+}
+
+impl Simulation {
+    fn new(spec: &SimSpec) -> Result<Self, SimError> {
+        if !(100..=65_535).contains(&spec.mtu) {
+            return Err(SimError::Mtu(spec.mtu));
+        }
+        let positive = [(spec.duration_us, "the duration"), (spec.bin_us, "the length of a bin")];
+        if let Some((_, what)) = positive.iter().find(|(value, _)| *value == 0) {
+            return Err(SimError::Zero(what));
+        }
+        let flows: Vec<Flow> = spec
+            .flows
+            .iter()
+            .enumerate()
+            .map(|(index, flow)| Flow::new(spec, index as u32, flow))
+            .collect::<Result<_, _>>()?;
+        let mut timers = Timers::new(flows.len());
+        flows.iter().enumerate().for_each(|(i, flow)| timers.set(i, flow.next_ns()));
+        let probe_interval_ns = spec.probe_interval_us * 1000;
+        Ok(Self {
+            down: Lane::new(&spec.path.down, spec.seed),
+            up: Lane::new(&spec.path.up, spec.seed),
+            flows,
+            timers,
+            probes: Vec::new(),
+            probe_interval_ns,
+            next_probe_ns: if probe_interval_ns == 0 { u64::MAX } else { 0 },
+            bin_ns: spec.bin_us * 1000,
+            next_bin_ns: spec.bin_us * 1000,
+            end_ns: spec.duration_us * 1000,
+        })
+    }
+
+    /// The event loop. At one instant: deliveries before timers, so that an ACK disarms what it answers.
+    fn run(&mut self) {
+        loop {
+            let (down_ns, up_ns, timer_ns) = (self.down.next_ns(), self.up.next_ns(), self.timers.next_ns());
+            let rare_ns = self.next_probe_ns.min(self.next_bin_ns);
+            let now_ns = down_ns.min(up_ns).min(timer_ns).min(rare_ns);
+            if now_ns > self.end_ns {
+                break;
+            }
+            if now_ns == down_ns {
+                self.drain_down(now_ns);
+            } else if now_ns == up_ns {
+                self.drain_up(now_ns);
+            } else if now_ns == timer_ns {
+                self.fire_timer(now_ns);
+            } else if now_ns == self.next_bin_ns {
+                self.close_bin(now_ns);
+            } else {
+                self.send_probe(now_ns);
+            }
+        }
+    }
+
+    fn drain_down(&mut self, now_ns: u64) {
+        while self.down.next_ns() <= now_ns
+            && let Some(out) = self.down.pop(now_ns)
+        {
+            let packet = out.packet;
+            if packet.flow == PROBE {
+                let answer = AckPacket { flow: PROBE, log_end: packet.seq, ..Default::default() };
+                self.up.push(now_ns, PROBE_BYTES, false, answer);
+                continue;
+            }
+            let index = packet.flow as usize;
+            let next_ns = self.flows[index].on_packet(now_ns, packet, out.ce, &mut self.up);
+            self.timers.lower(index, next_ns);
+        }
+    }
+
+    fn drain_up(&mut self, now_ns: u64) {
+        while self.up.next_ns() <= now_ns
+            && let Some(out) = self.up.pop(now_ns)
+        {
+            let ack = out.packet;
+            if ack.flow == PROBE {
+                let probe = &mut self.probes[ack.log_end as usize];
+                probe.rtt_us = Some(now_ns / 1000 - probe.sent_us);
+                continue;
+            }
+            let index = ack.flow as usize;
+            let flow = &mut self.flows[index];
+            flow.on_ack_packet(now_ns, ack, &mut self.down);
+            self.timers.lower(index, flow.next_ns());
+        }
+    }
+
+    fn fire_timer(&mut self, now_ns: u64) {
+        let index = self.timers.first();
+        let flow = &mut self.flows[index];
+        flow.on_timers(now_ns, &mut self.down, &mut self.up);
+        self.timers.set(index, flow.next_ns());
+    }
+
+    fn send_probe(&mut self, now_ns: u64) {
+        let packet = Packet { flow: PROBE, seq: self.probes.len() as u64, ..Default::default() };
+        self.probes.push(Probe { sent_us: now_ns / 1000, rtt_us: None });
+        self.down.push(now_ns, PROBE_BYTES, false, packet);
+        self.next_probe_ns += self.probe_interval_ns;
+    }
+
+    fn close_bin(&mut self, now_ns: u64) {
+        let start_us = (now_ns - self.bin_ns) / 1000;
+        self.down.close_bin(start_us);
+        self.up.close_bin(start_us);
+        self.flows.iter_mut().for_each(|f| f.close_bin(start_us));
+        self.next_bin_ns += self.bin_ns;
+    }
+
+    fn finish(self, spec: &SimSpec) -> SimRun {
+        SimRun {
+            duration_us: spec.duration_us,
+            bin_us: spec.bin_us,
+            mss: spec.mtu - HEADER_BYTES,
+            base_rtt_us: spec.path.base_rtt_us(),
+            flows: self.flows.into_iter().map(Flow::finish).collect(),
+            down: self.down.into_bins(),
+            up: self.up.into_bins(),
+            probes: self.probes,
+        }
+    }
 }

@@ -20,6 +20,7 @@ mod packet;
 #[cfg(test)]
 mod tests;
 
+use crate::doctor::Check;
 use crate::sys::{self, Tun};
 use anyhow::{Context, Result, anyhow, bail, ensure};
 use forward::{Orders, Outcome, Plan};
@@ -30,8 +31,9 @@ use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::os::fd::OwnedFd;
 use std::process::Command;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::mpsc::Receiver;
+use std::sync::{Arc, Mutex};
 use std::thread::{self, JoinHandle};
 
 /// Where the far end of the path is.
@@ -70,6 +72,7 @@ pub struct Emu {
     far: Option<Netns>,
     ends: Ends,
     orders: Arc<Orders>,
+    started: Mutex<Receiver<()>>,
     thread: Option<JoinHandle<io::Result<Outcome>>>,
 }
 
@@ -84,6 +87,8 @@ pub struct EmuLog {
     pub up: LinkStats,
     /// Packets that the kernel lost on the way into or out of the emulator, outside the model: should be 0.
     pub kernel_drops: u64,
+    /// Reads of the devices: fewer than packets when the kernel hands over several at once.
+    pub reads: u64,
 }
 
 impl Emu {
@@ -93,33 +98,39 @@ impl Emu {
         check_privilege()?;
         let (far, far_end) = far_end(options)?;
         let ends = far_end.ends;
-        let (near, near_tun) = Netns::with(|| End { ends, is_near: true, name: DEVICE.into() }.create(options))?;
+        let (near, near_tun) =
+            Netns::with(|| End { ends, is_near: true, name: DEVICE.into() }.create(options))?;
         let orders = Arc::new(Orders {
             event: sys::event().context("cannot make an event descriptor")?,
             zero_ns: AtomicU64::new(0),
             stop: AtomicBool::new(false),
         });
-        let plan = |spec: &LinkSpec| Plan {
+        let plans = [&path.down, &path.up].map(|spec| Plan {
             before: LinkSpec { steps: Vec::new(), repeat_ns: None, ..spec.clone() },
             spec: spec.clone(),
             seed: options.seed,
             bin_us: options.bin_us,
-        };
-        let (down, up) = (plan(&path.down), plan(&path.up));
-        let told = Arc::clone(&orders);
+        });
+        let (tell, started) = std::sync::mpsc::sync_channel(1);
+        let taken = Arc::clone(&orders);
         let thread = thread::Builder::new()
             .name("emulator".into())
-            .spawn(move || forward::run(&near_tun, &far_end.tun, &down, &up, &told))
+            .spawn(move || forward::run([&near_tun, &far_end.tun], &plans, &taken, &tell))
             .context("cannot start the emulator's thread")?;
-        Ok(Emu { path: path.clone(), near, far, ends, orders, thread: Some(thread) })
+        let (path, started, thread) = (path.clone(), Mutex::new(started), Some(thread));
+        Ok(Emu { path, near, far, ends, orders, started, thread })
     }
 
     /// Now is t = 0 of the path's schedule, of its random numbers and of the log. Packets under way are
     /// delivered as if nothing had happened. Only the first call counts.
     pub fn start_clock(&self) {
         let now_ns = sys::monotonic_ns();
-        let _ = self.orders.zero_ns.compare_exchange(0, now_ns, Ordering::Release, Ordering::Relaxed);
-        self.wake();
+        if self.orders.zero_ns.compare_exchange(0, now_ns, Ordering::Release, Ordering::Relaxed).is_ok() {
+            self.wake();
+            // What is sent after this call must meet the new clock. An error means that the loop has broken
+            // off, which `stop` will report.
+            let _ = self.started.lock().map(|started| started.recv());
+        }
     }
 
     pub fn near(&self) -> &Netns {
@@ -153,6 +164,7 @@ impl Emu {
             down: outcome.stats[0],
             up: outcome.stats[1],
             kernel_drops: outcome.refused + device_drops,
+            reads: outcome.reads,
         })
     }
 
@@ -326,4 +338,13 @@ fn check_privilege() -> Result<()> {
         "run it with `sudo`, or try the path in the simulator or the lab, which need no privilege"
     };
     Err(anyhow!("cannot make an emulated path: this process lacks {}\nhint: {hint}", missing.join(", ")))
+}
+
+/// What the emulator needs of this machine.
+pub fn check() -> Vec<Check> {
+    let (ok, hint) = match check_privilege() {
+        Ok(()) => (true, String::new()),
+        Err(e) => (false, format!("{e}").replace("\nhint:", ";")),
+    };
+    vec![Check::required("namespaces and TUN devices", ok, hint)]
 }

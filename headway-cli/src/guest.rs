@@ -4,9 +4,10 @@
 //! Whatever fails becomes the answer's status. Should this process itself die, the kernel panics, the emulator
 //! ends without an answer, and the host reports the end of the console.
 
-use crate::bench::{self, Cell, Plan};
+use crate::bench::{Cell, Plan};
 use crate::lab::initramfs::MODULE_DIR;
 use crate::lab::mailbox::{self, Answer};
+use crate::place;
 use crate::sys_guest as sys;
 use anyhow::{Context, Result, ensure};
 use serde::{Deserialize, Serialize};
@@ -38,8 +39,7 @@ const SYSCTLS: &[(&str, &str)] = &[
 const RAW_DIR: &str = "/tmp/cell";
 
 pub fn is_guest() -> bool {
-    // The kernel also hands over words of its command line that it does not know.
-    std::process::id() == 1 && std::env::args().skip(1).any(|word| word == ARGUMENT)
+    std::process::id() == 1 && std::env::args().any(|a| a == ARGUMENT)
 }
 
 pub fn main() -> ! {
@@ -70,7 +70,7 @@ fn run_job(job: Option<&[u8]>) -> Result<()> {
     let job: Job = serde_json::from_slice(job).context("cannot read the job")?;
     prepare(job.cell.seed)?;
     std::fs::create_dir_all(RAW_DIR).context("cannot create the raw folder")?;
-    bench::run_cell_here(&job.plan, &job.cell, Path::new(RAW_DIR))
+    place::run_cell_here(&job.plan, &job.cell, Path::new(RAW_DIR))
 }
 
 /// Modules, settings and the seed. Two cells that differ in the seed alone differ in the kernel's random
@@ -136,7 +136,11 @@ mod tests {
     #[test]
     fn neighbouring_seeds_give_unrelated_draws() {
         let differing = (0..64).map(|seed| (mix(seed) ^ mix(seed + 1)).count_ones());
-        assert!(differing.clone().all(|bits| (12..=52).contains(&bits)), "{:?}", differing.collect::<Vec<_>>());
+        assert!(
+            differing.clone().all(|bits| (12..=52).contains(&bits)),
+            "{:?}",
+            differing.collect::<Vec<_>>()
+        );
     }
 
     #[test]

@@ -18,6 +18,7 @@ pub mod initramfs;
 pub mod mailbox;
 
 use crate::bench::{Cell, Plan};
+use crate::doctor::Check;
 use crate::guest::{self, Job};
 use crate::sys_guest as sys;
 use anyhow::{Context, Result, anyhow, bail};
@@ -80,8 +81,10 @@ impl Kernel {
             }
             version => choose(&installed(), version)?,
         };
-        let packed = std::fs::read(&file).with_context(|| format!("cannot read the kernel {}", file.display()))?;
-        let image = image::unpack(packed).with_context(|| format!("cannot use the kernel {}", file.display()))?;
+        let packed =
+            std::fs::read(&file).with_context(|| format!("cannot read the kernel {}", file.display()))?;
+        let image =
+            image::unpack(packed).with_context(|| format!("cannot use the kernel {}", file.display()))?;
         let version = image::version(&image).context("the kernel file holds no version")?;
         let initramfs = initramfs::build(modules.or(found_modules.as_deref()))?;
         Ok(Self {
@@ -145,41 +148,26 @@ pub fn env(kernel: &Kernel) -> Result<serde_json::Value> {
     }))
 }
 
-/// One thing the lab needs.
-#[derive(Debug)]
-pub struct Check {
-    pub what: String,
-    pub ok: bool,
-    /// How to mend it; empty when nothing is wrong.
-    pub hint: String,
-}
-
-/// Whether this machine can run cells in the lab.
+/// What running cells in the lab needs of this machine.
 pub fn check() -> Vec<Check> {
     let program = |name: &str, package: &str| {
-        let ok = initramfs::find_program(name).is_some();
-        Check { what: format!("program {name}"), ok, hint: if ok { String::new() } else { format!("apt-get install {package}") } }
+        let found = initramfs::find_program(name).is_some();
+        Check::required(name, found, format!("apt-get install {package}"))
     };
-    let kernels = installed();
-    let names: Vec<_> = kernels.iter().map(|k| k.version.as_str()).collect();
-    let machine = cfg!(target_arch = "x86_64");
+    let names: Vec<_> = installed().into_iter().map(|k| k.version).collect();
+    let kernels = if names.is_empty() { "a kernel".into() } else { format!("kernels: {}", names.join(", ")) };
     vec![
-        Check {
-            what: "an x86-64 machine".into(),
-            ok: machine,
-            hint: if machine { "" } else { "use --in sim or --in here" }.into(),
-        },
+        Check::required("an x86-64 machine", cfg!(target_arch = "x86_64"), "use --in sim or --in here"),
         program(EMULATOR, "qemu-system-x86"),
         program("iperf3", "iperf3"),
         program("zstd", "zstd"),
         program("xz", "xz-utils"),
-        Check {
-            what: if names.is_empty() { "a kernel".into() } else { format!("kernels: {}", names.join(", ")) },
-            ok: !names.is_empty(),
-            hint: if names.is_empty() { "make lab-kernel" } else { "" }.into(),
-        },
+        Check::required(kernels, !names.is_empty(), "make lab-kernel"),
     ]
 }
+
+/// Congestion controls that every kernel of the lab has, built in or as a module it loads.
+pub const BUILT_IN: [&str; 3] = ["bbr", "cubic", "reno"];
 
 /// A kernel that was found, with its modules.
 #[derive(Debug, PartialEq, Eq)]
@@ -241,9 +229,14 @@ fn choose(kernels: &[Found], wanted: Option<&str>) -> Result<(PathBuf, Option<Pa
     }
     let names: Vec<_> = kernels.iter().map(|k| k.version.as_str()).collect();
     match wanted {
-        Some(wanted) if names.is_empty() => bail!("there is no kernel `{wanted}` for the lab\nhint: make lab-kernel"),
+        Some(wanted) if names.is_empty() => {
+            bail!("there is no kernel `{wanted}` for the lab\nhint: make lab-kernel")
+        }
         Some(wanted) => {
-            bail!("there is no kernel `{wanted}` for the lab, only {}\nhint: scripts/fetch-kernel SUITE fetches another", names.join(", "))
+            bail!(
+                "there is no kernel `{wanted}` for the lab, only {}\nhint: scripts/fetch-kernel SUITE fetches another",
+                names.join(", ")
+            )
         }
         None => bail!("there is no kernel for the lab\nhint: make lab-kernel"),
     }
@@ -267,14 +260,30 @@ fn machine_arguments() -> Vec<String> {
     let memory = format!("{MEMORY_MIB}M");
     [
         // The smallest machine: no PCI, no ACPI, no firmware worth the name.
-        "-M", "microvm,acpi=off,x-option-roms=off,memory-backend=ram",
-        "-no-user-config", "-nodefaults", "-display", "none", "-no-reboot",
-        "-smp", "1", "-m", &memory,
+        "-M",
+        "microvm,acpi=off,x-option-roms=off,memory-backend=ram",
+        "-no-user-config",
+        "-nodefaults",
+        "-display",
+        "none",
+        "-no-reboot",
+        "-smp",
+        "1",
+        "-m",
+        &memory,
         // Virtual time: instructions are the clock, and idle time is skipped.
-        "-accel", "tcg,thread=single", "-icount", &icount, "-rtc", &clock,
+        "-accel",
+        "tcg,thread=single",
+        "-icount",
+        &icount,
+        "-rtc",
+        &clock,
         // No hardware randomness; cmpxchg16b corrupts the flags now and then in QEMU 7.2.
-        "-cpu", "max,-rdrand,-rdseed,-cx16",
-    ].map(str::to_string).into()
+        "-cpu",
+        "max,-rdrand,-rdseed,-cx16",
+    ]
+    .map(str::to_string)
+    .into()
 }
 
 fn command_line() -> String {
@@ -301,7 +310,8 @@ fn start(kernel: &Kernel, memory: &File, seed: u64) -> Result<(Child, PipeReader
         .stdout(writer.try_clone().context("cannot create a pipe")?)
         .stderr(writer);
     let child = sys::die_with_parent(&mut command).spawn();
-    let child = child.with_context(|| format!("cannot start {EMULATOR}\nhint: apt-get install qemu-system-x86"))?;
+    let child =
+        child.with_context(|| format!("cannot start {EMULATOR}\nhint: apt-get install qemu-system-x86"))?;
     Ok((child, reader))
 }
 
@@ -453,7 +463,8 @@ mod tests {
             let mut command = Command::new("sh");
             let child = command.args(["-c", script]).stdout(writer).spawn().unwrap();
             drop(command);
-            watch(child, reader, Limits { cpu: Duration::from_secs(60), idle: Duration::from_secs(60) }).unwrap()
+            watch(child, reader, Limits { cpu: Duration::from_secs(60), idle: Duration::from_secs(60) })
+                .unwrap()
         };
         assert_eq!(run("echo bye"), (None, b"bye\n".to_vec()));
         assert!(run("kill -9 $$").0.unwrap().contains("signal: 9"));

@@ -1,43 +1,271 @@
 //! `headway`: load, compare and measure congestion controllers on the kernel you already run.
-#![allow(dead_code)] // until every part is connected
 
 mod bench;
+mod doctor;
 mod emu;
 mod guest;
+mod interrupt;
 mod kernel;
 mod lab;
 mod metric;
+mod place;
 mod probe;
 mod report;
+mod simcell;
 mod stats;
 mod sys;
 mod sys_guest;
 mod tools;
 
-fn main() -> anyhow::Result<()> {
+use anyhow::{Result, bail};
+use clap::{Args, Parser, Subcommand};
+use emu::command::EmuCommand;
+use std::ffi::OsString;
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+/// Congestion control that people can have, tune and trust.
+///
+/// `headway bench` compares controllers over network paths and says, with intervals, which is better.
+#[derive(Parser)]
+#[command(version, arg_required_else_help = true, max_term_width = 110)]
+struct Cli {
+    #[command(subcommand)]
+    command: Cmd,
+}
+
+#[derive(Subcommand)]
+enum Cmd {
+    /// Compare controllers over paths: run every cell, then print the verdicts and write report.html
+    Bench(BenchArgs),
+    /// Make the tables and report.html of a run folder again
+    Report {
+        /// The run folder
+        dir: PathBuf,
+        /// Further metrics in the table (comma separated; results.csv has all of them)
+        #[arg(long, value_delimiter = ',')]
+        metric: Vec<String>,
+    },
+    /// One simulated run, as a table or as JSON
+    Sim(SimArgs),
+    /// Run a command inside an emulated path, as mm-link and mm-delay do
+    Emu(EmuArgs),
+    /// Show controllers, path presets and the words of a path text
+    List,
+    /// What can this machine do (sim, lab, here), what is missing, and the command that mends it
+    Doctor,
+    /// Check a per-ACK trace (acks.txt): feed its inputs to the Rust controller and demand equality
+    Replay {
+        /// acks.txt of a cell that was run with `--trace`
+        file: PathBuf,
+    },
+}
+
+#[derive(Args)]
+struct BenchArgs {
+    /// Controllers, the baseline first
+    #[arg(long, value_delimiter = ',', default_value = "bbr,bbr1,cubic")]
+    cc: Vec<String>,
+    /// Path presets (comma separated) or a path text; may be given several times [default: clean,drop,lossy]
+    #[arg(long)]
+    path: Vec<String>,
+    /// Repetitions; each block runs every controller on every path once, in random order. 6 or more for verdicts
+    #[arg(long, default_value_t = 6)]
+    blocks: u32,
+    /// Length of the load in each cell, in seconds
+    #[arg(long, default_value_t = 12)]
+    seconds: u32,
+    /// Seconds at the start of the load that the summary leaves out [default: max(2, 20 RTT), at most a third]
+    #[arg(long)]
+    warmup: Option<f64>,
+    /// Parallel TCP streams
+    #[arg(long, default_value_t = 1)]
+    streams: u32,
+    /// Seed of every random choice; the same plan and seed give the same bytes in sim and lab
+    #[arg(long, default_value_t = 1)]
+    seed: u64,
+    /// Where: sim, lab, here, or remote HOST[:PORT]
+    #[arg(long = "in", num_args = 1..=2, default_value = "lab", value_names = ["PLACE", "HOST"])]
+    place: Vec<String>,
+    /// The run folder; an existing one of the same plan is continued [default: a new headway-run-N]
+    #[arg(long)]
+    out: Option<PathBuf>,
+    /// Lab: a version prefix (6.1), or a vmlinuz file (with --modules)
+    #[arg(long, default_value = "")]
+    kernel: String,
+    /// Lab: the directory with the modules of a --kernel file
+    #[arg(long, default_value = "")]
+    modules: String,
+    /// Keep the per-ACK trace of our own controllers (acks.txt)
+    #[arg(long)]
+    trace: bool,
+    /// Cells side by side in sim and lab [default: one a core]
+    #[arg(long)]
+    jobs: Option<usize>,
+    /// Further metrics in the table (comma separated; results.csv has all of them)
+    #[arg(long, value_delimiter = ',')]
+    metric: Vec<String>,
+    /// Only show the cells, the time and the bytes this would take
+    #[arg(long)]
+    dry_run: bool,
+}
+
+#[derive(Args)]
+struct SimArgs {
+    /// Controllers; one flow each
+    #[arg(long, value_delimiter = ',', default_value = "bbr1")]
+    cc: Vec<String>,
+    /// A preset or a path text
+    #[arg(long, default_value = "clean")]
+    path: String,
+    /// Flows of each controller
+    #[arg(long, default_value_t = 1)]
+    flows: u32,
+    #[arg(long, default_value_t = 30)]
+    seconds: u32,
+    #[arg(long, default_value_t = 1)]
+    seed: u64,
+    /// Print JSON instead of a table
+    #[arg(long)]
+    json: bool,
+}
+
+#[derive(Args)]
+struct EmuArgs {
+    /// A preset or a path text, such as '100mbit 40ms queue=1bdp'
+    path: String,
+    /// Run this shell command at the far end, in a namespace of its own (otherwise the far end is this host)
+    #[arg(long)]
+    far: Option<OsString>,
+    /// Write the bottleneck's log (link.txt) here at the end
+    #[arg(long)]
+    log: Option<PathBuf>,
+    #[arg(long, default_value_t = 1500)]
+    mtu: u32,
+    #[arg(long, default_value_t = 1)]
+    seed: u64,
+    /// The command to run inside the path [default: $SHELL]
+    #[arg(last = true)]
+    command: Vec<OsString>,
+}
+
+fn main() -> ExitCode {
     if guest::is_guest() {
         guest::main();
     }
-    // Stand-in until `bench` is merged: headway KERNEL PATH CC SECONDS SEED DIR
-    let a: Vec<String> = std::env::args().skip(1).collect();
-    let [kernel, path, cc, seconds, seed, dir] = a.as_slice() else { anyhow::bail!("KERNEL PATH CC SECONDS SEED DIR") };
-    let kernel = lab::Kernel::find(Some(kernel.as_str()).filter(|k| *k != "-"), None)?;
-    let cell = bench::Cell { index: 0, path: 0, cc: cc.clone(), block: 0, seed: seed.parse()? };
-    let plan = bench::Plan {
-        layout: 1,
-        place: bench::Place::Lab,
-        ccs: vec![cc.clone()],
-        paths: vec![bench::PathEntry { name: path.clone(), text: path.clone(), files: vec![] }],
-        streams: 1,
-        blocks: 1,
-        seconds: seconds.parse()?,
-        warmup_ms: 0,
-        seed: 1,
-        trace: false,
-        cells: vec![cell.clone()],
-    };
-    let start = std::time::Instant::now();
-    lab::run_cell(&kernel, &plan, &cell, std::path::Path::new(dir), lab::Limits::for_cell(&plan))?;
-    println!("{} in {:.1} s {}", kernel.version, start.elapsed().as_secs_f64(), lab::env(&kernel)?);
+    let cli = Cli::parse();
+    match interrupt::catch().and_then(|()| run(cli)) {
+        Ok(code) => code,
+        Err(e) => {
+            eprintln!("error: {e:#}");
+            ExitCode::from(if e.is::<Usage>() { 2 } else { 1 })
+        }
+    }
+}
+
+/// A wrong argument: exit code 2.
+#[derive(Debug)]
+struct Usage(String);
+
+impl std::fmt::Display for Usage {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+impl std::error::Error for Usage {}
+
+fn usage<T>(r: Result<T>) -> Result<T> {
+    r.map_err(|e| Usage(format!("{e:#}")).into())
+}
+
+fn run(cli: Cli) -> Result<ExitCode> {
+    match cli.command {
+        Cmd::Bench(a) => bench(a),
+        Cmd::Report { dir, metric } => {
+            show(&dir, metric)?;
+            Ok(ExitCode::SUCCESS)
+        }
+        Cmd::Sim(a) => {
+            let path = usage(bench::PathEntry::resolve(&a.path))?;
+            print!("{}", usage(simcell::show(&path, &a.cc, a.flows, a.seconds, a.seed, a.json))?);
+            Ok(ExitCode::SUCCESS)
+        }
+        Cmd::Emu(a) => {
+            let path = usage(bench::PathEntry::resolve(&a.path))?.path()?;
+            let what = EmuCommand { path, mtu: a.mtu, seed: a.seed, near: a.command, far: a.far, log: a.log };
+            Ok(ExitCode::from(emu::command::run_command(&what)? as u8))
+        }
+        Cmd::List => {
+            print!("{}", doctor::list());
+            Ok(ExitCode::SUCCESS)
+        }
+        Cmd::Doctor => {
+            let (text, ok) = doctor::doctor();
+            print!("{text}");
+            Ok(if ok { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+        }
+        Cmd::Replay { file } => {
+            println!("{}", kernel::replay::replay_file(&file)?);
+            Ok(ExitCode::SUCCESS)
+        }
+    }
+}
+
+/// Prints the comparison; the page is beside the raw files.
+fn show(dir: &std::path::Path, metrics: Vec<String>) -> Result<()> {
+    let summary = report::report(dir, &report::Options { metrics })?;
+    print!("{}", summary.table);
+    println!("\n{}", summary.page.display());
     Ok(())
+}
+
+fn bench(a: BenchArgs) -> Result<ExitCode> {
+    let plan = usage(request(&a).and_then(|r| bench::Plan::new(&r)))?;
+    let jobs = a.jobs.unwrap_or_else(|| std::thread::available_parallelism().map_or(1, usize::from));
+    if a.dry_run {
+        print!("{}", bench::dry_run(&plan, jobs)?);
+        return Ok(ExitCode::SUCCESS);
+    }
+    let out = a.out.map_or_else(bench::new_run_dir, Ok)?;
+    let failed = bench::run(&plan, &bench::Options { out: out.clone(), jobs })?;
+    show(&out, a.metric)?;
+    if failed > 0 {
+        bail!("{failed} of {} cells failed; the report lists them with the reason", plan.cells.len());
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn request(a: &BenchArgs) -> Result<bench::Request> {
+    let place = match a.place.iter().map(String::as_str).collect::<Vec<_>>()[..] {
+        ["sim"] => bench::Place::Sim,
+        ["lab"] => bench::Place::Lab,
+        ["here"] => bench::Place::Here,
+        ["remote", host] => bench::Place::Remote(host.into()),
+        _ => bail!("--in takes sim, lab, here, or remote HOST[:PORT]; got `{}`", a.place.join(" ")),
+    };
+    // A list of preset names is split at commas; a path text (it has blanks) is one path.
+    let split = |p: &String| match p.contains(' ') {
+        true => vec![p.clone()],
+        false => p.split(',').map(String::from).collect(),
+    };
+    let mut paths: Vec<String> = a.path.iter().flat_map(split).collect();
+    if paths.is_empty() {
+        paths = ["clean", "drop", "lossy"].map(String::from).to_vec();
+    }
+    if let Some(w) = a.warmup {
+        anyhow::ensure!(w.is_finite() && w >= 0.0, "--warmup must be a number of seconds, 0 or more");
+    }
+    Ok(bench::Request {
+        place,
+        ccs: a.cc.clone(),
+        paths,
+        streams: a.streams,
+        blocks: a.blocks,
+        seconds: a.seconds,
+        warmup_ms: a.warmup.map(|w| (w * 1000.0).round() as u64),
+        seed: a.seed,
+        trace: a.trace,
+        kernel: a.kernel.clone(),
+        modules: a.modules.clone(),
+    })
 }

@@ -325,7 +325,8 @@ fn netlink(kind: u16, body: &[u8]) -> io::Result<()> {
         check_len(libc::send(socket.as_raw_fd(), message.as_ptr().cast(), message.len(), 0))?;
         check_len(libc::recv(socket.as_raw_fd(), answer.as_mut_ptr().cast(), answer.len(), 0))?
     };
-    let error = answer[..n].get(16..20).map_or(-libc::EBADMSG, |b| i32::from_ne_bytes([b[0], b[1], b[2], b[3]]));
+    let error =
+        answer[..n].get(16..20).map_or(-libc::EBADMSG, |b| i32::from_ne_bytes([b[0], b[1], b[2], b[3]]));
     if error == 0 { Ok(()) } else { Err(io::Error::from_raw_os_error(-error)) }
 }
 
@@ -431,6 +432,9 @@ mod tests {
 
     #[test]
     fn long_interface_names_are_refused() {
-        assert_eq!(set_mtu("a-name-that-is-too-long", 1500).unwrap_err().raw_os_error(), Some(libc::ENAMETOOLONG));
+        assert_eq!(
+            set_mtu("a-name-that-is-too-long", 1500).unwrap_err().raw_os_error(),
+            Some(libc::ENAMETOOLONG)
+        );
     }
 }

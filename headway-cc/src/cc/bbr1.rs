@@ -1,35 +1,789 @@
-//! BBRv1. (stub: being written)
-use super::{Ack, Control, Controller, row};
+//! BBRv1, as Linux `net/ipv4/tcp_bbr.c` behaves, and by its names.
+//!
+//! ```text
+//!      ┌──► STARTUP ──────┐   pipe full: no 25 % growth in 3 rounds
+//!      │       │          ▼
+//!      │       │        DRAIN     until inflight <= 1 BDP
+//!      │       │          ▼
+//!      │       │       PROBE_BW   8 phases of 1 min_rtt: 5/4, 3/4, 1 x 6
+//!      │       ▼          │ ▲
+//!      └── PROBE_RTT ◄────┘ │     min_rtt not seen for 10 s: 4 segments for 200 ms
+//!              └────────────┘
+//! ```
+//!
+//! Use: [`Bbr1`] is a [`Controller`]. The transport owns window and pacing rate: each event brings the values in
+//! force and each control replaces them.
+//!
+//! Twin: `headway-cli/bpf/bbr1.h` (same functions in the same order, which is that of `tcp_bbr.c`).
+//!
+//! Differs from `tcp_bbr.c`: see "BBRv1" in `docs/spec.md`. With packets as the unit the integers are the kernel's.
+
+use super::fixed::{
+    BW_SCALE, BW_UNIT, GAIN_UNIT, USEC_PER_MSEC, USEC_PER_SEC, Winmax, WinmaxSample, bw_data, bw_from,
+    gain_apply, mul_shift,
+};
+use super::{
+    Ack, CA_LOSS, CA_RECOVERY, Control, Controller, EVENT_ACK, EVENT_INIT, EVENT_LOSS, EVENT_SSTHRESH,
+    EVENT_TX_START, EVENT_UNDO, NO_RTT, row,
+};
+
+/// [`Bbr1State::mode`]: ramp up quickly.
+pub const BBR_STARTUP: u64 = 0;
+/// [`Bbr1State::mode`]: drain the queue that STARTUP built.
+pub const BBR_DRAIN: u64 = 1;
+/// [`Bbr1State::mode`]: cycle the pacing gain around the estimated bandwidth.
+pub const BBR_PROBE_BW: u64 = 2;
+/// [`Bbr1State::mode`]: cut inflight to see the minimum RTT.
+pub const BBR_PROBE_RTT: u64 = 3;
+
+/// One of Linux's gains, which are in 1/256.
+const fn bbr_unit(parts: u64) -> u64 {
+    parts * (GAIN_UNIT >> 8)
+}
+
 row! {
-/// Tunables.
-pub struct Bbr1Params { high_gain }
+/// Tunables. [`Bbr1Params::default`] gives the constants of `tcp_bbr.c`; no other place writes them.
+pub struct Bbr1Params {
+    /// Window of the bandwidth filter, rounds.
+    bw_rtts = 10,
+    /// Window of the minimum-RTT filter.
+    min_rtt_win_us = 10 * USEC_PER_SEC,
+    /// Time spent at the minimum window in PROBE_RTT; 0 turns PROBE_RTT off.
+    probe_rtt_mode_us = 200 * USEC_PER_MSEC,
+    /// Below this pacing rate (bytes/s) one segment is a burst.
+    min_tso_rate = 1_200_000 / 8,
+    /// Pacing stays this much below the estimate, to keep queues short.
+    pacing_margin_percent = 1,
+    /// A burst lasts 2^-shift seconds (Linux `sk_pacing_shift`).
+    pacing_shift = 10,
+    /// Largest burst in bytes (Linux `GSO_LEGACY_MAX_SIZE - 1 - MAX_TCP_HEADER`, the latter as in kernels with WLAN).
+    gso_max_bytes = 65_536 - 1 - 320,
+    /// Largest burst in segments.
+    max_tso_segs = 127,
+    /// Bursts that sit in the offload engines of both hosts.
+    tso_budget = 3,
+    /// Segments added to the window in the probing phase, so that small BDPs are probed too.
+    probe_bw_segs = 2,
+    /// STARTUP: 2/ln 2 doubles the rate each round.
+    high_gain = bbr_unit(256 * 2885 / 1000 + 1),
+    /// DRAIN: the inverse.
+    drain_gain = bbr_unit(256 * 1000 / 2885),
+    /// PROBE_BW: window over BDP, tolerates delayed and stretched ACKs.
+    cwnd_gain = 2 * GAIN_UNIT,
+    /// PROBE_BW phase 0: look for more bandwidth.
+    pacing_gain_up = GAIN_UNIT * 5 / 4,
+    /// PROBE_BW phase 1: drain what phase 0 queued. The other phases pace at 1.
+    pacing_gain_down = GAIN_UNIT * 3 / 4,
+    /// Phases of the gain cycle.
+    cycle_len = 8,
+    /// PROBE_BW starts at one of this many phases.
+    cycle_rand = 7,
+    /// Smallest window, segments.
+    cwnd_min_target = 4,
+    /// Window without any RTT sample, segments (Linux `TCP_INIT_CWND`).
+    init_cwnd = 10,
+    /// RTT assumed before the first sample.
+    init_rtt_us = USEC_PER_MSEC,
+    /// Bandwidth growth that says "not full yet".
+    full_bw_thresh = GAIN_UNIT * 5 / 4,
+    /// Rounds without such growth that say "full".
+    full_bw_cnt = 3,
+    /// Shortest long-term sampling interval, rounds.
+    lt_intvl_min_rtts = 4,
+    /// Longest long-term sampling interval, rounds.
+    lt_intvl_max_rtts = 4 * 4,
+    /// Longest long-term sampling interval, milliseconds (Linux: as many as fit in 32 bits of microseconds).
+    lt_intvl_max_ms = u32::MAX as u64 / USEC_PER_MSEC,
+    /// Lost over delivered that makes an interval lossy.
+    lt_loss_thresh = bbr_unit(50),
+    /// Two intervals agree when their bandwidths differ by this ratio ...
+    lt_bw_ratio = GAIN_UNIT / 8,
+    /// ... or by this many bytes/s.
+    lt_bw_diff = 4_000 / 8,
+    /// Rounds for which the long-term bandwidth is used.
+    lt_bw_max_rtts = 48,
+    /// Share of the extra ACKed data that is added to the window.
+    extra_acked_gain = GAIN_UNIT,
+    /// Each of the two slots of extra ACKed data covers this many rounds.
+    extra_acked_win_rtts = 5,
+    /// An aggregation epoch of this many segments is started anew.
+    ack_epoch_acked_reset_thresh = 1 << 20,
+    /// Extra ACKed data is capped by what this time would deliver.
+    extra_acked_max_us = 100 * USEC_PER_MSEC,
 }
+}
+
 row! {
-/// State.
-pub struct Bbr1State { mode }
+/// Everything a connection remembers. Data in units, bandwidths and gains in the formats of [`super::fixed`].
+pub struct Bbr1State {
+    /// Minimum RTT of the last window; [`NO_RTT`] before the first sample.
+    min_rtt_us,
+    /// When it was seen.
+    min_rtt_stamp,
+    /// When PROBE_RTT may end; 0 while inflight has not fallen yet.
+    probe_rtt_done_stamp,
+    /// The bandwidth filter, see [`Winmax`]; its clock is `rtt_cnt`.
+    bw_s0_t,
+    bw_s0_v,
+    bw_s1_t,
+    bw_s1_v,
+    bw_s2_t,
+    bw_s2_v,
+    /// Rounds so far.
+    rtt_cnt,
+    /// `delivered` at which the round ends.
+    next_rtt_delivered,
+    /// Start of the phase of the gain cycle.
+    cycle_mstamp,
+    /// One of `BBR_…`.
+    mode,
+    /// `ca_state` at the previous ACK.
+    prev_ca_state,
+    /// 1 in the first round of recovery.
+    packet_conservation,
+    /// 1 when this ACK starts a round.
+    round_start,
+    /// 1 between the restart from idle and the next delivery.
+    idle_restart,
+    /// 1 after a round at the minimum window.
+    probe_rtt_round_done,
+    /// 1 while a long-term sampling interval runs.
+    lt_is_sampling,
+    /// Rounds in the interval, or rounds since `lt_bw` is used.
+    lt_rtt_cnt,
+    /// 1 while `lt_bw` is the bandwidth estimate.
+    lt_use_bw,
+    /// Long-term bandwidth; 0 before the first interval.
+    lt_bw,
+    /// Start of the interval: `delivered` then,
+    lt_last_delivered,
+    /// the time in milliseconds,
+    lt_last_stamp,
+    /// and `lost`.
+    lt_last_lost,
+    pacing_gain,
+    cwnd_gain,
+    /// 1 once STARTUP has filled the pipe.
+    full_bw_reached,
+    /// Rounds without much growth of bandwidth.
+    full_bw_cnt,
+    /// Phase of the gain cycle.
+    cycle_idx,
+    /// 1 once a smoothed RTT was used for pacing.
+    has_seen_rtt,
+    /// Window to come back to after recovery or PROBE_RTT.
+    prior_cwnd,
+    /// Bandwidth against which growth is measured.
+    full_bw,
+    /// Start of the aggregation epoch.
+    ack_epoch_mstamp,
+    /// Most extra data ACKed, in two alternating slots.
+    extra_acked_0,
+    extra_acked_1,
+    /// ACKed since the start of the epoch.
+    ack_epoch_acked,
+    /// Age of the slot in use, rounds.
+    extra_acked_win_rtts,
+    /// The slot in use.
+    extra_acked_win_idx,
 }
-#[derive(Debug)]
-pub struct Bbr1 {
-    state: Bbr1State,
 }
-impl Bbr1 {
-    pub fn new(_params: Bbr1Params) -> Self {
-        Self { state: Bbr1State::default() }
-    }
-}
-impl Controller for Bbr1 {
-    fn on_event(&mut self, ack: &Ack) -> Control {
-        Control {
-            cwnd: ack.cwnd.max(10 * ack.smss),
-            pacing_rate: 1 << 40,
-            send_quantum: 2 * ack.smss,
-            mark_app_limited: 0,
+
+impl Bbr1State {
+    /// The bandwidth filter (the C twin holds it as a struct).
+    fn bw(&self) -> Winmax {
+        let s = |t, v| WinmaxSample { t, v };
+        Winmax {
+            s: [s(self.bw_s0_t, self.bw_s0_v), s(self.bw_s1_t, self.bw_s1_v), s(self.bw_s2_t, self.bw_s2_v)],
         }
     }
+
+    fn set_bw(&mut self, m: Winmax) {
+        (self.bw_s0_t, self.bw_s0_v) = (m.s[0].t, m.s[0].v);
+        (self.bw_s1_t, self.bw_s1_v) = (m.s[1].t, m.s[1].v);
+        (self.bw_s2_t, self.bw_s2_v) = (m.s[2].t, m.s[2].v);
+    }
+
+    /// The slot of extra ACKed data in use.
+    fn extra_acked(&mut self) -> &mut u64 {
+        if self.extra_acked_win_idx != 0 { &mut self.extra_acked_1 } else { &mut self.extra_acked_0 }
+    }
+}
+
+/// A BBRv1 connection.
+#[derive(Debug)]
+pub struct Bbr1 {
+    params: Bbr1Params,
+    state: Bbr1State,
+}
+
+impl Bbr1 {
+    pub fn new(params: Bbr1Params) -> Self {
+        Self { params, state: Bbr1State::default() }
+    }
+}
+
+impl Controller for Bbr1 {
+    fn on_event(&mut self, ack: &Ack) -> Control {
+        let mut out = Control::default();
+        bbr1_on_event(&mut self.state, &self.params, ack, &mut out);
+        out
+    }
+
     fn state(&self) -> Vec<u64> {
         self.state.words()
     }
+
     fn state_fields(&self) -> &'static [&'static str] {
         Bbr1State::FIELDS
     }
+}
+
+/// What `tcp_bbr.c` reaches through its `sk`; `out.cwnd` and `out.pacing_rate` are the values in force.
+struct Sock<'a> {
+    bbr: &'a mut Bbr1State,
+    p: &'a Bbr1Params,
+    ack: &'a Ack,
+    out: &'a mut Control,
+}
+
+/// A number of segments in units of data.
+fn bbr_segs(sk: &Sock, segs: u64) -> u64 {
+    segs.saturating_mul(sk.ack.smss.max(1))
+}
+
+/// Bytes in one unit of data.
+fn bbr_unit_bytes(sk: &Sock) -> u64 {
+    sk.ack.unit_bytes.max(1)
+}
+
+/// The windowed maximum of bandwidth samples.
+fn bbr_max_bw(sk: &Sock) -> u64 {
+    sk.bbr.bw().get()
+}
+
+/// The bandwidth estimate in use: long-term when policed, else the windowed maximum.
+fn bbr_bw(sk: &Sock) -> u64 {
+    if sk.bbr.lt_use_bw != 0 { sk.bbr.lt_bw } else { bbr_max_bw(sk) }
+}
+
+/// The most data ACKed beyond expectation in the last one to two windows.
+fn bbr_extra_acked(sk: &Sock) -> u64 {
+    sk.bbr.extra_acked_0.max(sk.bbr.extra_acked_1)
+}
+
+/// A bandwidth times a gain, less the pacing margin, in bytes per second.
+fn bbr_rate_bytes_per_sec(sk: &Sock, bw: u64, gain: u64) -> u64 {
+    let rate = gain_apply(bw.saturating_mul(bbr_unit_bytes(sk)), gain);
+    mul_shift(rate, USEC_PER_SEC / 100 * 100_u64.saturating_sub(sk.p.pacing_margin_percent), BW_SCALE)
+}
+
+/// The same, capped by the application's limit.
+fn bbr_bw_to_pacing_rate(sk: &Sock, bw: u64, gain: u64) -> u64 {
+    bbr_rate_bytes_per_sec(sk, bw, gain).min(sk.ack.max_pacing_rate)
+}
+
+/// First pacing rate: the window per smoothed RTT, or per a nominal RTT before there is one.
+fn bbr_init_pacing_rate_from_rtt(sk: &mut Sock) {
+    let mut rtt_us = sk.p.init_rtt_us;
+    if sk.ack.srtt_us != 0 {
+        rtt_us = sk.ack.srtt_us;
+        sk.bbr.has_seen_rtt = 1;
+    }
+    sk.out.pacing_rate = bbr_bw_to_pacing_rate(sk, bw_from(sk.out.cwnd, rtt_us), sk.p.high_gain);
+}
+
+/// Paces at bandwidth times gain; before the pipe was full once the rate only rises.
+fn bbr_set_pacing_rate(sk: &mut Sock, bw: u64, gain: u64) {
+    let rate = bbr_bw_to_pacing_rate(sk, bw, gain);
+    if sk.bbr.has_seen_rtt == 0 && sk.ack.srtt_us != 0 {
+        bbr_init_pacing_rate_from_rtt(sk);
+    }
+    if sk.bbr.full_bw_reached != 0 || rate > sk.out.pacing_rate {
+        sk.out.pacing_rate = rate;
+    }
+}
+
+/// The fewest segments worth one burst at this pacing rate (bytes/s).
+pub fn bbr1_min_tso_segs(p: &Bbr1Params, pacing_rate: u64) -> u64 {
+    if pacing_rate < p.min_tso_rate { 1 } else { 2 }
+}
+
+/// Data in one burst at the pacing rate in force.
+fn bbr_tso_segs_goal(sk: &Sock) -> u64 {
+    let mss = bbr_segs(sk, bbr_unit_bytes(sk));
+    let bytes = (sk.out.pacing_rate >> (sk.p.pacing_shift & 63)).min(sk.p.gso_max_bytes);
+    let segs = (bytes / mss).max(bbr1_min_tso_segs(sk.p, sk.out.pacing_rate));
+    bbr_segs(sk, segs.min(sk.p.max_tso_segs))
+}
+
+/// Notes the window to come back to after loss recovery or PROBE_RTT.
+fn bbr_save_cwnd(sk: &mut Sock) {
+    if sk.bbr.prev_ca_state < CA_RECOVERY && sk.bbr.mode != BBR_PROBE_RTT {
+        sk.bbr.prior_cwnd = sk.out.cwnd;
+    } else {
+        // Already cut for a while: the earlier note may be the better one.
+        sk.bbr.prior_cwnd = sk.bbr.prior_cwnd.max(sk.out.cwnd);
+    }
+}
+
+/// Bandwidth-delay product times a gain, rounded up.
+fn bbr_bdp(sk: &Sock, bw: u64, gain: u64) -> u64 {
+    if sk.bbr.min_rtt_us >= NO_RTT {
+        return bbr_segs(sk, sk.p.init_cwnd);
+    }
+    let w = gain_apply(bw.saturating_mul(sk.bbr.min_rtt_us), gain);
+    w.saturating_add(BW_UNIT - 1) >> BW_SCALE
+}
+
+/// Adds to a window what sits in the end hosts' offload engines, and what lets small BDPs be probed.
+fn bbr_quantization_budget(sk: &Sock, cwnd: u64) -> u64 {
+    let pair = bbr_segs(sk, 2);
+    let mut cwnd = cwnd.saturating_add(sk.p.tso_budget.saturating_mul(bbr_tso_segs_goal(sk)));
+    // An even number of segments: receivers ACK every other one.
+    cwnd = (cwnd.saturating_add(pair - 1) / pair).saturating_mul(pair);
+    if sk.bbr.mode == BBR_PROBE_BW && sk.bbr.cycle_idx == 0 {
+        cwnd = cwnd.saturating_add(bbr_segs(sk, sk.p.probe_bw_segs));
+    }
+    cwnd
+}
+
+/// The data in flight that a bandwidth and a gain ask for.
+fn bbr_inflight(sk: &Sock, bw: u64, gain: u64) -> u64 {
+    bbr_quantization_budget(sk, bbr_bdp(sk, bw, gain))
+}
+
+/// Of this data in flight, what is still in the network when the next packet departs.
+fn bbr_packets_in_net_at_edt(sk: &Sock, inflight_now: u64) -> u64 {
+    let mut inflight_at_edt = inflight_now;
+    if sk.bbr.pacing_gain > GAIN_UNIT {
+        // Inflight grows: count the departing burst.
+        inflight_at_edt = inflight_at_edt.saturating_add(bbr_tso_segs_goal(sk));
+    }
+    inflight_at_edt.saturating_sub(bw_data(bbr_bw(sk), sk.ack.edt_us))
+}
+
+/// Window for the silence between aggregated ACKs.
+fn bbr_ack_aggregation_cwnd(sk: &Sock) -> u64 {
+    if sk.bbr.full_bw_reached == 0 {
+        return 0;
+    }
+    gain_apply(bbr_extra_acked(sk), sk.p.extra_acked_gain).min(bw_data(bbr_bw(sk), sk.p.extra_acked_max_us))
+}
+
+/// Cuts the window by losses, conserves packets in the first round of recovery, restores it after.
+///
+/// Returns the new window and whether packets are being conserved (then it is final).
+fn bbr_set_cwnd_to_recover_or_restore(sk: &mut Sock, acked: u64) -> (u64, bool) {
+    let (prev_state, state) = (sk.bbr.prev_ca_state, sk.ack.ca_state);
+    let conserved = sk.ack.inflight.saturating_add(acked);
+    let mut cwnd = sk.out.cwnd;
+    if sk.ack.newly_lost != 0 {
+        cwnd = cwnd.saturating_sub(sk.ack.newly_lost).max(bbr_segs(sk, 1));
+    }
+    if state == CA_RECOVERY && prev_state != CA_RECOVERY {
+        sk.bbr.packet_conservation = 1;
+        sk.bbr.next_rtt_delivered = sk.ack.delivered;
+        cwnd = conserved;
+    } else if prev_state >= CA_RECOVERY && state < CA_RECOVERY {
+        cwnd = cwnd.max(sk.bbr.prior_cwnd);
+        sk.bbr.packet_conservation = 0;
+    }
+    sk.bbr.prev_ca_state = state;
+    if sk.bbr.packet_conservation != 0 {
+        return (cwnd.max(conserved), true);
+    }
+    (cwnd, false)
+}
+
+/// Moves the window towards its target by what was ACKed, then applies the caps.
+fn bbr_set_cwnd(sk: &mut Sock, acked: u64, bw: u64, gain: u64) {
+    let floor = bbr_segs(sk, sk.p.cwnd_min_target);
+    let mut cwnd = sk.out.cwnd;
+    let mut is_conserving = false;
+    if acked != 0 {
+        (cwnd, is_conserving) = bbr_set_cwnd_to_recover_or_restore(sk, acked);
+    }
+    if acked != 0 && !is_conserving {
+        let target = bbr_bdp(sk, bw, gain).saturating_add(bbr_ack_aggregation_cwnd(sk));
+        let target = bbr_quantization_budget(sk, target);
+        if sk.bbr.full_bw_reached != 0 {
+            cwnd = cwnd.saturating_add(acked).min(target);
+        } else if cwnd < target || sk.ack.delivered < bbr_segs(sk, sk.p.init_cwnd) {
+            cwnd = cwnd.saturating_add(acked);
+        }
+        cwnd = cwnd.max(floor);
+    }
+    cwnd = cwnd.min(sk.ack.cwnd_clamp.max(bbr_segs(sk, 1)));
+    if sk.bbr.mode == BBR_PROBE_RTT {
+        cwnd = cwnd.min(floor);
+    }
+    sk.out.cwnd = cwnd;
+}
+
+/// Is this phase of the gain cycle over?
+fn bbr_is_next_cycle_phase(sk: &Sock) -> bool {
+    let is_full_length = sk.ack.delivered_us.saturating_sub(sk.bbr.cycle_mstamp) > sk.bbr.min_rtt_us;
+    let pacing_gain = sk.bbr.pacing_gain;
+    if pacing_gain == GAIN_UNIT {
+        return is_full_length;
+    }
+    let inflight = bbr_packets_in_net_at_edt(sk, sk.ack.prior_inflight);
+    if pacing_gain > GAIN_UNIT {
+        // Probing lasts until inflight got there, unless the queue cannot hold that much.
+        return is_full_length
+            && (sk.ack.newly_lost != 0 || inflight >= bbr_inflight(sk, bbr_max_bw(sk), pacing_gain));
+    }
+    // Draining ends early when the extra queue is gone.
+    is_full_length || inflight <= bbr_inflight(sk, bbr_max_bw(sk), GAIN_UNIT)
+}
+
+/// Steps to the next phase of the gain cycle.
+fn bbr_advance_cycle_phase(sk: &mut Sock) {
+    let next = sk.bbr.cycle_idx + 1;
+    sk.bbr.cycle_idx = if next < sk.p.cycle_len { next } else { 0 };
+    sk.bbr.cycle_mstamp = sk.ack.delivered_us;
+}
+
+/// Gain cycling in PROBE_BW.
+fn bbr_update_cycle_phase(sk: &mut Sock) {
+    if sk.bbr.mode == BBR_PROBE_BW && bbr_is_next_cycle_phase(sk) {
+        bbr_advance_cycle_phase(sk);
+    }
+}
+
+/// (Re)enters STARTUP.
+fn bbr_reset_startup_mode(sk: &mut Sock) {
+    sk.bbr.mode = BBR_STARTUP;
+}
+
+/// (Re)enters PROBE_BW at a random phase, never the draining one.
+fn bbr_reset_probe_bw_mode(sk: &mut Sock) {
+    let back = mul_shift(sk.ack.rand & u64::from(u32::MAX), sk.p.cycle_rand, 32);
+    sk.bbr.mode = BBR_PROBE_BW;
+    sk.bbr.cycle_idx = sk.p.cycle_len.saturating_sub(1).saturating_sub(back);
+    bbr_advance_cycle_phase(sk);
+}
+
+/// Back to the mode that PROBE_RTT interrupted.
+fn bbr_reset_mode(sk: &mut Sock) {
+    if sk.bbr.full_bw_reached == 0 {
+        bbr_reset_startup_mode(sk);
+    } else {
+        bbr_reset_probe_bw_mode(sk);
+    }
+}
+
+/// A new long-term sampling interval starts now.
+fn bbr_reset_lt_bw_sampling_interval(sk: &mut Sock) {
+    sk.bbr.lt_last_stamp = sk.ack.delivered_us / USEC_PER_MSEC;
+    sk.bbr.lt_last_delivered = sk.ack.delivered;
+    sk.bbr.lt_last_lost = sk.ack.lost;
+    sk.bbr.lt_rtt_cnt = 0;
+}
+
+/// Long-term sampling starts from nothing.
+fn bbr_reset_lt_bw_sampling(sk: &mut Sock) {
+    sk.bbr.lt_bw = 0;
+    sk.bbr.lt_use_bw = 0;
+    sk.bbr.lt_is_sampling = 0;
+    bbr_reset_lt_bw_sampling_interval(sk);
+}
+
+/// Two lossy intervals in a row with about the same bandwidth: a policer.
+fn bbr_lt_bw_interval_done(sk: &mut Sock, bw: u64) {
+    let lt_bw = sk.bbr.lt_bw;
+    let diff = bw.abs_diff(lt_bw);
+    if lt_bw != 0
+        && (diff <= gain_apply(lt_bw, sk.p.lt_bw_ratio)
+            || bbr_rate_bytes_per_sec(sk, diff, GAIN_UNIT) <= sk.p.lt_bw_diff)
+    {
+        sk.bbr.lt_bw = bw.saturating_add(lt_bw) >> 1;
+        sk.bbr.lt_use_bw = 1;
+        sk.bbr.pacing_gain = GAIN_UNIT;
+        sk.bbr.lt_rtt_cnt = 0;
+        return;
+    }
+    sk.bbr.lt_bw = bw;
+    bbr_reset_lt_bw_sampling_interval(sk);
+}
+
+/// Looks for a policer: intervals between losses of 4 to 16 rounds with much loss.
+fn bbr_lt_bw_sampling(sk: &mut Sock, losses: u64, is_app_limited: u64) {
+    if sk.bbr.lt_use_bw != 0 {
+        if sk.bbr.mode == BBR_PROBE_BW && sk.bbr.round_start != 0 {
+            sk.bbr.lt_rtt_cnt += 1;
+            if sk.bbr.lt_rtt_cnt >= sk.p.lt_bw_max_rtts {
+                bbr_reset_lt_bw_sampling(sk);
+                bbr_reset_probe_bw_mode(sk);
+            }
+        }
+        return;
+    }
+    if sk.bbr.lt_is_sampling == 0 {
+        if losses == 0 {
+            return; // the policer still has tokens
+        }
+        bbr_reset_lt_bw_sampling_interval(sk);
+        sk.bbr.lt_is_sampling = 1;
+    }
+    if is_app_limited != 0 {
+        bbr_reset_lt_bw_sampling(sk);
+        return;
+    }
+    if sk.bbr.round_start != 0 {
+        sk.bbr.lt_rtt_cnt += 1;
+    }
+    if sk.bbr.lt_rtt_cnt < sk.p.lt_intvl_min_rtts {
+        return;
+    }
+    if sk.bbr.lt_rtt_cnt > sk.p.lt_intvl_max_rtts {
+        bbr_reset_lt_bw_sampling(sk);
+        return;
+    }
+    if losses == 0 {
+        return; // an interval ends where tokens ran out
+    }
+    let lost = sk.ack.lost.saturating_sub(sk.bbr.lt_last_lost);
+    let delivered = sk.ack.delivered.saturating_sub(sk.bbr.lt_last_delivered);
+    if delivered == 0 || lost.saturating_mul(GAIN_UNIT) < delivered.saturating_mul(sk.p.lt_loss_thresh) {
+        return;
+    }
+    let t_ms = (sk.ack.delivered_us / USEC_PER_MSEC).saturating_sub(sk.bbr.lt_last_stamp);
+    if t_ms == 0 {
+        return;
+    }
+    if t_ms >= sk.p.lt_intvl_max_ms {
+        bbr_reset_lt_bw_sampling(sk);
+        return;
+    }
+    bbr_lt_bw_interval_done(sk, bw_from(delivered, t_ms.saturating_mul(USEC_PER_MSEC)));
+}
+
+/// Counts rounds and takes the delivery-rate sample into the windowed maximum.
+fn bbr_update_bw(sk: &mut Sock) {
+    let ack = sk.ack;
+    sk.bbr.round_start = 0;
+    if ack.rs_interval_us == 0 {
+        return;
+    }
+    if ack.rs_prior_delivered >= sk.bbr.next_rtt_delivered {
+        sk.bbr.next_rtt_delivered = ack.delivered;
+        sk.bbr.rtt_cnt += 1;
+        sk.bbr.round_start = 1;
+        sk.bbr.packet_conservation = 0;
+    }
+    bbr_lt_bw_sampling(sk, ack.newly_lost, ack.rs_is_app_limited);
+    let bw = bw_from(ack.rs_delivered, ack.rs_interval_us);
+    // An application-limited sample says little, unless it is at least as high.
+    if ack.rs_is_app_limited == 0 || bw >= bbr_max_bw(sk) {
+        let mut m = sk.bbr.bw();
+        m.running_max(sk.p.bw_rtts, sk.bbr.rtt_cnt, bw);
+        sk.bbr.set_bw(m);
+    }
+}
+
+/// Estimates how much more than expected arrives in one bunch of ACKs.
+fn bbr_update_ack_aggregation(sk: &mut Sock) {
+    let (ack, thresh) = (sk.ack, sk.p.ack_epoch_acked_reset_thresh);
+    if sk.p.extra_acked_gain == 0 || ack.newly_acked == 0 || ack.rs_interval_us == 0 {
+        return;
+    }
+    if sk.bbr.round_start != 0 {
+        sk.bbr.extra_acked_win_rtts += 1;
+        if sk.bbr.extra_acked_win_rtts >= sk.p.extra_acked_win_rtts {
+            sk.bbr.extra_acked_win_rtts = 0;
+            sk.bbr.extra_acked_win_idx = u64::from(sk.bbr.extra_acked_win_idx == 0);
+            *sk.bbr.extra_acked() = 0;
+        }
+    }
+    let epoch_us = ack.delivered_us.saturating_sub(sk.bbr.ack_epoch_mstamp);
+    let mut expected_acked = bw_data(bbr_bw(sk), epoch_us);
+    // A new epoch when ACKs are no faster than expected, or when the old one is very long.
+    if sk.bbr.ack_epoch_acked <= expected_acked
+        || sk.bbr.ack_epoch_acked.saturating_add(ack.newly_acked) >= bbr_segs(sk, thresh)
+    {
+        sk.bbr.ack_epoch_acked = 0;
+        sk.bbr.ack_epoch_mstamp = ack.delivered_us;
+        expected_acked = 0;
+    }
+    let acked = sk.bbr.ack_epoch_acked.saturating_add(ack.newly_acked);
+    sk.bbr.ack_epoch_acked = acked.min(bbr_segs(sk, thresh.saturating_sub(1)));
+    let extra_acked = sk.bbr.ack_epoch_acked.saturating_sub(expected_acked).min(sk.out.cwnd);
+    let slot = sk.bbr.extra_acked();
+    *slot = extra_acked.max(*slot);
+}
+
+/// The pipe is full when bandwidth has not grown by a quarter for three rounds.
+fn bbr_check_full_bw_reached(sk: &mut Sock) {
+    if sk.bbr.full_bw_reached != 0 || sk.bbr.round_start == 0 || sk.ack.rs_is_app_limited != 0 {
+        return;
+    }
+    if bbr_max_bw(sk) >= gain_apply(sk.bbr.full_bw, sk.p.full_bw_thresh) {
+        sk.bbr.full_bw = bbr_max_bw(sk);
+        sk.bbr.full_bw_cnt = 0;
+        return;
+    }
+    sk.bbr.full_bw_cnt += 1;
+    sk.bbr.full_bw_reached = u64::from(sk.bbr.full_bw_cnt >= sk.p.full_bw_cnt);
+}
+
+/// STARTUP to DRAIN when the pipe is full, DRAIN to PROBE_BW when the queue is gone.
+fn bbr_check_drain(sk: &mut Sock) {
+    if sk.bbr.mode == BBR_STARTUP && sk.bbr.full_bw_reached != 0 {
+        sk.bbr.mode = BBR_DRAIN;
+    }
+    if sk.bbr.mode == BBR_DRAIN
+        && bbr_packets_in_net_at_edt(sk, sk.ack.inflight) <= bbr_inflight(sk, bbr_max_bw(sk), GAIN_UNIT)
+    {
+        bbr_reset_probe_bw_mode(sk);
+    }
+}
+
+/// Leaves PROBE_RTT when its time is up.
+fn bbr_check_probe_rtt_done(sk: &mut Sock) {
+    let done_stamp = sk.bbr.probe_rtt_done_stamp;
+    if done_stamp == 0 || sk.ack.now_us <= done_stamp {
+        return;
+    }
+    sk.bbr.min_rtt_stamp = sk.ack.now_us;
+    sk.out.cwnd = sk.out.cwnd.max(sk.bbr.prior_cwnd);
+    bbr_reset_mode(sk);
+}
+
+/// Tracks the minimum RTT of the last 10 s; when it expires, holds 4 segments in flight to see it again.
+fn bbr_update_min_rtt(sk: &mut Sock) {
+    let ack = sk.ack;
+    let filter_expired = ack.now_us > sk.bbr.min_rtt_stamp.saturating_add(sk.p.min_rtt_win_us);
+    if ack.rs_rtt_us < NO_RTT
+        && (ack.rs_rtt_us <= sk.bbr.min_rtt_us || (filter_expired && ack.rs_is_ack_delayed == 0))
+    {
+        sk.bbr.min_rtt_us = ack.rs_rtt_us;
+        sk.bbr.min_rtt_stamp = ack.now_us;
+    }
+    if sk.p.probe_rtt_mode_us != 0
+        && filter_expired
+        && sk.bbr.idle_restart == 0
+        && sk.bbr.mode != BBR_PROBE_RTT
+    {
+        sk.bbr.mode = BBR_PROBE_RTT;
+        bbr_save_cwnd(sk);
+        sk.bbr.probe_rtt_done_stamp = 0;
+    }
+    if sk.bbr.mode == BBR_PROBE_RTT {
+        sk.out.mark_app_limited = 1; // samples of this mode are low by design
+        if sk.bbr.probe_rtt_done_stamp == 0 && ack.inflight <= bbr_segs(sk, sk.p.cwnd_min_target) {
+            sk.bbr.probe_rtt_done_stamp = ack.now_us.saturating_add(sk.p.probe_rtt_mode_us);
+            sk.bbr.probe_rtt_round_done = 0;
+            sk.bbr.next_rtt_delivered = ack.delivered;
+        } else if sk.bbr.probe_rtt_done_stamp != 0 {
+            if sk.bbr.round_start != 0 {
+                sk.bbr.probe_rtt_round_done = 1;
+            }
+            if sk.bbr.probe_rtt_round_done != 0 {
+                bbr_check_probe_rtt_done(sk);
+            }
+        }
+    }
+    if ack.rs_delivered != 0 {
+        sk.bbr.idle_restart = 0;
+    }
+}
+
+/// The gains of the mode.
+fn bbr_update_gains(sk: &mut Sock) {
+    let (bbr, p) = (&mut *sk.bbr, sk.p);
+    (bbr.pacing_gain, bbr.cwnd_gain) = match bbr.mode {
+        BBR_STARTUP => (p.high_gain, p.high_gain),
+        BBR_DRAIN => (p.drain_gain, p.high_gain),
+        BBR_PROBE_BW => match bbr.cycle_idx {
+            0 if bbr.lt_use_bw == 0 => (p.pacing_gain_up, p.cwnd_gain),
+            1 if bbr.lt_use_bw == 0 => (p.pacing_gain_down, p.cwnd_gain),
+            _ => (GAIN_UNIT, p.cwnd_gain),
+        },
+        _ => (GAIN_UNIT, GAIN_UNIT),
+    };
+}
+
+/// The model of the path, step by step; the order matters.
+fn bbr_update_model(sk: &mut Sock) {
+    bbr_update_bw(sk);
+    bbr_update_ack_aggregation(sk);
+    bbr_update_cycle_phase(sk);
+    bbr_check_full_bw_reached(sk);
+    bbr_check_drain(sk);
+    bbr_update_min_rtt(sk);
+    bbr_update_gains(sk);
+}
+
+/// [`EVENT_ACK`].
+fn bbr_main(sk: &mut Sock) {
+    bbr_update_model(sk);
+    let bw = bbr_bw(sk);
+    bbr_set_pacing_rate(sk, bw, sk.bbr.pacing_gain);
+    bbr_set_cwnd(sk, sk.ack.newly_acked, bw, sk.bbr.cwnd_gain);
+}
+
+/// [`EVENT_INIT`].
+fn bbr_init(sk: &mut Sock) {
+    *sk.bbr = Bbr1State::default();
+    sk.bbr.min_rtt_us = sk.ack.min_rtt_us.min(NO_RTT);
+    sk.bbr.min_rtt_stamp = sk.ack.now_us;
+    bbr_init_pacing_rate_from_rtt(sk);
+    bbr_reset_lt_bw_sampling(sk);
+    bbr_reset_startup_mode(sk);
+    sk.bbr.ack_epoch_mstamp = sk.ack.now_us;
+}
+
+/// [`EVENT_TX_START`]: an application-limited flow sends again.
+fn bbr_cwnd_event(sk: &mut Sock) {
+    if sk.ack.is_app_limited == 0 {
+        return;
+    }
+    sk.bbr.idle_restart = 1;
+    sk.bbr.ack_epoch_mstamp = sk.ack.now_us;
+    sk.bbr.ack_epoch_acked = 0;
+    if sk.bbr.mode == BBR_PROBE_BW {
+        bbr_set_pacing_rate(sk, bbr_bw(sk), GAIN_UNIT);
+    } else if sk.bbr.mode == BBR_PROBE_RTT {
+        bbr_check_probe_rtt_done(sk);
+    }
+}
+
+/// [`EVENT_SSTHRESH`]: the window is about to be cut.
+fn bbr_ssthresh(sk: &mut Sock) {
+    bbr_save_cwnd(sk);
+}
+
+/// [`EVENT_LOSS`]: a retransmission timeout ends the round and counts as a loss.
+fn bbr_set_state(sk: &mut Sock) {
+    sk.bbr.prev_ca_state = CA_LOSS;
+    sk.bbr.full_bw = 0;
+    sk.bbr.round_start = 1;
+    bbr_lt_bw_sampling(sk, 1, 0);
+}
+
+/// [`EVENT_UNDO`]: the slow-down was spurious; what it taught is forgotten.
+fn bbr_undo_cwnd(sk: &mut Sock) {
+    sk.bbr.full_bw = 0;
+    sk.bbr.full_bw_cnt = 0;
+    bbr_reset_lt_bw_sampling(sk);
+}
+
+/// Processes one event; an unknown one changes nothing.
+pub fn bbr1_on_event(bbr: &mut Bbr1State, p: &Bbr1Params, ack: &Ack, out: &mut Control) {
+    out.cwnd = ack.cwnd;
+    out.pacing_rate = ack.pacing_rate;
+    out.mark_app_limited = 0;
+    let sk = &mut Sock { bbr, p, ack, out };
+    match ack.event {
+        EVENT_ACK => bbr_main(sk),
+        EVENT_INIT => bbr_init(sk),
+        EVENT_TX_START => bbr_cwnd_event(sk),
+        EVENT_SSTHRESH => bbr_ssthresh(sk),
+        EVENT_LOSS => bbr_set_state(sk),
+        EVENT_UNDO => bbr_undo_cwnd(sk),
+        _ => {}
+    }
+    sk.out.send_quantum = bbr_tso_segs_goal(sk);
 }

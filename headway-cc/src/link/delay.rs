@@ -64,6 +64,6 @@ impl Extra {
             return scale(draw(), jitter.size_ns + 1);
         }
         let deviations = normal_of([draw(), draw(), draw()]).clamp(-3 * 65_536, 3 * 65_536) + 3 * 65_536;
-        (u128::from(jitter.size_ns) * deviations as u128 >> 16) as u64
+        ((u128::from(jitter.size_ns) * deviations as u128) >> 16) as u64
     }
 }

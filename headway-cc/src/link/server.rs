@@ -9,7 +9,7 @@ use std::sync::Arc;
 /// A time that never comes.
 pub(super) const NEVER: u64 = u64::MAX;
 /// Beyond every real time (146 years) and still safe to add to.
-const FAR: u64 = 1 << 62;
+pub(super) const FAR: u64 = 1 << 62;
 /// Larger packets are served as if they had this size, so that products fit in 64 bits.
 const MAX_BYTES: u32 = 1 << 24;
 
@@ -42,6 +42,8 @@ pub(super) struct Server {
 impl Server {
     pub fn new(spec: &LinkSpec) -> Self {
         let steps = full_steps(spec);
+        // Waiting for a rate that no pass brings would never end.
+        let has_rate = spec.rate_bps > 0 || steps.iter().any(|s| s.rate_bps > Some(0));
         let mut server = Self {
             ns: 0,
             part: 0,
@@ -51,7 +53,7 @@ impl Server {
             pass_ns: 0,
             change_ns: steps.first().map_or(FAR, |s| s.at_ns),
             steps,
-            repeat_ns: spec.repeat_ns,
+            repeat_ns: spec.repeat_ns.filter(|_| has_rate),
             loss_step: None,
             size: 0,
             size_ns: 0,
@@ -112,7 +114,7 @@ impl Server {
         while self.rate_bps != UNLIMITED {
             if let Some(total) = (self.part + work).checked_div(self.rate_bps) {
                 let (ns, part) = (self.ns + total, (self.part + work) % self.rate_bps);
-                if ns + u64::from(part > 0) <= self.change_ns {
+                if ns + u64::from(part > 0) <= self.change_ns || self.change_ns == FAR {
                     (self.ns, self.part) = (ns, part);
                     break;
                 }
@@ -305,6 +307,16 @@ mod tests {
     }
 
     #[test]
+    fn absurd_schedules_end() {
+        let still =
+            LinkSpec { rate_bps: 0, steps: vec![rate(5, 0)], repeat_ns: Some(10), ..LinkSpec::default() };
+        assert_eq!(server(still).serve(1500), NEVER);
+        let mut s = server(LinkSpec { rate_bps: 1, ..LinkSpec::default() });
+        s.resume(FAR - 1);
+        assert_eq!(s.serve(1500), FAR - 1 + 12_000 * BILLION);
+    }
+
+    #[test]
     fn a_schedule_repeats_also_after_a_long_pause() {
         let spec = LinkSpec {
             rate_bps: 12_000_000,
@@ -330,7 +342,7 @@ mod tests {
         assert_eq!(times, [0, 1, 2, 3, 4, 5, 5, 6]);
         // Three small packets share a chance, a large one spans several.
         let mut s = server(LinkSpec { trace: Some(trace), ..LinkSpec::default() });
-        let times: Vec<u64> = [500, 500, 500, 4000, 500].iter().map(|b| s.serve(*b) / 1_000_000).collect();
+        let times: Vec<u64> = [500, 500, 500, 4000, 400].iter().map(|b| s.serve(*b) / 1_000_000).collect();
         assert_eq!(times, [0, 0, 0, 3, 3]);
         s.resume(3_000_001);
         assert_eq!(s.serve(100), 4_000_000);

@@ -31,6 +31,9 @@ pub(super) fn path(text: &str) -> Result<Path, PathError> {
     read_options(&mut path, options)?;
     read_steps(&mut path, steps)?;
     check(&path, options)?;
+    if path.down.reorder == Some(JITTER_REORDERS) && path.up.jitter.is_some() {
+        path.up.reorder = path.down.reorder;
+    }
     path.resolve_queues();
     Ok(path)
 }
@@ -242,9 +245,12 @@ fn jitter(word: Word) -> Result<Jitter, PathError> {
     }
 }
 
-/// Alone: jitter may reorder. `5%/10ms`: so many packets come so much later.
+/// `reorder` without a value; holds for both directions.
+const JITTER_REORDERS: Reorder = Reorder { ppb: 0, extra_ns: 0 };
+
+/// Alone: jitter may reorder. `5%/10ms`: so many packets of the data direction come so much later.
 fn reorder(word: Option<Word>) -> Result<Reorder, PathError> {
-    let Some(word) = word else { return Ok(Reorder { ppb: 0, extra_ns: 0 }) };
+    let Some(word) = word else { return Ok(JITTER_REORDERS) };
     let [share, extra] = word.parts()[..] else {
         return word.fail("expected share/time like `5%/10ms`, or `reorder` alone");
     };

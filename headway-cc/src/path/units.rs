@@ -68,7 +68,7 @@ pub(super) const SPAN: Kind = Kind { min: 1, range: "at least 1ns and at most 10
 pub(super) const MOMENT: Kind =
     Kind { expected: "a time like 10s", max: 1_000_000_000_000_000, range: "at most 1000000s", ..DELAY };
 /// Length of a repeating schedule in nanoseconds.
-pub(super) const PERIOD: Kind = Kind { min: 1, range: "at least 1ns and at most 1000000s", ..MOMENT };
+pub(super) const PERIOD: Kind = Kind { min: 1_000_000, range: "at least 1ms and at most 1000000s", ..MOMENT };
 /// CoDel's interval in nanoseconds.
 pub(super) const INTERVAL: Kind =
     Kind { min: 1, max: 4_000_000_000, range: "at least 1ns and at most 4s", ..DELAY };

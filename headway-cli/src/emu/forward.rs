@@ -17,6 +17,7 @@ use std::io;
 use std::os::fd::AsFd;
 use std::rc::Rc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::mpsc::SyncSender;
 
 /// Reads from one device before the other gets its turn.
 const READS_PER_TURN: usize = 32;
@@ -52,12 +53,20 @@ pub struct Outcome {
     pub late: Histogram,
     /// Packets that the kernel did not take back.
     pub refused: u64,
+    /// Reads of the devices since t = 0.
+    pub reads: u64,
     /// End of the log on the links' clock.
     pub end_ns: u64,
 }
 
-/// Runs until [`Orders::stop`]. Data goes from `near` to `far` over `down`, answers come back over `up`.
-pub fn run(near: &Tun, far: &Tun, down: &Plan, up: &Plan, orders: &Orders) -> io::Result<Outcome> {
+/// Runs until [`Orders::stop`]. Data goes from near to far over `down`, answers come back over `up`.
+/// `started` is told when t = 0 is in force.
+pub fn run(
+    [near, far]: [&Tun; 2],
+    [down, up]: &[Plan; 2],
+    orders: &Orders,
+    started: &SyncSender<()>,
+) -> io::Result<Outcome> {
     sys::prefer_this_thread();
     let start_ns = sys::monotonic_ns();
     let mut down = Direction::new(near, far, down, start_ns);
@@ -69,7 +78,7 @@ pub fn run(near: &Tun, far: &Tun, down: &Plan, up: &Plan, orders: &Orders) -> io
         let now_ns = sys::monotonic_ns();
         let due_ns = [down.next_ns(), up.next_ns()].into_iter().flatten().min();
         let wake_ns = due_ns.map(|due| due.max(timer_ns + TIMER_GAP_NS));
-        let wait_ns = wake_ns.map(|wake| wake.saturating_sub(now_ns));
+        let wait_ns = wake_ns.map(|wake| nap_ns(wake.saturating_sub(now_ns)));
         let [near_ready, far_ready, event] =
             sys::wait_readable([near.as_fd(), far.as_fd(), orders.event.as_fd()], wait_ns)?;
         if near_ready {
@@ -88,6 +97,7 @@ pub fn run(near: &Tun, far: &Tun, down: &Plan, up: &Plan, orders: &Orders) -> io
                 down.start(zero_ns);
                 up.start(zero_ns);
                 late = Histogram::new();
+                let _ = started.try_send(());
             }
             if orders.stop.load(Ordering::Acquire) {
                 break;
@@ -99,11 +109,19 @@ pub fn run(near: &Tun, far: &Tun, down: &Plan, up: &Plan, orders: &Orders) -> io
     Ok(Outcome {
         stats: [*down.lane.link.stats(), *up.lane.link.stats()],
         refused: down.refused + up.refused,
+        reads: down.reads + up.reads,
         down: down.bins,
         up: up.bins,
         late,
         end_ns,
     })
+}
+
+/// A long wait ends early, to be followed by a short one: a machine that has slept for long takes its time to
+/// wake up (100 µs here, against 30 µs).
+fn nap_ns(wait_ns: u64) -> u64 {
+    const EARLY_NS: u64 = 150_000;
+    if wait_ns > 3 * EARLY_NS { wait_ns - EARLY_NS } else { wait_ns }
 }
 
 /// Resets the event, so that the next order wakes the loop again.
@@ -123,6 +141,7 @@ struct Direction<'a> {
     pool: Pool,
     bins: Bins,
     refused: u64,
+    reads: u64,
 }
 
 /// A link and the CLOCK_MONOTONIC of its time 0.
@@ -134,7 +153,17 @@ struct Lane {
 impl<'a> Direction<'a> {
     fn new(from: &'a Tun, to: &'a Tun, plan: &'a Plan, zero_ns: u64) -> Self {
         let lane = Lane { link: Link::new(&plan.before, plan.seed), zero_ns };
-        Self { from, to, plan, lane, old: None, pool: Pool::new(), bins: Bins::new(plan.bin_us), refused: 0 }
+        Self {
+            from,
+            to,
+            plan,
+            lane,
+            old: None,
+            pool: Pool::new(),
+            bins: Bins::new(plan.bin_us),
+            refused: 0,
+            reads: 0,
+        }
     }
 
     /// Replaces the link by one whose schedule, random numbers and log start at `zero_ns`.
@@ -142,6 +171,7 @@ impl<'a> Direction<'a> {
         let lane = Lane { link: Link::new(&self.plan.spec, self.plan.seed), zero_ns };
         self.old = Some(std::mem::replace(&mut self.lane, lane));
         self.bins = Bins::new(self.plan.bin_us);
+        self.reads = 0;
     }
 
     fn next_ns(&self) -> Option<u64> {
@@ -160,6 +190,7 @@ impl<'a> Direction<'a> {
             if n <= VNET_BYTES {
                 continue;
             }
+            self.reads += 1;
             let mut head = [0; HEAD_MAX];
             let shape = packet::shape(chunk.copy_head(at, n, &mut head), n - VNET_BYTES);
             let now_ns = sys::monotonic_ns().saturating_sub(self.lane.zero_ns);
@@ -187,7 +218,7 @@ impl<'a> Direction<'a> {
         let mut run: Option<Run> = None;
         while let Some(out) = self.lane.link.pop(due_ns) {
             late.add(now_ns.saturating_sub(out.at_ns));
-            self.bins.on_out(now_ns, out.packet.bytes(), &out);
+            self.bins.on_out(now_ns, &out);
             if run.as_mut().is_some_and(|r| r.take(&out)) {
                 continue;
             }
@@ -322,5 +353,51 @@ impl Pool {
     /// The first `n` bytes of the room hold a packet now.
     fn keep(&mut self, n: usize) {
         self.used += n.next_multiple_of(8);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn seg(chunk: &Rc<Chunk>, at: u32, index: u16) -> Out<Seg> {
+        let shape = Shape { ip_bytes: 10_040, head_bytes: 40, mss: 1000, ect: false };
+        let packet = Seg { chunk: Rc::clone(chunk), at, shape, index };
+        Out { packet, bytes: 1040, ce: false, in_ns: 0, sent_ns: 0, at_ns: 0 }
+    }
+
+    #[test]
+    fn only_the_next_equally_marked_seg_of_the_same_packet_continues_a_run() {
+        let (a, b) = (Chunk::new(), Chunk::new());
+        let mut run = Run::of(&seg(&a, 0, 3));
+        for wrong in [seg(&a, 0, 3), seg(&a, 0, 5), seg(&a, 8, 4), seg(&b, 0, 4)] {
+            assert!(!run.take(&wrong));
+        }
+        assert!(!run.take(&Out { ce: true, ..seg(&a, 0, 4) }));
+        assert!(run.take(&seg(&a, 0, 4)) && run.take(&seg(&a, 0, 5)));
+        assert_eq!(run.count, 3);
+    }
+
+    #[test]
+    fn memory_is_reused_once_its_packets_have_left_and_not_before() {
+        let mut pool = Pool::new();
+        let mut held = Vec::new();
+        let mut places = std::collections::HashSet::new();
+        for _ in 0..100 {
+            let (chunk, at) = pool.room();
+            assert!(at + READ_MAX <= CHUNK_BYTES);
+            held.push(Rc::clone(chunk));
+            assert!(places.insert((Rc::as_ptr(chunk), at)), "a place was given twice");
+            pool.keep(60_000);
+        }
+        let chunks = pool.full.len() + 1;
+        assert_eq!(chunks, 100_usize.div_ceil(CHUNK_BYTES / 60_000));
+        drop(held);
+        for _ in 0..100 {
+            let (chunk, _) = pool.room();
+            let _hold = Rc::clone(chunk);
+            pool.keep(60_000);
+        }
+        assert_eq!(pool.full.len() + 1, chunks, "no new memory");
     }
 }

@@ -1,0 +1,225 @@
+//! Real packets through real devices. What is asserted is counted on the links' own clock, so that a busy
+//! machine cannot fail a test.
+
+use super::*;
+use std::io::{Read, Write};
+use std::net::{TcpListener, TcpStream, UdpSocket};
+
+/// A path that is up, or nothing where the test cannot run.
+fn up(path: &str, options: &EmuOptions) -> Option<Emu> {
+    if !sys::is_root() {
+        eprintln!("skipped: needs root");
+        return None;
+    }
+    Some(Emu::up(&path.parse().expect("a path"), options).expect("a path that is up"))
+}
+
+/// Sends `bytes` of noise from near to far over TCP and checks what arrives.
+fn transfer(emu: &Emu, bytes: usize) {
+    let far = emu.far().expect("a far end of its own");
+    let listener = far.enter(|| TcpListener::bind((emu.far_addr(), 0))).unwrap();
+    let address = listener.local_addr().unwrap();
+    let mut sender = emu.near().enter(|| TcpStream::connect(address)).unwrap();
+    let mut receiver = listener.accept().unwrap().0;
+    let mut state = 1_u32;
+    let sent: Vec<u8> = std::iter::repeat_with(|| {
+        state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+        (state >> 24) as u8
+    })
+    .take(bytes)
+    .collect();
+    let mut received = Vec::new();
+    thread::scope(|s| {
+        s.spawn(|| {
+            sender.write_all(&sent).unwrap();
+            sender.shutdown(std::net::Shutdown::Write).unwrap();
+        });
+        receiver.read_to_end(&mut received).unwrap();
+    });
+    assert!(received == sent, "{} bytes arrived, {} were sent, or they differ", received.len(), sent.len());
+}
+
+fn udp_pair(emu: &Emu) -> (UdpSocket, UdpSocket) {
+    let near = emu.near().enter(|| UdpSocket::bind((emu.near_addr(), 0))).unwrap();
+    let far = emu.far().unwrap().enter(|| UdpSocket::bind((emu.far_addr(), 0))).unwrap();
+    near.connect(far.local_addr().unwrap()).unwrap();
+    far.connect(near.local_addr().unwrap()).unwrap();
+    (near, far)
+}
+
+/// Bytes that left the queue of the `down` link in each bin.
+fn out_bytes(log: &EmuLog) -> Vec<u64> {
+    let rows = log.bins.lines().map(|l| l.split(' ').collect::<Vec<_>>()).filter(|w| w[1] == "down");
+    rows.map(|w| w[6].parse().unwrap()).collect()
+}
+
+#[test]
+fn root_no_answer_comes_before_the_base_rtt_and_all_come() {
+    let Some(emu) = up("unlimited 30ms/10ms", &EmuOptions::default()) else { return };
+    emu.start_clock();
+    let (near, far) = udp_pair(&emu);
+    let mut buffer = [0; 100];
+    for _ in 0..5 {
+        let start_ns = sys::monotonic_ns();
+        near.send(b"ping").unwrap();
+        let n = far.recv(&mut buffer).unwrap();
+        let half_ns = sys::monotonic_ns();
+        far.send(&buffer[..n]).unwrap();
+        assert_eq!(near.recv(&mut buffer).unwrap(), 4);
+        assert!(half_ns - start_ns >= 30_000_000, "{half_ns} - {start_ns}");
+        assert!(sys::monotonic_ns() - start_ns >= 40_000_000);
+    }
+    let log = emu.stop().unwrap();
+    assert_eq!(
+        (log.down.out_packets, log.up.out_packets, log.kernel_drops),
+        (5, 5, 0),
+        "and nothing else moved"
+    );
+    assert_eq!((log.down.out_bytes, log.late.packets), (5 * 32, 10));
+}
+
+#[test]
+fn root_rate_and_its_drop_are_exact_on_the_clock_of_the_link() {
+    let options = EmuOptions { bin_us: 20_000, ..EmuOptions::default() };
+    let Some(emu) = up("16mbit 10ms queue=infinite @200ms 4mbit", &options) else { return };
+    let (near, far) = udp_pair(&emu);
+    emu.start_clock();
+    // 512 kB: 400 kB until the drop, the rest takes 224 ms.
+    for _ in 0..512 {
+        near.send(&[0; 972]).unwrap();
+    }
+    let mut buffer = [0; 2000];
+    for _ in 0..512 {
+        assert_eq!(far.recv(&mut buffer).unwrap(), 972);
+    }
+    let log = emu.stop().unwrap();
+    let bins = out_bytes(&log);
+    assert_eq!(bins.iter().sum::<u64>(), 512_000);
+    let first = bins.iter().position(|b| *b > 0).unwrap();
+    assert!(bins[first + 1..10].iter().all(|b| b.abs_diff(40_000) <= 1000), "16 Mbit/s: {bins:?}");
+    assert!(bins[10..20].iter().all(|b| b.abs_diff(10_000) <= 1000), "4 Mbit/s from 200 ms on: {bins:?}");
+    assert_eq!((log.down.drop_packets, log.kernel_drops), (0, 0));
+}
+
+#[test]
+fn root_the_bottleneck_drops_single_mtu_packets_of_unsegmented_ones() {
+    let Some(emu) = up("20mbit 4ms queue=10pkt", &EmuOptions::default()) else { return };
+    emu.start_clock();
+    transfer(&emu, 3_000_000);
+    let log = emu.stop().unwrap();
+    let down = log.down;
+    assert!(down.drop_packets > 0, "{down:?}");
+    assert!(down.in_packets + log.up.in_packets > log.reads, "the kernel segmented by itself: {log:?}");
+    assert!(
+        down.in_bytes <= 1500 * down.in_packets && down.drop_bytes <= 1500 * down.drop_packets,
+        "{down:?}"
+    );
+    assert!(down.drop_bytes >= 1400 * down.drop_packets, "MTU packets were dropped: {down:?}");
+    assert!(out_bytes(&log).iter().all(|b| *b <= 250_000 + 1500), "20 Mbit/s: {}", log.bins);
+}
+
+#[test]
+fn root_tcp_arrives_intact_whatever_the_path_does() {
+    let tiny = EmuOptions { mtu: 576, ..EmuOptions::default() };
+    let jumbo = EmuOptions { mtu: 9000, ..EmuOptions::default() };
+    let plain = EmuOptions { offload: false, ..EmuOptions::default() };
+    let cases = [
+        ("unlimited 0ms", &jumbo, 30_000_000),
+        ("10gbit 1ms queue=1000pkt", &EmuOptions::default(), 30_000_000),
+        ("200mbit 2ms queue=100pkt loss=1%", &jumbo, 2_000_000),
+        ("200mbit 2ms queue=100pkt jitter=1ms reorder", &tiny, 1_000_000),
+        ("100mbit 2ms queue=50pkt", &plain, 1_000_000),
+    ];
+    for (path, options, bytes) in cases {
+        let Some(emu) = up(path, options) else { return };
+        emu.start_clock();
+        transfer(&emu, bytes);
+        let (mtu, log) = (u64::from(options.mtu), emu.stop().unwrap());
+        let down = log.down;
+        assert!(down.in_bytes >= bytes as u64 && down.in_bytes <= mtu * down.in_packets, "{path}: {down:?}");
+        assert!(
+            down.in_bytes > mtu * 3 / 4 * down.in_packets || mtu == 576,
+            "{path}: full packets: {down:?}"
+        );
+        assert_eq!(options.offload, log.reads < down.in_packets + log.up.in_packets, "{path}: {log:?}");
+    }
+}
+
+#[test]
+fn root_marks_reach_the_receiver() {
+    let Some(emu) = up("20mbit 10ms queue=codel ecn", &EmuOptions::default()) else { return };
+    let far = emu.far().unwrap();
+    for netns in [emu.near(), far] {
+        netns
+            .enter(|| std::fs::write("/proc/sys/net/ipv4/tcp_ecn", "1"))
+            .expect("ECN for this namespace alone");
+    }
+    emu.start_clock();
+    transfer(&emu, 3_000_000);
+    let marked = far.enter(|| ip_counter("InCEPkts"));
+    let log = emu.stop().unwrap();
+    assert!(log.down.mark_packets > 0 && marked > 0, "{marked} seen, {:?}", log.down);
+    assert!(marked <= log.down.mark_packets, "{marked} seen, {:?}", log.down);
+}
+
+/// A counter of the `IpExt` lines of /proc/net/netstat.
+fn ip_counter(name: &str) -> u64 {
+    let text = std::fs::read_to_string("/proc/thread-self/net/netstat").unwrap();
+    let lines: Vec<Vec<&str>> =
+        text.lines().filter(|l| l.starts_with("IpExt:")).map(|l| l.split(' ').collect()).collect();
+    let column = lines[0].iter().position(|w| *w == name).expect("a counter of that name");
+    lines[1][column].parse().unwrap()
+}
+
+#[test]
+fn root_ipv6_crosses_the_path() {
+    let Some(emu) = up("10gbit 2ms queue=1000pkt", &EmuOptions::default()) else { return };
+    let ends = emu.ends;
+    let listener = emu.far().unwrap().enter(|| TcpListener::bind((ends.ipv6(1), 0))).unwrap();
+    let address = listener.local_addr().unwrap();
+    let mut sender = emu.near().enter(|| TcpStream::connect(address)).unwrap();
+    let mut receiver = listener.accept().unwrap().0;
+    thread::scope(|s| {
+        s.spawn(move || sender.write_all(&[7; 1_000_000]).unwrap());
+        let mut received = Vec::new();
+        receiver.read_to_end(&mut received).unwrap();
+        assert!(received.len() == 1_000_000 && received.iter().all(|b| *b == 7));
+    });
+}
+
+#[test]
+fn root_a_path_can_lie_inside_a_path() {
+    let Some(outer) = up("unlimited 10ms", &EmuOptions::default()) else { return };
+    outer.near().enter(|| {
+        let options = EmuOptions { far: Far::Caller, ..EmuOptions::default() };
+        let inner = up("unlimited 20ms", &options).unwrap();
+        assert!(inner.far().is_none());
+        assert_ne!(inner.far_addr(), outer.far_addr());
+        // The outer near end answers as the inner far end.
+        let far = UdpSocket::bind((inner.far_addr(), 0)).unwrap();
+        let near = inner.near().enter(|| UdpSocket::bind((inner.near_addr(), 0))).unwrap();
+        near.send_to(b"hello", far.local_addr().unwrap()).unwrap();
+        let mut buffer = [0; 10];
+        assert_eq!(far.recv_from(&mut buffer).unwrap(), (5, near.local_addr().unwrap()));
+        inner.start_clock();
+        assert_eq!(inner.stop().unwrap().kernel_drops, 0);
+    });
+}
+
+#[test]
+fn root_the_schedule_waits_for_the_clock() {
+    let Some(emu) = up("80mbit 4ms queue=infinite @1us 8kbit", &EmuOptions::default()) else { return };
+    // At 8 kbit/s this would take more than a minute.
+    transfer(&emu, 100_000);
+    let log = emu.stop().unwrap();
+    assert!(log.down.out_bytes > 100_000);
+}
+
+#[test]
+fn an_absurd_mtu_is_refused() {
+    let path: Path = "10mbit 10ms".parse().unwrap();
+    for mtu in [0, 575, 9001] {
+        let error = Emu::up(&path, &EmuOptions { mtu, ..EmuOptions::default() }).unwrap_err();
+        assert!(error.to_string().contains(&mtu.to_string()), "{error}");
+    }
+}

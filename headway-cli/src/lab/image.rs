@@ -154,7 +154,10 @@ mod tests {
         packed.extend((block.len() as u32).to_le_bytes());
         packed.extend(block);
         packed.extend(15u32.to_le_bytes()); // unpacked size, appended by the kernel's build
-        assert_eq!(unpack(bzimage(&packed)).unwrap(), b"\x7fELFababababab".iter().chain(b"c").copied().collect::<Vec<_>>());
+        assert_eq!(
+            unpack(bzimage(&packed)).unwrap(),
+            b"\x7fELFababababab".iter().chain(b"c").copied().collect::<Vec<_>>()
+        );
     }
 
     #[test]

@@ -134,7 +134,8 @@ fn dependencies(module: &[u8]) -> Vec<String> {
 
 /// Every directory above the files, parents first, and the mount points of the guest.
 fn directories<'a>(files: impl Iterator<Item = &'a String>) -> BTreeSet<String> {
-    let mut dirs: BTreeSet<String> = ["/dev", "/proc", "/sys", "/tmp", "/run", MODULE_DIR].map(String::from).into();
+    let mut dirs: BTreeSet<String> =
+        ["/dev", "/proc", "/sys", "/tmp", "/run", MODULE_DIR].map(String::from).into();
     for file in files {
         for (at, _) in file.match_indices('/').skip(1) {
             dirs.insert(file[..at].to_string());
@@ -202,13 +203,17 @@ mod tests {
 
     #[test]
     fn libraries_are_the_absolute_paths_of_the_listing() {
-        let listing = "\tlinux-vdso.so.1 (0x7ff)\n\tlibz.so.1 => /lib/libz.so.1 (0x7f)\n\t/lib64/ld.so.2 (0x7f)\n";
+        let listing =
+            "\tlinux-vdso.so.1 (0x7ff)\n\tlibz.so.1 => /lib/libz.so.1 (0x7f)\n\t/lib64/ld.so.2 (0x7f)\n";
         assert_eq!(libraries(listing).collect::<Vec<_>>(), ["/lib/libz.so.1", "/lib64/ld.so.2"]);
     }
 
     #[test]
     fn dependencies_come_from_modinfo() {
-        assert_eq!(dependencies(b"license=GPL\0depends=virtio,virtio-ring\0retpoline=Y\0"), ["virtio", "virtio_ring"]);
+        assert_eq!(
+            dependencies(b"license=GPL\0depends=virtio,virtio-ring\0retpoline=Y\0"),
+            ["virtio", "virtio_ring"]
+        );
         assert!(dependencies(b"x\0depends=\0y").is_empty());
         assert!(dependencies(b"no such line").is_empty());
     }

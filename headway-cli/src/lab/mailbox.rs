@@ -28,7 +28,11 @@ pub struct Answer {
 
 /// Host: lays the job into the guest's `memory`.
 pub fn put_job(memory: &File, job: &[u8]) -> Result<()> {
-    ensure!(job.len() as u64 + 16 <= JOB_BYTES, "the cell's plan is too large for the lab ({} bytes)", job.len());
+    ensure!(
+        job.len() as u64 + 16 <= JOB_BYTES,
+        "the cell's plan is too large for the lab ({} bytes)",
+        job.len()
+    );
     memory.write_all_at(&framed(JOB, job), ADDRESS).context("cannot write the guest's memory")
 }
 

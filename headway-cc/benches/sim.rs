@@ -1,0 +1,52 @@
+//! How fast the simulator is: `cargo bench -p headway-cc --bench sim [-- CC [SECONDS]]`.
+//!
+//! One row per number of flows: simulated data packets per second of wall time, nanoseconds a packet, peak memory
+//! of the process so far (rows in rising order). One flow runs over 100 Mbit/s, 40 ms, 1 BDP (the scenario of
+//! `benches/ns3.sh`), N flows over N × 10 Mbit/s, so that every flow has the same share; each row simulates about
+//! as many packets. The last line is the growth of the cost from 10 to 1000 flows.
+
+// A benchmark is what clocks are for; the library itself reads none.
+#![allow(clippy::disallowed_methods)]
+
+use headway_cc::sim::{FlowSpec, SimSpec, run};
+use std::time::Instant;
+
+fn main() {
+    let args: Vec<String> = std::env::args().skip(1).filter(|a| !a.starts_with("--")).collect();
+    let cc = args.first().map_or("bbr1", String::as_str);
+    let seconds: u64 = args.get(1).and_then(|s| s.parse().ok()).unwrap_or(60);
+    println!("# cc flows rate_mbit simulated_s data_packets wall_s packets_per_s ns_per_packet peak_kb");
+    let cost: Vec<f64> = [1, 10, 100, 1000].iter().map(|&flows| row(cc, flows, seconds)).collect();
+    println!("# growth of ns_per_packet from 10 to 1000 flows: {:.2}", cost[3] / cost[1]);
+}
+
+/// Prints one row; nanoseconds of wall time a packet, the best of three runs.
+fn row(cc: &str, flows: u64, seconds: u64) -> f64 {
+    let rate_mbit = if flows == 1 { 100 } else { 10 * flows };
+    let simulated_ms = (seconds * 1000 * 100 / rate_mbit).max(1500);
+    let path = format!("{rate_mbit}mbit 40ms queue=1bdp").parse().expect("a valid path");
+    let start_us = |i: u64| i * 100_000 / flows;
+    let flow = |i| FlowSpec { start_us: start_us(i), ..FlowSpec::bulk(cc) };
+    let spec = SimSpec::new(path, (0..flows).map(flow).collect(), simulated_ms * 1000, 1);
+    let (mut packets, mut wall_s) = (0, f64::INFINITY);
+    for _ in 0..3 {
+        let start = Instant::now();
+        let result = run(&spec).expect("a valid spec");
+        wall_s = wall_s.min(start.elapsed().as_secs_f64());
+        packets = result.flows.iter().map(|f| f.sent_packets).sum();
+    }
+    let (rate, ns) = (packets as f64 / wall_s, wall_s * 1e9 / packets as f64);
+    let simulated_s = simulated_ms as f64 / 1000.0;
+    println!(
+        "{cc} {flows} {rate_mbit} {simulated_s:.1} {packets} {wall_s:.3} {rate:.0} {ns:.1} {}",
+        peak_kb()
+    );
+    ns
+}
+
+/// Peak resident memory of this process; 0 where the system does not say.
+fn peak_kb() -> u64 {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let line = status.lines().find_map(|l| l.strip_prefix("VmHWM:"));
+    line.and_then(|l| l.split_whitespace().next()?.parse().ok()).unwrap_or(0)
+}

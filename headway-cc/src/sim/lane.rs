@@ -1,0 +1,97 @@
+//! One direction of the path: a link, and its log in bins.
+
+use crate::link::{Link, LinkSpec, LinkStats, Out};
+
+/// One bin of a link's log: a row of `link.txt`. Counters are of the bin alone.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct LinkBin {
+    /// Start of the bin.
+    pub t_us: u64,
+    /// Configured rate at its start; `None` when unlimited or driven by a trace.
+    pub rate_bps: Option<u64>,
+    pub in_packets: u64,
+    pub in_bytes: u64,
+    pub out_packets: u64,
+    pub out_bytes: u64,
+    pub drop_packets: u64,
+    pub drop_bytes: u64,
+    pub lost_packets: u64,
+    pub mark_packets: u64,
+    pub queue_bytes_max: u64,
+    /// Longest stay in the queue, serialisation included, of the packets that arrived in this bin.
+    pub sojourn_us_max: u64,
+}
+
+#[derive(Debug)]
+pub(crate) struct Lane<P> {
+    link: Link<P>,
+    spec: LinkSpec,
+    /// Cached [`Link::next_ns`], `u64::MAX` for none.
+    next_ns: u64,
+    queue_bytes_max: u64,
+    sojourn_ns_max: u64,
+    at_last_bin: LinkStats,
+    bins: Vec<LinkBin>,
+}
+
+impl<P> Lane<P> {
+    pub(crate) fn new(spec: &LinkSpec, seed: u64) -> Self {
+        Self {
+            link: Link::new(spec, seed),
+            spec: spec.clone(),
+            next_ns: u64::MAX,
+            queue_bytes_max: 0,
+            sojourn_ns_max: 0,
+            at_last_bin: LinkStats::default(),
+            bins: Vec::new(),
+        }
+    }
+
+    #[inline]
+    pub(crate) fn next_ns(&self) -> u64 {
+        self.next_ns
+    }
+
+    #[inline]
+    pub(crate) fn push(&mut self, now_ns: u64, bytes: u32, ect: bool, packet: P) {
+        self.link.push(now_ns, bytes, ect, packet);
+        self.queue_bytes_max = self.queue_bytes_max.max(self.link.stats().queue_bytes);
+        self.next_ns = self.link.next_ns().unwrap_or(u64::MAX).max(now_ns);
+    }
+
+    /// To be called while [`Lane::next_ns`] is not in the future. `None`: nothing after all.
+    #[inline]
+    pub(crate) fn pop(&mut self, now_ns: u64) -> Option<Out<P>> {
+        let out = self.link.pop(now_ns);
+        if let Some(out) = &out {
+            self.sojourn_ns_max = self.sojourn_ns_max.max(out.sent_ns - out.in_ns);
+        }
+        self.next_ns = self.link.next_ns().unwrap_or(u64::MAX);
+        out
+    }
+
+    pub(crate) fn close_bin(&mut self, t_us: u64) {
+        let (now, then) = (*self.link.stats(), self.at_last_bin);
+        self.bins.push(LinkBin {
+            t_us,
+            rate_bps: self.spec.rate_bps_at(t_us * 1000),
+            in_packets: now.in_packets - then.in_packets,
+            in_bytes: now.in_bytes - then.in_bytes,
+            out_packets: now.out_packets - then.out_packets,
+            out_bytes: now.out_bytes - then.out_bytes,
+            drop_packets: now.drop_packets - then.drop_packets,
+            drop_bytes: now.drop_bytes - then.drop_bytes,
+            lost_packets: now.lost_packets - then.lost_packets,
+            mark_packets: now.mark_packets - then.mark_packets,
+            queue_bytes_max: self.queue_bytes_max,
+            sojourn_us_max: self.sojourn_ns_max / 1000,
+        });
+        self.at_last_bin = now;
+        self.queue_bytes_max = now.queue_bytes;
+        self.sojourn_ns_max = 0;
+    }
+
+    pub(crate) fn into_bins(self) -> Vec<LinkBin> {
+        self.bins
+    }
+}

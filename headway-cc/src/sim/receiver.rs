@@ -1,0 +1,204 @@
+//! The receiving end of a flow: what has arrived, and when an ACK is due (delayed ACKs as Linux does them).
+
+use super::Packet;
+use super::flow::{RECEIVED, Segment};
+use super::ring::Ring;
+
+/// The delayed-ACK timer (Linux `TCP_DELACK_MIN`).
+const DELAYED_ACK_NS: u64 = 40_000_000;
+/// ACKs sent at once at the start of a connection and after a duplicate (Linux `TCP_MAX_QUICKACKS`).
+const QUICK_ACKS: u32 = 16;
+/// ACKs sent at once after a CE mark.
+const QUICK_ACKS_CE: u32 = 2;
+/// This many segments in order are acknowledged at once.
+const SEGMENTS_PER_ACK: u64 = 2;
+/// SACK compression: beyond a gap the first three arrivals are acknowledged at once, later ones together, after a
+/// twentieth of the RTT, 1 ms or 44 arrivals (Linux `tcp_comp_sack_nr`, `tcp_comp_sack_delay_ns`).
+const DUP_ACKS_AT_ONCE: u32 = 3;
+const COMPRESSED_ACKS: u32 = 44;
+const COMPRESSION_NS: u64 = 1_000_000;
+
+#[derive(Clone, Debug)]
+pub(crate) struct Receiver {
+    /// First segment that has not arrived.
+    next: u64,
+    /// `next` when the last ACK left.
+    acked: u64,
+    /// Bytes delivered to the application, in order.
+    pub(crate) bytes: u64,
+    /// Arrivals in order, each `segment << 16 | transmission`; the sender reads it through the positions in ACKs.
+    pub(crate) log: Ring<u64>,
+    /// Segments that arrived beyond a gap.
+    out_of_order: u64,
+    quick: u32,
+    /// ACKs sent for the gap that begins at `gap`, and arrivals since whose ACK is held back.
+    dup_acks: u32,
+    compressed: u32,
+    gap: u64,
+    /// When an ACK that waits goes out; `u64::MAX` for none.
+    pub(crate) ack_ns: u64,
+    pub(crate) ce_bytes: u64,
+}
+
+/// What an arrival asks for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Answer {
+    None,
+    Ack,
+    /// The segment was already there.
+    Duplicate,
+}
+
+impl Receiver {
+    pub(crate) fn new() -> Self {
+        Self {
+            next: 0,
+            acked: 0,
+            bytes: 0,
+            log: Ring::new(64),
+            out_of_order: 0,
+            quick: QUICK_ACKS,
+            dup_acks: 0,
+            compressed: 0,
+            gap: 0,
+            ack_ns: u64::MAX,
+            ce_bytes: 0,
+        }
+    }
+
+    /// A segment arrives. Arrivals beyond a gap are noted in the sender's ring, which holds all segments from `next`
+    /// on; those in order, nearly all, leave it alone: its lines are no longer in the cache.
+    pub(crate) fn on_segment(
+        &mut self,
+        now_ns: u64,
+        packet: Packet,
+        ce: bool,
+        rtt_ns: u64,
+        segments: &mut Ring<Segment>,
+    ) -> Answer {
+        let (seq, bytes) = (packet.seq, u64::from(packet.bytes));
+        let had_gap = self.out_of_order > 0;
+        if seq == self.next {
+            self.bytes += bytes;
+            self.next += 1;
+            if had_gap {
+                self.advance(segments);
+            }
+        } else if seq < self.next || segments[seq].flags & RECEIVED != 0 {
+            self.quick = QUICK_ACKS;
+            return Answer::Duplicate;
+        } else {
+            segments[seq].flags |= RECEIVED;
+            self.out_of_order += 1;
+        }
+        self.log.push(seq << 16 | u64::from(packet.tx));
+        if ce {
+            self.ce_bytes += bytes;
+            self.quick = self.quick.max(QUICK_ACKS_CE);
+        }
+        self.answer(now_ns, rtt_ns, had_gap && self.out_of_order == 0)
+    }
+
+    /// An ACK leaves.
+    #[inline]
+    pub(crate) fn on_ack_sent(&mut self) {
+        self.acked = self.next;
+        self.compressed = 0;
+        self.ack_ns = u64::MAX;
+        self.quick = self.quick.saturating_sub(1);
+    }
+
+    fn advance(&mut self, segments: &Ring<Segment>) {
+        while self.out_of_order > 0 && segments[self.next].flags & RECEIVED != 0 {
+            self.bytes += u64::from(segments[self.next].sent.bytes);
+            self.next += 1;
+            self.out_of_order -= 1;
+        }
+    }
+
+    /// Linux `__tcp_ack_snd_check`.
+    fn answer(&mut self, now_ns: u64, rtt_ns: u64, is_gap_filled: bool) -> Answer {
+        if self.quick > 0 || self.next - self.acked >= SEGMENTS_PER_ACK || is_gap_filled {
+            return Answer::Ack;
+        }
+        if self.out_of_order == 0 {
+            self.ack_ns = now_ns + DELAYED_ACK_NS;
+            return Answer::None;
+        }
+        if self.gap != self.next {
+            (self.gap, self.dup_acks) = (self.next, 0);
+        }
+        if self.dup_acks < DUP_ACKS_AT_ONCE || self.compressed >= COMPRESSED_ACKS {
+            self.dup_acks += 1;
+            return Answer::Ack;
+        }
+        self.compressed += 1;
+        self.ack_ns = self.ack_ns.min(now_ns + COMPRESSION_NS.min(rtt_ns / 20));
+        Answer::None
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A receiver, and a ring of `n` segments of 100 bytes.
+    fn with_segments(n: u64) -> (Receiver, Ring<Segment>) {
+        let mut segments = Ring::new(64);
+        for _ in 0..n {
+            let mut segment = Segment::default();
+            segment.sent.bytes = 100;
+            segments.push(segment);
+        }
+        (Receiver::new(), segments)
+    }
+
+    fn packet(seq: u64) -> Packet {
+        Packet { seq, flow: 0, bytes: 100, tx: 0 }
+    }
+
+    #[test]
+    fn every_second_segment_is_acked_after_the_quick_start() {
+        let (mut r, mut segments) = with_segments(40);
+        let mut acked = Vec::new();
+        for seq in 0..40 {
+            if r.on_segment(seq, packet(seq), false, 40_000_000, &mut segments) == Answer::Ack {
+                r.on_ack_sent();
+                acked.push(seq);
+            }
+        }
+        let expected: Vec<u64> = (0..16).chain((17..40).step_by(2)).collect();
+        assert_eq!(acked, expected);
+        assert_eq!((r.bytes, r.ack_ns), (4000, u64::MAX));
+    }
+
+    #[test]
+    fn gaps_are_acked_at_once_and_duplicates_reported() {
+        let (mut r, mut segments) = with_segments(10);
+        r.quick = 0;
+        assert_eq!(r.on_segment(0, packet(0), false, 40_000_000, &mut segments), Answer::None);
+        assert_eq!(r.ack_ns, DELAYED_ACK_NS);
+        assert_eq!(r.on_segment(1, packet(2), false, 40_000_000, &mut segments), Answer::Ack);
+        assert_eq!(r.on_segment(2, packet(2), false, 40_000_000, &mut segments), Answer::Duplicate);
+        assert_eq!(r.bytes, 100);
+        assert_eq!(r.on_segment(3, packet(1), false, 40_000_000, &mut segments), Answer::Ack);
+        assert_eq!((r.bytes, r.out_of_order, r.log.end()), (300, 0, 3));
+    }
+
+    #[test]
+    fn acks_beyond_a_gap_are_compressed_after_the_third() {
+        let (mut r, mut segments) = with_segments(100);
+        r.quick = 0;
+        let mut at_once = Vec::new();
+        for seq in 1..60 {
+            if r.on_segment(1000 + seq, packet(seq), false, 40_000_000, &mut segments) == Answer::Ack {
+                r.on_ack_sent();
+                at_once.push(seq);
+            } else {
+                assert!(r.ack_ns <= 1000 + seq + COMPRESSION_NS);
+            }
+        }
+        assert_eq!(at_once, [1, 2, 3, 48], "three at once, then 44 held back");
+        assert_eq!(r.on_segment(2000, packet(0), false, 40_000_000, &mut segments), Answer::Ack);
+    }
+}

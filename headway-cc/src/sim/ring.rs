@@ -1,0 +1,92 @@
+//! Consecutively numbered items of which a moving range is held; grows by doubling, never per item.
+
+use std::ops::{Index, IndexMut};
+
+/// Holds the items numbered `start()..end()`.
+#[derive(Clone, Debug)]
+pub(crate) struct Ring<T> {
+    items: Vec<T>,
+    start: u64,
+    end: u64,
+}
+
+impl<T: Copy + Default> Ring<T> {
+    /// `capacity` is a power of two.
+    pub(crate) fn new(capacity: usize) -> Self {
+        debug_assert!(capacity.is_power_of_two());
+        Self { items: vec![T::default(); capacity], start: 0, end: 0 }
+    }
+
+    pub(crate) fn start(&self) -> u64 {
+        self.start
+    }
+
+    pub(crate) fn end(&self) -> u64 {
+        self.end
+    }
+
+    #[inline]
+    pub(crate) fn push(&mut self, item: T) {
+        if self.end - self.start == self.items.len() as u64 {
+            self.grow();
+        }
+        let slot = self.slot(self.end);
+        self.items[slot] = item;
+        self.end += 1;
+    }
+
+    /// Forgets the items before number `to`.
+    #[inline]
+    pub(crate) fn forget_before(&mut self, to: u64) {
+        debug_assert!((self.start..=self.end).contains(&to));
+        self.start = to;
+    }
+
+    #[inline]
+    fn slot(&self, number: u64) -> usize {
+        number as usize & (self.items.len() - 1)
+    }
+
+    #[cold]
+    fn grow(&mut self) {
+        let mut bigger = Self::new(self.items.len() * 2);
+        (bigger.start, bigger.end) = (self.start, self.start);
+        (self.start..self.end).for_each(|i| bigger.push(self[i]));
+        *self = bigger;
+    }
+}
+
+impl<T: Copy + Default> Index<u64> for Ring<T> {
+    type Output = T;
+    #[inline]
+    fn index(&self, number: u64) -> &T {
+        debug_assert!((self.start..self.end).contains(&number));
+        &self.items[self.slot(number)]
+    }
+}
+
+impl<T: Copy + Default> IndexMut<u64> for Ring<T> {
+    #[inline]
+    fn index_mut(&mut self, number: u64) -> &mut T {
+        debug_assert!((self.start..self.end).contains(&number));
+        let slot = self.slot(number);
+        &mut self.items[slot]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_survive_growth_and_wrapping() {
+        let mut r = Ring::new(2);
+        for i in 0..1000u64 {
+            r.push(i * 7);
+            if i % 3 == 0 {
+                r.forget_before(r.start() + 1);
+            }
+            assert!((r.start()..r.end()).all(|n| r[n] == n * 7));
+        }
+    }
+}

@@ -1,0 +1,258 @@
+//! Laws of the simulator: what must hold for every path, source and controller.
+
+use headway_cc::cc::{self, EVENT_ACK};
+use headway_cc::rand::Rng;
+use headway_cc::sim::{FlowRun, FlowSpec, SimError, SimRun, SimSpec, Source, run};
+
+const CCS: [&str; 2] = ["bbr1", "cubic"];
+const SECOND_US: u64 = 1_000_000;
+
+fn spec(path: &str, flows: Vec<FlowSpec>, seconds: u64) -> SimSpec {
+    SimSpec::new(path.parse().unwrap(), flows, seconds * SECOND_US, 1)
+}
+
+fn with_source(cc: &str, source: Source) -> FlowSpec {
+    FlowSpec { source, ..FlowSpec::bulk(cc) }
+}
+
+fn sim(spec: &SimSpec) -> SimRun {
+    let run = run(spec).unwrap();
+    check_laws(spec, &run);
+    run
+}
+
+/// Conservation and capacity, for any run.
+fn check_laws(spec: &SimSpec, run: &SimRun) {
+    let total = |of: fn(&FlowRun) -> u64| run.flows.iter().map(of).sum::<u64>();
+    let capacity_bits = spec.path.capacity_bits(0, spec.duration_us * 1000);
+    // What is in the policer's bucket at the start comes on top.
+    let bucket_bits = spec.path.down.policer.map_or(0, |p| 8 * p.burst_bytes);
+    assert!(
+        8 * total(|f| f.delivered_bytes) <= capacity_bits.saturating_add(bucket_bits),
+        "more than the link carries"
+    );
+    for bins in [&run.down, &run.up] {
+        let sum = |of: fn(&headway_cc::sim::LinkBin) -> u64| bins.iter().map(of).sum::<u64>();
+        assert!(
+            sum(|b| b.in_packets)
+                >= sum(|b| b.out_packets) + sum(|b| b.drop_packets) + sum(|b| b.lost_packets)
+        );
+    }
+    if spec.duration_us % spec.bin_us == 0 {
+        let pushed: u64 = run.down.iter().map(|b| b.in_packets).sum();
+        let sent = total(|f| f.sent_packets) + run.probes.len() as u64;
+        // The last bin is closed before the probe of the very last instant.
+        assert!(pushed == sent || pushed + 1 == sent, "{pushed} packets pushed, {sent} sent");
+    }
+    for flow in &run.flows {
+        let bins: u64 = flow.bins.iter().map(|b| b.delivered_bytes).sum();
+        assert!(bins <= flow.delivered_bytes && flow.delivered_bytes <= flow.sent_bytes);
+        assert!(flow.retransmitted_packets <= flow.sent_packets);
+        let least_us = spec.path.base_rtt_us();
+        assert!(flow.min_rtt_us == 0 || flow.min_rtt_us >= least_us, "{} < {least_us}", flow.min_rtt_us);
+    }
+    for probe in run.probes.iter().filter_map(|p| p.rtt_us) {
+        assert!(probe + 1 >= spec.path.base_rtt_us());
+    }
+}
+
+fn jain(flows: &[FlowRun]) -> f64 {
+    let rates: Vec<f64> = flows.iter().map(|f| f.delivered_bytes as f64).collect();
+    let (sum, squares) = (rates.iter().sum::<f64>(), rates.iter().map(|r| r * r).sum::<f64>());
+    sum * sum / (rates.len() as f64 * squares)
+}
+
+#[test]
+fn same_seed_same_run() {
+    let flows = || CCS.map(FlowSpec::bulk).to_vec();
+    let mut one = spec("20mbit 40ms queue=1bdp loss=0.5% jitter=2ms", flows(), 5);
+    one.trace = true;
+    let first = sim(&one);
+    assert_eq!(first, sim(&one));
+    one.seed = 2;
+    assert_ne!(first.flows, sim(&one).flows);
+}
+
+#[test]
+fn idle_path_has_its_base_rtt() {
+    let run = sim(&spec("50mbit 40ms queue=1bdp", vec![], 2));
+    assert_eq!(run.probes.len(), 101);
+    // 84 bytes at 50 Mbit/s take 13 µs.
+    assert!(run.probes.iter().filter_map(|p| p.rtt_us).all(|rtt| rtt == 40_013));
+    assert_eq!(run.probes.iter().filter(|p| p.rtt_us.is_none()).count(), 3, "still on their way at the end");
+}
+
+#[test]
+fn finite_flows_finish_with_every_byte() {
+    for cc in CCS {
+        for bytes in [1, 1448, 1449, 14_480, 1_000_000] {
+            let flow = with_source(cc, Source::Finite { bytes });
+            let run = sim(&spec("20mbit 40ms queue=20pkt loss=1%", vec![flow], 30));
+            assert_eq!(run.flows[0].delivered_bytes, bytes, "{cc}");
+            assert!(run.flows[0].finished_us.is_some(), "{cc} {bytes}");
+        }
+    }
+    // Ten segments are the initial window: half a round trip and their serialisation.
+    let flow = with_source("cubic", Source::Finite { bytes: 14_480 });
+    let finished_us = sim(&spec("20mbit 40ms", vec![flow], 1)).flows[0].finished_us.unwrap();
+    assert!((26_000..26_050).contains(&finished_us), "{finished_us}");
+}
+
+#[test]
+fn no_flow_is_stuck_under_heavy_loss() {
+    for cc in CCS {
+        for seed in 0..20 {
+            let flow = with_source(cc, Source::Finite { bytes: 100_000 });
+            let mut one = spec("10mbit 40ms queue=1bdp loss=30% uploss=10%", vec![flow], 600);
+            (one.seed, one.probe_interval_us) = (seed, 0);
+            let flow = &sim(&one).flows[0];
+            assert_eq!(flow.delivered_bytes, 100_000, "{cc} seed {seed}: {flow:?}");
+        }
+    }
+}
+
+#[test]
+fn flow_resumes_after_an_outage() {
+    for cc in CCS {
+        let path = "10mbit 40ms queue=100pkt @3s 0mbit @6s 10mbit";
+        let run = sim(&spec(path, vec![FlowSpec::bulk(cc)], 15));
+        let late = run.flows[0].bins.iter().filter(|b| b.t_us >= 10 * SECOND_US);
+        let rate_bps = late.map(|b| b.delivered_bytes).sum::<u64>() * 8 / 5;
+        assert!(rate_bps > 8_000_000, "{cc}: {rate_bps} bit/s four seconds after the outage");
+    }
+}
+
+#[test]
+fn equal_flows_share_fairly() {
+    for (cc, least) in [("cubic", 0.9), ("bbr1", 0.8)] {
+        let late = FlowSpec { start_us: SECOND_US, ..FlowSpec::bulk(cc) };
+        let run = sim(&spec("50mbit 40ms queue=1bdp", vec![FlowSpec::bulk(cc), late], 60));
+        assert!(jain(&run.flows) > least, "{cc}: {}", jain(&run.flows));
+    }
+}
+
+#[test]
+fn extra_rtt_is_seen_by_its_flow_alone() {
+    let far = FlowSpec { extra_rtt_us: 60_000, ..FlowSpec::bulk("cubic") };
+    let run = sim(&spec("10mbit 40ms queue=1bdp", vec![FlowSpec::bulk("cubic"), far], 5));
+    let (near_us, far_us) = (run.flows[0].min_rtt_us, run.flows[1].min_rtt_us);
+    assert!((40_000..46_000).contains(&near_us), "{near_us}");
+    assert!((100_000..120_000).contains(&far_us), "{far_us}");
+}
+
+#[test]
+fn messages_arrive_within_a_one_way_delay() {
+    for cc in CCS {
+        let source = Source::Messages { bytes: 1000, interval_us: 10_000 };
+        let run = sim(&spec("10mbit 40ms queue=1bdp", vec![with_source(cc, source)], 5));
+        let messages = &run.flows[0].messages;
+        assert!((497..=500).contains(&messages.len()), "{}", messages.len());
+        // 20 ms and 1052 bytes at 10 Mbit/s; probes now and then go first.
+        assert!(messages.iter().all(|m| (20_841..21_200).contains(&m.delay_us)), "{messages:?}");
+        assert_eq!(run.flows[0].retransmitted_packets, 0);
+    }
+}
+
+#[test]
+fn on_off_source_is_silent_in_between() {
+    let source = Source::OnOff { on_us: SECOND_US, off_us: SECOND_US };
+    for cc in CCS {
+        let run = sim(&spec("10mbit 40ms queue=1bdp", vec![with_source(cc, source.clone())], 6));
+        let new_bytes = |from_ms: u64, to_ms: u64| -> u64 {
+            let bins = run.flows[0].bins.iter();
+            let bins = bins.filter(|b| (from_ms * 1000..to_ms * 1000).contains(&b.t_us));
+            bins.map(|b| b.sent_bytes - 1448 * b.retransmitted_packets).sum()
+        };
+        assert_eq!(new_bytes(1100, 2000) + new_bytes(3100, 4000), 0, "{cc}");
+        assert!(new_bytes(2000, 3000) > 800_000, "{cc} {}", new_bytes(2000, 3000));
+    }
+}
+
+#[test]
+fn marks_replace_drops_where_the_path_marks() {
+    let flow = || vec![FlowSpec::bulk("cubic")];
+    let run = sim(&spec("20mbit 40ms queue=codel ecn", flow(), 20));
+    let marks: u64 = run.down.iter().map(|b| b.mark_packets).sum();
+    assert!(marks > 0);
+    assert_eq!(run.flows[0].retransmitted_packets, 0, "CoDel alone would have dropped");
+    let dropping = sim(&spec("20mbit 40ms queue=codel", flow(), 20));
+    assert!(dropping.flows[0].retransmitted_packets > 0);
+}
+
+#[test]
+fn reordering_is_not_taken_for_loss_for_long() {
+    let run = sim(&spec("20mbit 40ms queue=1bdp reorder=2%/5ms", vec![FlowSpec::bulk("cubic")], 30));
+    let flow = &run.flows[0];
+    let late: u64 =
+        flow.bins.iter().filter(|b| b.t_us > 5 * SECOND_US).map(|b| b.retransmitted_packets).sum();
+    // Two in a hundred packets come 5 ms late: a fixed threshold of three would retransmit each.
+    assert!(late * 500 < flow.sent_packets, "{late} of {}", flow.sent_packets);
+    assert!(flow.delivered_bytes * 8 / 30 > 17_000_000, "{}", flow.delivered_bytes);
+}
+
+#[test]
+fn trace_is_complete() {
+    for cc in CCS {
+        let mut one = spec("20mbit 40ms queue=0.5bdp loss=0.1%", vec![FlowSpec::bulk(cc)], 5);
+        one.trace = true;
+        let rows = &sim(&one).flows[0].trace;
+        assert!(rows.iter().filter(|r| r.ack.event == EVENT_ACK).count() > 2000);
+        let mut twin = cc::controller(cc).unwrap();
+        for (i, row) in rows.iter().enumerate() {
+            assert_eq!(twin.on_event(&row.ack), row.control, "{cc} row {i}");
+            assert_eq!(twin.state(), row.state, "{cc} row {i}");
+        }
+    }
+}
+
+#[test]
+fn bad_specs_are_refused_in_words() {
+    let mut one = spec("10mbit 40ms", vec![FlowSpec::bulk("reno")], 1);
+    assert_eq!(run(&one), Err(SimError::UnknownController("reno".into())));
+    assert!(run(&one).unwrap_err().to_string().contains("`reno`; there are bbr1, cubic"));
+    one.flows.clear();
+    one.mtu = 60;
+    assert_eq!(run(&one), Err(SimError::Mtu(60)));
+    one.mtu = 1500;
+    one.bin_us = 0;
+    assert_eq!(run(&one), Err(SimError::Zero("the length of a bin")));
+}
+
+/// Random paths, sources and controllers; the seed is printed by the assertion that fails.
+#[test]
+fn laws_hold_for_random_runs() {
+    let mut rng = Rng::new(7, 0);
+    let pick = |rng: &mut Rng, words: &[&str]| words[rng.below(words.len() as u64) as usize].to_string();
+    for case in 0..150u64 {
+        let path = [
+            pick(&mut rng, &["1mbit", "10mbit", "100mbit", "unlimited"]),
+            pick(&mut rng, &["1ms", "40ms", "10ms/150ms"]),
+            pick(&mut rng, &["queue=1bdp", "queue=5pkt", "queue=300ms", "queue=codel"]),
+            pick(&mut rng, &["", "ecn", "ce=1ms", "policer=5mbit/20kB"]),
+            pick(&mut rng, &["", "loss=2%", "loss=ge:1%/30%", "loss=burst:1%/5"]),
+            pick(&mut rng, &["", "jitter=3ms", "reorder=5%/10ms"]),
+            pick(&mut rng, &["", "up=500kbit", "uploss=5%", "ackagg=10ms"]),
+            pick(&mut rng, &["", "@300ms 500kbit @700ms 20mbit", "@500ms 0mbit @900ms 10mbit"]),
+        ];
+        let path = path.iter().filter(|w| !w.is_empty()).cloned().collect::<Vec<_>>().join(" ");
+        let Ok(parsed) = path.parse() else { continue };
+        let flows =
+            (0..1 + rng.below(5)).map(|i| random_flow(&mut rng, i, path.starts_with("unlimited"))).collect();
+        let mut one = SimSpec::new(parsed, flows, 1_500_000, case);
+        one.mtu = [200, 1280, 1500, 9000][rng.below(4) as usize];
+        println!("case {case}: {path} mtu {} {:?}", one.mtu, one.flows);
+        sim(&one);
+    }
+}
+
+fn random_flow(rng: &mut Rng, index: u64, is_unlimited: bool) -> FlowSpec {
+    let source = match rng.below(4) {
+        // Without a bottleneck a bulk flow grows without end.
+        0 if !is_unlimited => Source::Bulk,
+        1 if !is_unlimited => Source::OnOff { on_us: 1 + rng.below(300_000), off_us: 1 + rng.below(300_000) },
+        2 => Source::Messages { bytes: 1 + rng.below(5000), interval_us: 1000 + rng.below(50_000) },
+        _ => Source::Finite { bytes: 1 + rng.below(2_000_000) },
+    };
+    let cc = CCS[rng.below(2) as usize].to_string();
+    FlowSpec { cc, source, start_us: index * 10_000, extra_rtt_us: rng.below(2) * rng.below(100_000) }
+}

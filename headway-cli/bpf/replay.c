@@ -1,0 +1,121 @@
+/* SPDX-License-Identifier: GPL-2.0 OR BSD-3-Clause */
+/*
+ * Runs a controller's C twin over recorded or made-up events, as an ordinary program.
+ *
+ * Input:  a line `NAME PARAM ...`, then a line of integers per event, the words of struct ack.
+ * Output: a line of integers per event, the words of struct control, then those of the state.
+ * The test `twins` compares that output with what Rust computes.
+ */
+#define _POSIX_C_SOURCE 200809L
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "bbr1.h"
+
+#define WORDS(x) (sizeof(x) / sizeof(u64))
+
+static struct bbr1_params bbr1_params;
+static struct bbr1_state bbr1_state;
+
+static void run_bbr1(const struct ack *ack, struct control *out)
+{
+	bbr1_on_event(&bbr1_state, &bbr1_params, ack, out);
+}
+
+/* Every controller with a C twin; a new one is one row. */
+static const struct twin {
+	const char *name;
+	void *params;
+	size_t n_params;
+	const void *state;
+	size_t n_state;
+	void (*run)(const struct ack *ack, struct control *out);
+} twins[] = {
+	{ "bbr1", &bbr1_params, WORDS(bbr1_params), &bbr1_state, WORDS(bbr1_state), run_bbr1 },
+};
+
+static void fail(size_t line, const char *what)
+{
+	fprintf(stderr, "replay: input line %zu: %s\n", line, what);
+	exit(1);
+}
+
+/* Reads exactly n integers, separated by spaces, into words. */
+static void parse(char *text, void *words, size_t n, size_t line)
+{
+	for (size_t i = 0; i < n; i++) {
+		char *end;
+		u64 word;
+
+		errno = 0;
+		word = strtoull(text, &end, 10);
+		if (end == text || errno)
+			fail(line, "expected another integer of 64 bits");
+		memcpy((u64 *)words + i, &word, sizeof(word));
+		text = end;
+	}
+	if (text[strspn(text, " \n")])
+		fail(line, "more words than the fields of the row");
+}
+
+/* Decimal digits by hand: printf would take most of the time of a long replay. */
+static void print(const void *words, size_t n, char last)
+{
+	for (size_t i = 0; i < n; i++) {
+		char digits[21];
+		size_t at = sizeof(digits);
+		u64 word;
+
+		memcpy(&word, (const u64 *)words + i, sizeof(word));
+		digits[--at] = i + 1 < n ? ' ' : last;
+		do {
+			digits[--at] = (char)('0' + word % 10);
+			word /= 10;
+		} while (word);
+		fwrite(digits + at, 1, sizeof(digits) - at, stdout);
+	}
+}
+
+static const struct twin *find_twin(const char *name)
+{
+	for (size_t i = 0; i < sizeof(twins) / sizeof(twins[0]); i++)
+		if (!strcmp(twins[i].name, name))
+			return &twins[i];
+	return NULL;
+}
+
+int main(void)
+{
+	const struct twin *twin;
+	struct control out;
+	struct ack ack;
+	char *text = NULL, *params;
+	size_t size = 0, line = 1;
+
+	if (getline(&text, &size, stdin) < 0)
+		fail(line, "expected `NAME PARAM ...`");
+	params = text + strcspn(text, " \n");
+	if (*params)
+		*params++ = 0;
+	twin = find_twin(text);
+	if (!twin)
+		fail(line, "no controller of that name has a C twin");
+	parse(params, twin->params, twin->n_params, line);
+
+	while (getline(&text, &size, stdin) >= 0) {
+		parse(text, &ack, WORDS(ack), ++line);
+		memset(&out, 0, sizeof(out));
+		twin->run(&ack, &out);
+		print(&out, WORDS(out), ' ');
+		print(twin->state, twin->n_state, '\n');
+	}
+	free(text);
+	if (ferror(stdin) || fflush(stdout)) {
+		perror("replay");
+		return 1;
+	}
+	return 0;
+}

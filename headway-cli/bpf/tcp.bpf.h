@@ -1,0 +1,378 @@
+/* SPDX-License-Identifier: GPL-2.0 OR BSD-3-Clause */
+/*
+ * The glue between Linux TCP and a controller: tcp_sock + rate_sample -> struct ack, control -> socket, trace.
+ *
+ * A *.bpf.c names its controller in three macros, includes this file and fills a struct_ops table with the
+ * programs below:
+ *
+ *	CC_STATE	the controller's state, a struct of u64
+ *	CC_PARAMS	its parameters, a struct of u64
+ *	CC_ON_EVENT	void (CC_STATE *, const CC_PARAMS *, const struct ack *, struct control *)
+ *
+ * Units: data in packets, so smss is 1 and unit_bytes the MSS. The kernel holds the socket lock around every
+ * callback, hence one event at a time per socket, and what belongs to a socket needs no lock of its own.
+ *
+ * What a stock kernel does not hand over stays 0: rs_tx_in_flight and rs_lost. Whoever needs them reconstructs
+ * them here, from rows kept in struct flow and keyed by `delivered`; the controllers will not notice.
+ */
+#ifndef HEADWAY_TCP_BPF_H
+#define HEADWAY_TCP_BPF_H
+
+#include "kernel.h"
+
+/* Written by the loader before load, so the verifier sees constants and prunes what they switch off. */
+const volatile struct {
+	u64 cong_control_has_ack;	/* Linux >= 6.10: (sk, ack, flag, rs); before: (sk, rs) */
+	u64 can_write_app_limited;	/* else the marker of struct flow stands in for it */
+	u64 trace;
+	CC_PARAMS params;
+} config SEC(".rodata");
+
+/* Read by the loader. */
+struct {
+	u64 flows;		/* connections that started with us or switched to us */
+	u64 without_storage;	/* of these: no memory for the state, so they run plain AIMD */
+	u64 traced;		/* events offered to the trace */
+	u64 trace_lost;		/* of these: the ring was full */
+} counters SEC(".bss");
+
+/* One event as it happened: what the controller was given, what it answered, what it remembers. */
+struct record {
+	u64 flow;
+	u64 port;
+	struct ack ack;
+	struct control control;
+	CC_STATE state;
+};
+
+struct flow {
+	struct record record;
+	/*
+	 * Where tp->app_limited cannot be written: packets sent while `delivered` was in [start, end] count as
+	 * application-limited, which is what the kernel would have made of the write. end == 0: no such packet.
+	 */
+	u64 marked_start;
+	u64 marked_end;
+};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_SK_STORAGE);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
+	__type(key, int);
+	__type(value, struct flow);
+} flows SEC(".maps");
+
+/* The loader makes it large when it wants a trace. */
+struct {
+	__uint(type, BPF_MAP_TYPE_RINGBUF);
+	__uint(max_entries, 4096);
+} trace SEC(".maps");
+
+static __always_inline u64 min_u64(u64 a, u64 b)
+{
+	return a < b ? a : b;
+}
+
+/* The kernel counts in 32 bits; a flow may deliver more packets than that. */
+static __always_inline u64 widen(u64 last, u32 now)
+{
+	return last + (u32)(now - (u32)last);
+}
+
+static __always_inline u32 packets_in_flight(const struct tcp_sock *tp)
+{
+	return tp->packets_out - (tp->sacked_out + tp->lost_out) + tp->retrans_out;
+}
+
+/* The part of the event that every callback knows. */
+static __always_inline void fill_socket(struct flow *flow, const struct tcp_sock *tp, u64 event)
+{
+	const struct sock *sk = (const struct sock *)tp;
+	struct ack *ack = &flow->record.ack;
+	u64 now_ns = tp->tcp_clock_cache, edt_ns = tp->tcp_wstamp_ns, srtt = tp->srtt_us;
+
+	ack->event = event;
+	ack->now_us = tp->tcp_mstamp;
+	ack->unit_bytes = tp->mss_cache;
+	ack->smss = 1;
+	ack->cwnd = tp->snd_cwnd;
+	ack->cwnd_clamp = tp->snd_cwnd_clamp;
+	ack->pacing_rate = sk->sk_pacing_rate;
+	ack->max_pacing_rate = sk->sk_max_pacing_rate;
+	ack->delivered = widen(ack->delivered, tp->delivered);
+	ack->delivered_us = tp->delivered_mstamp;
+	ack->lost = widen(ack->lost, tp->lost);
+	ack->inflight = packets_in_flight(tp);
+	ack->srtt_us = srtt ? (srtt >> 3 ? srtt >> 3 : 1) : 0;
+	ack->min_rtt_us = tp->rtt_min.s[0].v;
+	ack->is_app_limited = tp->app_limited || ack->delivered <= flow->marked_end;
+	ack->is_cwnd_limited = read_bits(tp, is_cwnd_limited);
+	ack->ca_state = read_bits((const struct inet_connection_sock *)tp, icsk_ca_state);
+	ack->edt_us = edt_ns > now_ns ? (edt_ns - now_ns) / 1000 : 0;
+	ack->rand = bpf_get_prandom_u32();
+}
+
+/* The part that only an ACK brings; what the kernel flags as no sample becomes 0 or NO_RTT. */
+static __always_inline void fill_sample(struct flow *flow, const struct rate_sample *rs)
+{
+	struct ack *ack = &flow->record.ack;
+	long interval_us = rs->interval_us, rtt_us = rs->rtt_us;
+	s32 delivered = rs->delivered, losses = rs->losses;
+	bool valid = delivered >= 0 && interval_us > 0;
+
+	ack->newly_acked = rs->acked_sacked;
+	ack->newly_lost = losses > 0 ? losses : 0;
+	ack->prior_inflight = rs->prior_in_flight;
+	ack->rs_delivered = valid ? delivered : 0;
+	ack->rs_lost = 0;
+	ack->rs_interval_us = valid ? interval_us : 0;
+	ack->rs_rtt_us = rtt_us < 0 ? NO_RTT : rtt_us;
+	ack->rs_prior_delivered = rs->prior_delivered;
+	ack->rs_tx_in_flight = 0;
+	ack->rs_delivered_ce = valid && rs->delivered_ce > 0 ? rs->delivered_ce : 0;
+	ack->rs_is_app_limited = rs->is_app_limited;
+	ack->rs_is_ack_delayed = rs->is_ack_delayed;
+}
+
+/* After both: prior_delivered in 64 bits, and the marker where it stands in for tp->app_limited. */
+static __always_inline void finish_sample(struct flow *flow)
+{
+	struct ack *ack = &flow->record.ack;
+
+	ack->rs_prior_delivered = ack->delivered - (u32)(ack->delivered - ack->rs_prior_delivered);
+	if (!config.can_write_app_limited && ack->rs_prior_delivered >= flow->marked_start &&
+	    ack->rs_prior_delivered <= flow->marked_end)
+		ack->rs_is_app_limited = 1;
+}
+
+static __always_inline void clear_sample(struct flow *flow)
+{
+	struct ack *ack = &flow->record.ack;
+
+	ack->newly_acked = 0;
+	ack->newly_lost = 0;
+	ack->prior_inflight = ack->inflight;
+	ack->rs_delivered = 0;
+	ack->rs_lost = 0;
+	ack->rs_interval_us = 0;
+	ack->rs_rtt_us = NO_RTT;
+	ack->rs_prior_delivered = 0;
+	ack->rs_tx_in_flight = 0;
+	ack->rs_delivered_ce = 0;
+	ack->rs_is_app_limited = 0;
+	ack->rs_is_ack_delayed = 0;
+}
+
+/* From now on what is in flight counts as application-limited. */
+static __always_inline void mark_app_limited(struct flow *flow, struct tcp_sock *tp)
+{
+	u64 delivered = flow->record.ack.delivered, end = delivered + flow->record.ack.inflight;
+
+	if (config.can_write_app_limited) {
+		tp->app_limited = (u32)end ? (u32)end : 1;
+		return;
+	}
+	if (delivered > flow->marked_end)
+		flow->marked_start = delivered;
+	flow->marked_end = end;
+}
+
+static __always_inline void apply(struct flow *flow, struct tcp_sock *tp)
+{
+	const struct control *out = &flow->record.control;
+	struct sock *sk = (struct sock *)tp;
+	u64 cwnd = min_u64(out->cwnd, tp->snd_cwnd_clamp);
+
+	/* A window of 0 would stop the socket for good. */
+	tp->snd_cwnd = cwnd ? cwnd : 1;
+	sk->sk_pacing_rate = min_u64(out->pacing_rate, sk->sk_max_pacing_rate);
+	if (out->mark_app_limited)
+		mark_app_limited(flow, tp);
+}
+
+static __always_inline void trace_event(struct flow *flow)
+{
+	if (!config.trace)
+		return;
+	__sync_fetch_and_add(&counters.traced, 1);
+	if (bpf_ringbuf_output(&trace, &flow->record, sizeof(flow->record), 0))
+		__sync_fetch_and_add(&counters.trace_lost, 1);
+}
+
+/*
+ * The parameters as the controller takes them. The compiler may not look through the pointer: it would find
+ * zeros, the loader's values come later.
+ */
+static __always_inline const CC_PARAMS *loaded_params(void)
+{
+	const CC_PARAMS *params = (const CC_PARAMS *)&config.params;
+
+	asm volatile("" : "+r"(params));
+	return params;
+}
+
+/* One event of one socket: the event is filled, the rest is the same for all. */
+static __noinline int step(struct flow *flow, struct tcp_sock *tp)
+{
+	CC_ON_EVENT(&flow->record.state, loaded_params(), &flow->record.ack, &flow->record.control);
+	apply(flow, tp);
+	trace_event(flow);
+	return 0;
+}
+
+static __always_inline struct flow *flow_of(struct tcp_sock *tp)
+{
+	return bpf_sk_storage_get(&flows, tp, NULL, 0);
+}
+
+/* A callback that brings no sample. */
+static __always_inline void on_event(struct flow *flow, struct tcp_sock *tp, u64 event)
+{
+	fill_socket(flow, tp, event);
+	clear_sample(flow);
+	step(flow, tp);
+}
+
+/*
+ * Without storage (net.core.optmem_max is used up, or an ACK before init) there is no model. Plain AIMD in the
+ * fields that the socket has anyway keeps such a connection going and fair.
+ */
+static __noinline int aimd(struct tcp_sock *tp, u32 acked)
+{
+	u64 ca_state = read_bits((const struct inet_connection_sock *)tp, icsk_ca_state);
+	u32 cwnd = tp->snd_cwnd, ssthresh = tp->snd_ssthresh, count = tp->snd_cwnd_cnt;
+
+	if (((const struct sock *)tp)->__sk_common.skc_state == TCP_SYN_SENT)
+		return 0;
+	if (ca_state == CA_CWR || ca_state == CA_RECOVERY) {
+		cwnd = cwnd < ssthresh ? cwnd : ssthresh;
+	} else if (cwnd < ssthresh) {
+		cwnd += acked;
+	} else {
+		count += acked;
+		if (count >= cwnd) {
+			count = 0;
+			cwnd += 1;
+		}
+		tp->snd_cwnd_cnt = count;
+	}
+	tp->snd_cwnd = min_u64(cwnd ? cwnd : 1, tp->snd_cwnd_clamp);
+	return 0;
+}
+
+SEC("struct_ops/init")
+int cc_init(u64 *ctx)
+{
+	struct tcp_sock *tp = (struct tcp_sock *)ctx[0];
+	struct sock *sk = (struct sock *)tp;
+	struct flow *flow = bpf_sk_storage_get(&flows, tp, NULL, BPF_SK_STORAGE_GET_F_CREATE);
+	u64 id = __sync_fetch_and_add(&counters.flows, 1);
+
+	tp->snd_ssthresh = TCP_INFINITE_SSTHRESH;
+	if (!flow) {
+		__sync_fetch_and_add(&counters.without_storage, 1);
+		return 0;
+	}
+	/* A socket that comes back to us finds its old storage. */
+	__builtin_memset(flow, 0, sizeof(*flow));
+	flow->record.flow = id;
+	flow->record.port = sk->__sk_common.skc_num;
+	on_event(flow, tp, EVENT_INIT);
+	/* fq announces itself here; only where nobody paces, TCP's own timer is to. */
+	if (sk->sk_pacing_status == SK_PACING_NONE)
+		sk->sk_pacing_status = SK_PACING_NEEDED;
+	return 0;
+}
+
+SEC("struct_ops/cong_control")
+int cc_cong_control(u64 *ctx)
+{
+	struct tcp_sock *tp = (struct tcp_sock *)ctx[0];
+	struct flow *flow = flow_of(tp);
+	const struct rate_sample *rs;
+
+	/*
+	 * Each load is written out: the compiler would merge the branches into one load at a computed offset,
+	 * and a context access that does not exist on this kernel is refused even if it never happens.
+	 */
+	if (config.cong_control_has_ack)
+		asm volatile("%0 = *(u64 *)(%1 + 24)" : "=r"(rs) : "r"(ctx));
+	else
+		asm volatile("%0 = *(u64 *)(%1 + 8)" : "=r"(rs) : "r"(ctx));
+	if (!flow)
+		return aimd(tp, rs->acked_sacked), 0;
+	fill_socket(flow, tp, EVENT_ACK);
+	fill_sample(flow, rs);
+	finish_sample(flow);
+	return step(flow, tp);
+}
+
+static __always_inline void on_tx_start(struct tcp_sock *tp)
+{
+	struct flow *flow = flow_of(tp);
+
+	/* Restarting from idle; a pause that the network caused is none of the controller's business. */
+	if (flow && (tp->app_limited || widen(flow->record.ack.delivered, tp->delivered) <= flow->marked_end))
+		on_event(flow, tp, EVENT_TX_START);
+}
+
+/* Up to Linux 7.0 ... */
+SEC("struct_ops/cwnd_event")
+int cc_cwnd_event(u64 *ctx)
+{
+	if ((u32)ctx[1] == CA_EVENT_TX_START)
+		on_tx_start((struct tcp_sock *)ctx[0]);
+	return 0;
+}
+
+/* ... and from 7.1 on. */
+SEC("struct_ops/cwnd_event_tx_start")
+int cc_cwnd_event_tx_start(u64 *ctx)
+{
+	on_tx_start((struct tcp_sock *)ctx[0]);
+	return 0;
+}
+
+SEC("struct_ops/ssthresh")
+int cc_ssthresh(u64 *ctx)
+{
+	struct tcp_sock *tp = (struct tcp_sock *)ctx[0];
+	struct flow *flow = flow_of(tp);
+	u32 half = tp->snd_cwnd / 2;
+
+	if (!flow)
+		return half > 2 ? half : 2;
+	on_event(flow, tp, EVENT_SSTHRESH);
+	return tp->snd_ssthresh;
+}
+
+SEC("struct_ops/set_state")
+int cc_set_state(u64 *ctx)
+{
+	struct tcp_sock *tp = (struct tcp_sock *)ctx[0];
+	struct flow *flow = flow_of(tp);
+
+	if (flow && (u8)ctx[1] == CA_LOSS)
+		on_event(flow, tp, EVENT_LOSS);
+	return 0;
+}
+
+SEC("struct_ops/undo_cwnd")
+int cc_undo_cwnd(u64 *ctx)
+{
+	struct tcp_sock *tp = (struct tcp_sock *)ctx[0];
+	struct flow *flow = flow_of(tp);
+
+	if (flow)
+		on_event(flow, tp, EVENT_UNDO);
+	return tp->snd_cwnd;
+}
+
+/* Paced sending leaves more in the send queue than the stack's factor of 2 expects. */
+SEC("struct_ops/sndbuf_expand")
+int cc_sndbuf_expand(u64 *ctx)
+{
+	return 3;
+}
+
+#endif

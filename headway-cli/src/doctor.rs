@@ -1,0 +1,90 @@
+//! `headway doctor` (what this machine can do, what is missing, what mends it) and `headway list`.
+
+use crate::{emu, kernel, lab};
+use headway_cc::{cc, path};
+use std::fmt::Write as _;
+use std::process::{Command, Stdio};
+
+/// One thing that a place needs of this machine.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Check {
+    pub what: String,
+    pub ok: bool,
+    /// What to do when it is missing.
+    pub hint: String,
+    /// Whether the place works without it.
+    pub required: bool,
+}
+
+impl Check {
+    pub fn required(what: impl Into<String>, ok: bool, hint: impl Into<String>) -> Self {
+        Self { what: what.into(), ok, hint: hint.into(), required: true }
+    }
+}
+
+/// Can `tool` be started?
+pub fn has_tool(tool: &str) -> bool {
+    Command::new(tool)
+        .arg("--version")
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .status()
+        .is_ok()
+}
+
+/// The text, and whether at least the lab works.
+pub fn doctor() -> (String, bool) {
+    let iperf3 = Check::required("iperf3", has_tool("iperf3"), "apt-get install iperf3");
+    let mut lab_checks = lab::check();
+    lab_checks.push(iperf3.clone());
+    let mut here_checks = emu::check();
+    here_checks.extend(kernel::check());
+    here_checks.push(iperf3);
+    let mut s = String::new();
+    place(&mut s, "sim", &[]);
+    let lab_ok = place(&mut s, "lab", &lab_checks);
+    place(&mut s, "here", &here_checks);
+    (s, lab_ok)
+}
+
+fn place(s: &mut String, name: &str, checks: &[Check]) -> bool {
+    let ok = checks.iter().all(|c| c.ok || !c.required);
+    let _ = writeln!(s, "--in {name}: {}", if ok { "ready" } else { "not ready" });
+    for c in checks {
+        let _ = writeln!(s, "  {} {}", if c.ok { "ok     " } else { "MISSING" }, c.what);
+        if !c.ok {
+            let _ = writeln!(s, "          hint: {}", c.hint);
+        }
+    }
+    ok
+}
+
+/// Controllers, presets, and the words of a path text.
+pub fn list() -> String {
+    let mut s = String::from("controllers\n");
+    let ours = kernel::available();
+    for e in cc::CONTROLLERS {
+        let homes =
+            if ours.attachable.contains(&e.name) { "sim, and BPF for lab, here, remote" } else { "sim" };
+        let _ = writeln!(s, "  {:<12} {} ({homes})", e.name, e.about);
+    }
+    let _ = writeln!(
+        s,
+        "  the kernel's own: {} (lab); {} (here, remote)",
+        lab::BUILT_IN.join(", "),
+        ours.registered.join(", ")
+    );
+    s.push_str("\npaths\n");
+    for p in path::PRESETS {
+        let _ = writeln!(s, "  {:<13} {}\n                {}", p.name, p.text, p.about);
+    }
+    let _ = writeln!(
+        s,
+        "\npath text: RATE RTT [WORD…] [@TIME CHANGE…], such as '100mbit 40ms queue=1bdp @10s 20mbit @20s 100mbit'"
+    );
+    for k in path::KEYS {
+        let _ = writeln!(s, "  {:<24} {}", k.example, k.about);
+    }
+    s
+}

@@ -1,0 +1,77 @@
+//! What must be undone when the program ends, whichever way: a guard runs its action when dropped, and Ctrl-C,
+//! SIGTERM or SIGHUP run every action still pending before the process ends. What `kill -9` must not leave behind
+//! is held by file descriptors instead (namespaces, TUN devices, struct_ops links, guests).
+
+use std::collections::BTreeMap;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+type Action = Box<dyn FnOnce() + Send>;
+
+static PENDING: Mutex<BTreeMap<u64, Action>> = Mutex::new(BTreeMap::new());
+static NEXT: AtomicU64 = AtomicU64::new(0);
+
+/// Runs its action once, when dropped or when the program is interrupted.
+#[derive(Debug)]
+pub struct Guard(u64);
+
+/// Registers an action.
+pub fn guard(action: impl FnOnce() + Send + 'static) -> Guard {
+    let id = NEXT.fetch_add(1, Ordering::Relaxed);
+    PENDING.lock().unwrap_or_else(|e| e.into_inner()).insert(id, Box::new(action));
+    Guard(id)
+}
+
+impl Guard {
+    /// Forgets the action: what it would undo is to stay.
+    pub fn keep(self) {
+        PENDING.lock().unwrap_or_else(|e| e.into_inner()).remove(&self.0);
+    }
+}
+
+impl Drop for Guard {
+    fn drop(&mut self) {
+        let action = PENDING.lock().unwrap_or_else(|e| e.into_inner()).remove(&self.0);
+        if let Some(action) = action {
+            action();
+        }
+    }
+}
+
+/// From now on Ctrl-C, SIGTERM and SIGHUP run the pending actions, newest first, and end the process with 130.
+pub fn catch() -> anyhow::Result<()> {
+    ctrlc::set_handler(|| {
+        loop {
+            let last = PENDING.lock().unwrap_or_else(|e| e.into_inner()).pop_last();
+            match last {
+                Some((_, action)) => action(),
+                None => break,
+            }
+        }
+        eprintln!("interrupted: what was measured is kept; run the same command again to go on");
+        std::process::exit(130);
+    })?;
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::Arc;
+    use std::sync::atomic::AtomicU32;
+
+    #[test]
+    fn guard_runs_once_unless_kept() {
+        let n = Arc::new(AtomicU32::new(0));
+        let count = || {
+            let n = n.clone();
+            guard(move || {
+                n.fetch_add(1, Ordering::SeqCst);
+            })
+        };
+        drop(count());
+        assert_eq!(n.load(Ordering::SeqCst), 1);
+        count().keep();
+        assert_eq!(n.load(Ordering::SeqCst), 1);
+    }
+}

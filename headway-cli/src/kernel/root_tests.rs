@@ -1,0 +1,327 @@
+//! Root tests: real sockets on loopback and real traffic through namespaces of their own. Without root they skip.
+
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::{TcpListener, TcpStream};
+use std::os::fd::AsRawFd;
+use std::process::{Command, Output, Stdio};
+use std::sync::{Arc, Mutex};
+
+use headway_cc::cc::bbr1::BBR_PROBE_RTT;
+use headway_cc::cc::{EVENT_ACK, EVENT_INIT, EVENT_LOSS, EVENT_SSTHRESH, EVENT_TX_START, EVENT_UNDO};
+
+use super::replay::{ReplayReport, replay_check};
+use super::*;
+
+/// A name of this process's own, so that tests neither meet each other nor somebody's controller.
+fn own_name(tag: char) -> String {
+    format!("hw{tag}{}", std::process::id())
+}
+
+fn attach_as(tag: char, trace: bool) -> Option<Attached> {
+    if !has_rights() {
+        println!("skipped: needs root");
+        return None;
+    }
+    Some(attach("bbr1", &Options { name: Some(own_name(tag)), trace }).unwrap_or_else(|e| panic!("{e:#}")))
+}
+
+fn is_registered(name: &str) -> bool {
+    available().registered.iter().any(|r| r == name)
+}
+
+#[test]
+fn root_attach_registers_and_drop_takes_it_away() {
+    let Some(attached) = attach_as('a', false) else { return };
+    let name = attached.name().to_string();
+    assert!(is_registered(&name));
+    drop(attached);
+    assert!(!is_registered(&name));
+}
+
+/// The limit of the kernel is a million; far from it, loading stays quick and other kernels have room.
+#[test]
+fn root_the_verifier_has_little_to_walk() {
+    let Some(_attached) = attach_as('h', false) else { return };
+    let ours =
+        libbpf_rs::query::ProgInfoIter::default().filter(|p| p.name.to_string_lossy().starts_with("cc_"));
+    let walked: Vec<_> = ours.map(|p| (p.name, p.verified_insns)).collect();
+    println!("verified instructions: {walked:?}");
+    assert!(!walked.is_empty() && walked.iter().all(|(_, n)| *n < 100_000), "{walked:?}");
+}
+
+#[test]
+fn root_a_name_is_attached_once_and_another_stands_beside() {
+    let Some(first) = attach_as('b', false) else { return };
+    let error = attach("bbr1", &Options { name: Some(first.name().into()), trace: false }).unwrap_err();
+    assert!(format!("{error:#}").contains("already"), "{error:#}");
+    let beside = attach_as('c', false).unwrap();
+    assert!(is_registered(first.name()) && is_registered(beside.name()));
+}
+
+#[test]
+fn root_a_live_socket_switches_and_survives_detach() {
+    let Some(mut attached) = attach_as('d', true) else { return };
+    let sink = Shared::default();
+    let trace = attached.trace(sink.clone()).unwrap();
+    let (mut near, mut far) = pair();
+    exchange(&mut near, &mut far);
+    choose(&near, attached.name()).unwrap();
+    exchange(&mut near, &mut far);
+    choose(&near, "reno").unwrap();
+    exchange(&mut near, &mut far);
+    choose(&near, attached.name()).unwrap();
+    exchange(&mut near, &mut far);
+    let traced = trace.finish().unwrap();
+    assert_eq!(attached.counters().unwrap().flows, 2, "each switch is a new flow");
+    assert_eq!(traced.lost, 0);
+    let report = replay_check(&sink.text()).unwrap_or_else(|e| panic!("{e:#}"));
+    assert_eq!((report.events, report.flows), (traced.events, 2));
+    let name = attached.name().to_string();
+    drop(attached);
+    assert!(!is_registered(&name));
+    exchange(&mut near, &mut far);
+    assert_eq!(chosen(&near), name, "the socket keeps what it had");
+}
+
+#[test]
+fn root_an_ordinary_user_may_choose_it() {
+    let Some(attached) = attach_as('e', false) else { return };
+    let output = in_lab(attached.name(), UNPRIVILEGED);
+    assert!(output.status.success(), "{}", text_of(&output));
+    assert!(attached.counters().unwrap().flows > 0);
+}
+
+#[test]
+fn root_many_sockets_at_once_replay_equal() {
+    let Some(run) = traced_run('f', MANY) else { return };
+    assert!(run.report.flows >= 16, "{:?}", run.report);
+}
+
+#[test]
+fn root_every_event_of_real_traffic_replays_equal() {
+    let Some(run) = traced_run('g', TROUBLE) else { return };
+    assert!(run.report.events > 1000, "{:?}", run.report);
+    for event in [EVENT_INIT, EVENT_ACK, EVENT_TX_START, EVENT_SSTHRESH, EVENT_LOSS, EVENT_UNDO] {
+        assert!(run.report.kinds[event as usize] > 0, "no event {event}: {:?}", run.report);
+    }
+    assert_eq!(run.counters.without_storage, 0);
+}
+
+/// Where the kernel lets nobody but itself set `app_limited`, our own marker must have the same effect.
+#[test]
+fn root_probe_rtt_makes_samples_application_limited() {
+    let Some(run) = traced_run('i', PROBE_RTT) else { return };
+    let columns: Vec<_> = run.text.lines().next().unwrap_or_default().split(' ').skip(1).collect();
+    let column = |name| columns.iter().position(|c| *c == name).unwrap();
+    let (mode, limited) = (column("bbr1.mode"), column("rs_is_app_limited"));
+    let rows = run.text.lines().skip(1).map(|l| l.split(' ').collect::<Vec<_>>());
+    let probing: Vec<_> = rows.filter(|r| r[mode] == BBR_PROBE_RTT.to_string()).collect();
+    assert!(probing.len() > 10, "no ProbeRTT in {} events", run.report.events);
+    let marked = probing.iter().filter(|r| r[limited] == "1").count();
+    assert!(marked * 2 > probing.len(), "{marked} of {} samples of ProbeRTT are marked", probing.len());
+}
+
+/// Memory for socket options is a setting of each network namespace in newer kernels only; there it can run out.
+#[test]
+fn root_a_socket_without_memory_for_the_state_still_sends() {
+    let Some(attached) = attach_as('j', false) else { return };
+    let output = in_lab(attached.name(), NO_MEMORY);
+    if output.status.code() == Some(77) {
+        println!("skipped: this kernel has one optmem_max for all");
+        return;
+    }
+    assert!(output.status.success(), "{}", text_of(&output));
+    assert!(attached.counters().unwrap().without_storage > 0);
+    let report: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    let bytes = report["end"]["sum_received"]["bytes"].as_u64().unwrap();
+    assert!(bytes > 1 << 20, "only {bytes} bytes in 2 s over 50 Mbit/s");
+}
+
+#[test]
+fn root_a_killed_process_leaves_nothing_registered() {
+    if !has_rights() || !Api::of_kernel().unwrap().has_links {
+        return println!("skipped: needs root and Linux 6.4");
+    }
+    let mut child = Command::new(std::env::current_exe().unwrap())
+        .args(["--exact", "kernel::root_tests::holds_an_attachment", "--ignored", "--nocapture"])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let lines = BufReader::new(child.stdout.take().unwrap()).lines();
+    let name =
+        lines.map_while(Result::ok).find_map(|l| Some(l.split_once("holding ")?.1.to_string())).unwrap();
+    assert!(is_registered(&name));
+    child.kill().unwrap();
+    child.wait().unwrap();
+    assert!(!is_registered(&name));
+}
+
+/// The victim of the test above: holds a controller until its standard input ends.
+#[test]
+#[ignore = "run by another test"]
+fn holds_an_attachment() {
+    let attached = attach_as('k', false).unwrap();
+    println!("holding {}", attached.name());
+    let _ = std::io::stdin().read(&mut [0]);
+}
+
+/// A traced run of a script, already held equal to Rust with nothing lost.
+struct Run {
+    text: String,
+    report: ReplayReport,
+    counters: Counters,
+}
+
+fn traced_run(tag: char, script: &str) -> Option<Run> {
+    let mut attached = attach_as(tag, true)?;
+    let sink = Shared::default();
+    let trace = attached.trace(sink.clone()).unwrap();
+    let output = in_lab(attached.name(), script);
+    assert!(output.status.success(), "{}", text_of(&output));
+    let traced = trace.finish().unwrap();
+    let text = sink.text();
+    let report = replay_check(&text).unwrap_or_else(|e| panic!("{e:#}"));
+    println!("{traced:?} {report:?}");
+    assert_eq!((traced.lost, report.events), (0, traced.events));
+    Some(Run { text, report, counters: attached.counters().unwrap() })
+}
+
+/// What a trace is written to and read back from.
+#[derive(Clone, Default)]
+struct Shared(Arc<Mutex<Vec<u8>>>);
+
+impl Shared {
+    fn text(&self) -> String {
+        String::from_utf8(self.0.lock().unwrap().clone()).unwrap()
+    }
+}
+
+impl Write for Shared {
+    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+        self.0.lock().unwrap().extend_from_slice(bytes);
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> std::io::Result<()> {
+        Ok(())
+    }
+}
+
+fn pair() -> (TcpStream, TcpStream) {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let near = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+    (near, listener.accept().unwrap().0)
+}
+
+/// Moves enough data for many ACKs; the reader's answer shows that all of it arrived.
+fn exchange(near: &mut TcpStream, far: &mut TcpStream) {
+    const BYTES: usize = 4 << 20;
+    std::thread::scope(|scope| {
+        scope.spawn(|| near.write_all(&vec![0; BYTES]).unwrap());
+        far.read_exact(&mut vec![0; BYTES]).unwrap();
+    });
+    far.write_all(&[1]).unwrap();
+    near.read_exact(&mut [0]).unwrap();
+}
+
+fn choose(socket: &TcpStream, name: &str) -> std::io::Result<()> {
+    // SAFETY: the pointer and the length describe `name`, which outlives the call.
+    let result = unsafe {
+        libc::setsockopt(
+            socket.as_raw_fd(),
+            libc::IPPROTO_TCP,
+            libc::TCP_CONGESTION,
+            name.as_ptr().cast(),
+            name.len() as u32,
+        )
+    };
+    if result == 0 { Ok(()) } else { Err(std::io::Error::last_os_error()) }
+}
+
+fn chosen(socket: &TcpStream) -> String {
+    let mut name = [0u8; NAME_MAX + 1];
+    let mut len = name.len() as u32;
+    // SAFETY: the kernel writes at most `len` bytes, the size of `name`.
+    let result = unsafe {
+        libc::getsockopt(
+            socket.as_raw_fd(),
+            libc::IPPROTO_TCP,
+            libc::TCP_CONGESTION,
+            name.as_mut_ptr().cast(),
+            &mut len,
+        )
+    };
+    assert_eq!(result, 0);
+    String::from_utf8_lossy(&name).trim_end_matches('\0').into()
+}
+
+/// A sender, a router with a bottleneck and a receiver, all in namespaces that end with the script.
+const LAB: &str = "
+    set -eu
+    mount -t tmpfs none /run
+    ip netns add snd; ip netns add rcv
+    ip link add vin type veth peer name vsnd; ip link add vout type veth peer name vrcv
+    ip link set vsnd netns snd; ip link set vrcv netns rcv
+    ip -n snd addr add 10.9.1.1/24 dev vsnd; ip addr add 10.9.1.2/24 dev vin
+    ip -n rcv addr add 10.9.2.1/24 dev vrcv; ip addr add 10.9.2.2/24 dev vout
+    ip -n snd link set vsnd up; ip link set vin up; ip link set vout up; ip -n rcv link set vrcv up
+    ip -n snd route add default via 10.9.1.2; ip -n rcv route add default via 10.9.2.2
+    echo 1 > /proc/sys/net/ipv4/ip_forward
+    snd() { ip netns exec snd \"$@\"; }
+    rate() { tc qdisc replace dev vout root tbf rate $1 burst 10kb limit 60kb; }
+    serve() {
+        wait
+        ip netns exec rcv iperf3 -s -1 > /dev/null 2>&1 &
+        until ip netns exec rcv ss -ltn | grep -q :5201; do :; done
+    }
+    rate 50mbit
+";
+
+/// Losses at a small queue, pauses, a black hole (timeout) and a stall (a timeout that was spurious).
+const TROUBLE: &str = "
+    serve; snd iperf3 -c 10.9.2.1 -C $CC -t 2
+    serve; snd iperf3 -c 10.9.2.1 -C $CC -t 2 -b 5M
+    serve; snd iperf3 -c 10.9.2.1 -C $CC -t 4 -i 0.5 --forceflush | {
+        n=0
+        while read line; do
+            n=$((n + 1))
+            case $n in
+            5) echo 0 > /proc/sys/net/ipv4/ip_forward ;;
+            6) echo 1 > /proc/sys/net/ipv4/ip_forward ;;
+            8) rate 8kbit ;;
+            9) rate 50mbit ;;
+            esac
+        done
+    }
+";
+
+const MANY: &str = "serve; snd iperf3 -c 10.9.2.1 -C $CC -t 2 -P 16";
+
+/// Long enough for the minimum RTT to expire.
+const PROBE_RTT: &str = "rate 5mbit; serve; snd iperf3 -c 10.9.2.1 -C $CC -t 11";
+
+const NO_MEMORY: &str = "
+    snd test -e /proc/sys/net/core/optmem_max || exit 77
+    snd sh -c 'echo 256 > /proc/sys/net/core/optmem_max'
+    serve; snd iperf3 -c 10.9.2.1 -C $CC -t 2 -J
+";
+
+const UNPRIVILEGED: &str = "
+    serve; snd setpriv --reuid 65534 --regid 65534 --clear-groups iperf3 -c 10.9.2.1 -C $CC -t 1
+";
+
+fn in_lab(cc: &str, script: &str) -> Output {
+    // The router is to outlive the server's last packets.
+    let script = format!("{LAB}\n{script}\nwait");
+    let args = ["60", "unshare", "--net", "--mount", "--pid", "--fork", "--kill-child", "sh", "-c", &script];
+    Command::new("timeout")
+        .args(args)
+        .env("CC", cc)
+        .output()
+        .expect("timeout and unshare are in every Debian")
+}
+
+fn text_of(output: &Output) -> String {
+    format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr))
+}

@@ -1,0 +1,128 @@
+//! The trace: what the BPF programs put into their ring buffer, as the lines of `acks.txt`.
+//!
+//! One line an event: the flow (`ID:PORT`, a new ID each time a socket starts with the controller), then the
+//! words of [`Ack`](headway_cc::cc::Ack), of [`Control`](headway_cc::cc::Control) and of the controller's state.
+
+use std::fmt::Write as _;
+use std::io::{BufWriter, Write};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::{self, JoinHandle};
+use std::time::Duration;
+
+use anyhow::{Context, Result, anyhow, ensure};
+use libbpf_rs::{MapHandle, RingBufferBuilder};
+
+use super::{read_counters, to_words};
+
+/// How long the reader waits for an event before it looks whether it is to stop.
+const POLL: Duration = Duration::from_millis(50);
+
+/// Words of a record before the columns: flow and port.
+const HEAD: usize = 2;
+
+/// Names of the words of a record.
+#[derive(Clone, Debug)]
+pub struct Columns(pub Vec<String>);
+
+/// A trace being written by a thread of its own.
+#[derive(Debug)]
+pub struct Trace {
+    stop: Arc<AtomicBool>,
+    reader: Option<JoinHandle<Result<u64>>>,
+    counters: MapHandle,
+    lost_before: u64,
+}
+
+/// What became of a trace.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Traced {
+    /// Events written.
+    pub events: u64,
+    /// Events that found the ring full; with any of these the trace cannot be replayed.
+    pub lost: u64,
+}
+
+impl Trace {
+    pub(super) fn start(
+        ring: MapHandle,
+        counters: MapHandle,
+        columns: Columns,
+        sink: Box<dyn Write + Send>,
+    ) -> Result<Trace> {
+        let lost_before = read_counters(&counters)?.trace_lost;
+        let stop = Arc::new(AtomicBool::new(false));
+        let stopped = stop.clone();
+        let read = move || read(&ring, &columns, sink, &stopped);
+        let reader =
+            thread::Builder::new().name("acks".into()).spawn(read).context("cannot start a thread")?;
+        Ok(Trace { stop, reader: Some(reader), counters, lost_before })
+    }
+
+    /// Writes what is still in the ring, then closes the sink.
+    pub fn finish(mut self) -> Result<Traced> {
+        self.stop.store(true, Ordering::Release);
+        let reader = self.reader.take().expect("finish consumes the trace");
+        let events = reader.join().map_err(|_| anyhow!("the reader of the trace panicked"))??;
+        Ok(Traced { events, lost: read_counters(&self.counters)?.trace_lost - self.lost_before })
+    }
+}
+
+/// An unfinished trace ends with its owner.
+impl Drop for Trace {
+    fn drop(&mut self) {
+        self.stop.store(true, Ordering::Release);
+        if let Some(reader) = self.reader.take() {
+            let _ = reader.join();
+        }
+    }
+}
+
+fn read(ring: &MapHandle, columns: &Columns, sink: Box<dyn Write + Send>, stop: &AtomicBool) -> Result<u64> {
+    let mut sink = BufWriter::new(sink);
+    let mut events = 0;
+    let mut failure = None;
+    writeln!(sink, "# flow {}", columns.0.join(" ")).context("cannot write the trace")?;
+    let take = |record: &[u8]| match write_line(&mut sink, columns, record) {
+        Ok(()) => {
+            events += 1;
+            0
+        }
+        Err(e) => {
+            failure.get_or_insert(e);
+            STOP
+        }
+    };
+    let polled = drain(ring, take, stop);
+    if let Some(e) = failure {
+        return Err(e);
+    }
+    polled?;
+    sink.flush().context("cannot write the trace")?;
+    Ok(events)
+}
+
+/// What a callback returns to end the reading.
+const STOP: i32 = -1;
+
+fn drain(ring: &MapHandle, take: impl FnMut(&[u8]) -> i32, stop: &AtomicBool) -> Result<()> {
+    let mut builder = RingBufferBuilder::new();
+    builder.add(ring, take)?;
+    let buffer = builder.build()?;
+    while !stop.load(Ordering::Acquire) {
+        buffer.poll(POLL).context("cannot read the trace")?;
+    }
+    buffer.consume().context("cannot read the trace")
+}
+
+fn write_line(sink: &mut impl Write, columns: &Columns, record: &[u8]) -> Result<()> {
+    let words = to_words(record);
+    let expected = HEAD + columns.0.len();
+    ensure!(words.len() == expected, "a trace record has {} words, not {expected}", words.len());
+    let mut line = format!("{}:{}", words[0], words[1]);
+    for word in &words[HEAD..] {
+        let _ = write!(line, " {word}");
+    }
+    line.push('\n');
+    sink.write_all(line.as_bytes()).context("cannot write the trace")
+}

@@ -1,0 +1,196 @@
+//! One cell on the running kernel: through the emulator (`here`, and the same code inside the lab's guest), or over
+//! the real path to an iperf3 server (`remote`).
+
+use crate::bench::{Cell, CellResult, Place, Plan, write_atomic};
+use crate::emu::{Emu, EmuOptions, Far};
+use crate::probe::{self, Prober};
+use crate::{kernel, lab, tools};
+use anyhow::{Context, Result, bail, ensure};
+use std::fs::File;
+use std::net::{SocketAddr, ToSocketAddrs};
+use std::path::Path as FsPath;
+use std::time::Duration;
+
+/// Time between two probes: 100 a second add 67 kbit/s and give a finite p99 after 3.7 s.
+const PROBE_INTERVAL_US: u64 = 10_000;
+/// Probes before the load starts: what the base RTT is read from on a real path.
+const IDLE: Duration = Duration::from_millis(1000);
+/// The load runs this much longer than the plan says before it is given up.
+const GRACE: Duration = Duration::from_secs(20);
+/// The prober of a real path is gentler.
+const REMOTE_PROBE_INTERVAL_US: u64 = 20_000;
+/// How often a busy or unreachable server is tried.
+const REMOTE_ATTEMPTS: u32 = 5;
+
+/// Runs one cell through the emulator on the running kernel and writes its raw files into `dir`.
+pub fn run_cell_here(plan: &Plan, cell: &Cell, dir: &FsPath) -> Result<()> {
+    let path = plan.paths[cell.path].path()?;
+    let cc = Sender::prepare(plan, cell, dir)?;
+    let options = EmuOptions { seed: cell.seed, far: Far::Own, ..EmuOptions::default() };
+    let emu = Emu::up(&path, &options)?;
+    let far = emu.far().context("the emulator has no far end")?;
+    let server = tools::Server::start(far.command("iperf3"))?;
+    let socket = emu.near().enter(Prober::socket)?;
+    let prober = Prober::start(socket, emu.far_addr(), PROBE_INTERVAL_US);
+    // Another seed is another moment: what is periodic in sender and path meets in another phase.
+    std::thread::sleep(IDLE + Duration::from_micros(cell.seed % 100_000));
+    emu.start_clock();
+    let start_us = probe::now_us();
+    let job = tools::Job { to: emu.far_addr().to_string(), port: server.port, cc: &cc.name, plan };
+    let load = job.run(emu.near().command("iperf3"), GRACE);
+    let probes = prober.stop()?;
+    let log = emu.stop()?;
+    let server_log = server.stop();
+    write_atomic(&dir.join("probe.txt"), &probe::to_text(&probes, start_us))?;
+    write_atomic(&dir.join("link.txt"), &log.bins)?;
+    cc.finish()?;
+    let load = load.with_context(|| format!("server said: {}", server_log.trim()))?;
+    conclude(plan, cell, dir, &load, path.base_rtt_us())
+}
+
+/// Runs one cell over the real path to the plan's host.
+pub fn run_cell_remote(plan: &Plan, cell: &Cell, dir: &FsPath) -> Result<()> {
+    let Place::Remote(host) = &plan.place else { bail!("the plan names no remote host") };
+    let to = resolve(host)?;
+    let SocketAddr::V4(v4) = to else { bail!("`{host}` has only an IPv6 address; the prober needs IPv4") };
+    let cc = Sender::prepare(plan, cell, dir)?;
+    let prober = Prober::start(Prober::socket()?, *v4.ip(), REMOTE_PROBE_INTERVAL_US);
+    std::thread::sleep(IDLE);
+    let mut attempt = 1;
+    let (load, start_us) = loop {
+        let start_us = probe::now_us();
+        let job = tools::Job { to: v4.ip().to_string(), port: to.port(), cc: &cc.name, plan };
+        let load = job.run(std::process::Command::new("iperf3"), GRACE);
+        match load {
+            Ok(text) if attempt < REMOTE_ATTEMPTS && tools::is_worth_retrying(&text) => {
+                eprintln!("attempt {attempt} at {host} failed, trying again");
+                std::thread::sleep(Duration::from_secs(2 * u64::from(attempt)));
+                attempt += 1;
+            }
+            load => break (load?, start_us),
+        }
+    };
+    let probes = prober.stop()?;
+    write_atomic(&dir.join("probe.txt"), &probe::to_text(&probes, start_us))?;
+    cc.finish()?;
+    let idle = probes.iter().filter(|p| p.sent_us < start_us).filter_map(|p| p.rtt_us).min();
+    let base_rtt_us =
+        idle.with_context(|| format!("`{host}` answers no ICMP echo: no latency can be measured"))?;
+    conclude(plan, cell, dir, &load, base_rtt_us as u64)
+}
+
+/// Judges the load by its JSON and writes what the report needs.
+fn conclude(plan: &Plan, cell: &Cell, dir: &FsPath, load: &str, base_rtt_us: u64) -> Result<()> {
+    write_atomic(&dir.join("load.json"), load)?;
+    let mut result = CellResult::new(plan, cell, "ok");
+    result.base_rtt_us = base_rtt_us;
+    result.kernel = kernel::release();
+    match tools::parse_iperf3(load) {
+        Ok(parsed) => {
+            if let Err(e) = parsed.judge(&cell.cc) {
+                result.status = format!("failed: {e}");
+            }
+            result.sender_cc = parsed.sender_cc.unwrap_or_default();
+        }
+        Err(e) => result.status = format!("failed: {e}"),
+    }
+    result.write(dir)
+}
+
+/// `HOST[:PORT]` → an address, IPv4 preferred; iperf3's port unless one is given.
+fn resolve(host: &str) -> Result<SocketAddr> {
+    let with_port = if host.contains(':') { host.to_string() } else { format!("{host}:5201") };
+    let found: Vec<SocketAddr> = with_port
+        .to_socket_addrs()
+        .with_context(|| {
+            format!("cannot resolve `{host}`\nhint: give HOST or HOST:PORT of a running `iperf3 -s`")
+        })?
+        .collect();
+    let best = found.iter().find(|a| a.is_ipv4()).or(found.first()).copied();
+    best.with_context(|| format!("`{host}` has no address"))
+}
+
+/// The sender's controller: the kernel's own, or ours while it is attached.
+struct Sender {
+    name: String,
+    trace: Option<kernel::trace::Trace>,
+    _attached: Option<kernel::Attached>,
+}
+
+impl Sender {
+    /// Attaches the cell's controller if it is ours; the trace, if the plan asks for one, goes to `acks.txt`.
+    fn prepare(plan: &Plan, cell: &Cell, dir: &FsPath) -> Result<Self> {
+        let known = kernel::available();
+        if !known.attachable.contains(&cell.cc.as_str()) {
+            ensure!(
+                known.registered.contains(&cell.cc),
+                "Linux {} has no congestion control `{}`\nhint: `modprobe tcp_{}`",
+                kernel::release(),
+                cell.cc,
+                cell.cc
+            );
+            return Ok(Self { name: cell.cc.clone(), trace: None, _attached: None });
+        }
+        let mut attached = kernel::attach(&cell.cc, &kernel::Options { name: None, trace: plan.trace })?;
+        let file = dir.join("acks.txt");
+        let trace = match plan.trace {
+            true => Some(
+                attached.trace(File::create(&file).with_context(|| format!("cannot create {file:?}"))?)?,
+            ),
+            false => None,
+        };
+        Ok(Self { name: attached.name().to_string(), trace, _attached: Some(attached) })
+    }
+
+    /// Ends the trace, then takes the controller out of the kernel.
+    fn finish(self) -> Result<()> {
+        if let Some(trace) = self.trace {
+            let traced = trace.finish()?;
+            ensure!(
+                traced.lost == 0,
+                "the ACK trace lost {} of {} events",
+                traced.lost,
+                traced.lost + traced.events
+            );
+        }
+        Ok(())
+    }
+}
+
+/// What a reader must know about the machine to judge the run. Nothing that changes between two runs of the same
+/// plan in `sim` and `lab`, so that their folders are the same to the byte.
+pub fn env(plan: &Plan, lab_kernel: Option<&lab::Kernel>) -> Result<serde_json::Value> {
+    let mut env = serde_json::json!({
+        "headway": env!("CARGO_PKG_VERSION"),
+        "command": plan.command(),
+        "place": plan.place.to_string(),
+    });
+    if let Some(kernel) = lab_kernel {
+        env["lab"] = lab::env(kernel)?;
+    }
+    if matches!(plan.place, Place::Here | Place::Remote(_)) {
+        env["kernel"] = kernel::release().into();
+        env["cpu"] = cpu_model().into();
+        env["iperf3"] = tools::version("iperf3").into();
+        for key in [
+            "net.core.default_qdisc",
+            "net.ipv4.tcp_rmem",
+            "net.ipv4.tcp_wmem",
+            "net.ipv4.tcp_congestion_control",
+        ] {
+            env["sysctl"][key] = sysctl(key).into();
+        }
+    }
+    Ok(env)
+}
+
+fn cpu_model() -> String {
+    let text = std::fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
+    let line = text.lines().find(|l| l.starts_with("model name"));
+    line.and_then(|l| l.split_once(": ")).map(|(_, m)| m.to_string()).unwrap_or_default()
+}
+
+fn sysctl(key: &str) -> String {
+    let file = format!("/proc/sys/{}", key.replace('.', "/"));
+    std::fs::read_to_string(file).unwrap_or_default().trim().replace('\t', " ")
+}

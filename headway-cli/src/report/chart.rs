@@ -1,0 +1,367 @@
+//! Inline SVG: forest plot, dots of every run, order of the runs, distribution of the probes.
+//!
+//! Horizontal positions are percentages and heights are pixels, so a chart follows the width of its column
+//! without scaling its text. Colours are classes (`c0` … for controllers); the style sheet knows light and dark.
+
+use super::table::number;
+use super::{Comparison, Run, RunCell, Scale};
+use crate::metric::{METRICS, Metric};
+use crate::stats::{self, MIN_BLOCKS};
+use maud::{Markup, PreEscaped, html};
+
+/// Controllers beyond this share colours again.
+const COLOURS: usize = 6;
+
+/// Class of a controller's colour.
+pub fn colour(run: &Run, cc: &str) -> String {
+    format!("c{}", index_of(run, cc) % COLOURS)
+}
+
+fn index_of(run: &Run, cc: &str) -> usize {
+    run.plan.ccs.iter().position(|c| c == cc).unwrap_or(0)
+}
+
+/// A controller's mark: colour and shape, so that neither is needed to tell two apart.
+pub fn key(run: &Run, cc: &str) -> Markup {
+    html! { svg class={ "key " (colour(run, cc)) } width="12" height="12" aria-hidden="true" { (mark(run, cc, "50%", "50%", false, "")) } }
+}
+
+fn mark(run: &Run, cc: &str, x: &str, y: &str, hollow: bool, title: &str) -> Markup {
+    let shape = match index_of(run, cc) % 4 {
+        0 => "M4 0A4 4 0 1 1-4 0A4 4 0 1 1 4 0Z",
+        1 => "M-3.5-3.5H3.5V3.5H-3.5Z",
+        2 => "M0-4.6L4.4 3.2H-4.4Z",
+        _ => "M0-4.8L4.8 0L0 4.8L-4.8 0Z",
+    };
+    html! {
+        svg x=(x) y=(y) overflow="visible" {
+            path d=(shape) class=(if hollow { "mark hollow" } else { "mark" }) { @if !title.is_empty() { title { (title) } } }
+        }
+    }
+}
+
+/// Improvements with their intervals, a row a comparison, on a scale that shows 1 % and 500 % alike.
+pub fn forest(run: &Run, comparisons: &[&Comparison]) -> Markup {
+    let ratios = comparisons.iter().filter(|c| c.scale == Scale::Ratio);
+    let bounds = ratios.flat_map(|c| [c.improvement.low, c.improvement.high, c.improvement.center]);
+    let widest = bounds.filter(|b| b.is_finite()).fold(0.06, |w: f64, b| w.max(b.abs()));
+    let scale = Forest { widest: (widest * 1.1).min(10.0) };
+    html! {
+        div class="forest" role="img" aria-label="Improvement of each candidate with its 95 % interval; the table above has the numbers" {
+            @for (path, entry) in run.plan.paths.iter().enumerate() {
+                @let rows = comparisons.iter().filter(|c| c.path == path);
+                @if rows.clone().next().is_some() { div class="forest-path" { (entry.name) } }
+                @for c in rows { (forest_row(run, c, &scale)) }
+            }
+            div {} (scale.axis()) div {}
+        }
+        p class="legend-note" {
+            "← worse · better →  Dot: estimate. Bar: 95 % interval. Grey field: differences too small to matter. "
+            "The scale is linear near 0 and logarithmic beyond."
+        }
+    }
+}
+
+struct Forest {
+    widest: f64,
+}
+
+impl Forest {
+    fn percent(&self, share: f64) -> f64 {
+        let bent = |x: f64| (x / 0.03).asinh();
+        50.0 + 49.0 * (bent(share) / bent(self.widest)).clamp(-1.0, 1.0)
+    }
+
+    fn ticks(&self) -> Vec<f64> {
+        let steps = [0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0];
+        let mut inside: Vec<f64> = steps.into_iter().filter(|t| *t <= self.widest).collect();
+        while inside.len() > 3 {
+            inside = inside.into_iter().rev().step_by(2).collect();
+            inside.reverse();
+        }
+        inside.iter().rev().map(|t| -t).chain([0.0]).chain(inside.iter().copied()).collect()
+    }
+
+    fn axis(&self) -> Markup {
+        html! {
+            svg height="20" width="100%" {
+                @for tick in self.ticks() {
+                    text x=(pct(self.percent(tick))) y="14" text-anchor="middle" class="tick" {
+                        (format!("{:+}", (tick * 100.0).round()).replace("+0", "0")) " %"
+                    }
+                }
+            }
+        }
+    }
+}
+
+fn forest_row(run: &Run, c: &Comparison, scale: &Forest) -> Markup {
+    html! {
+        div class="forest-name" data-cc=(c.candidate) { (key(run, &c.candidate)) " " (c.candidate) span class="quiet" { " " (c.metric.label) } }
+        svg height="26" width="100%" data-cc=(c.candidate) class=(verdict_class(c)) {
+            @if c.scale == Scale::Ratio { (forest_bar(c, scale)) }
+            @else { text x="50%" y="17" text-anchor="middle" class="tick" { "zeros: no ratio, a difference" } }
+        }
+        div class={ "forest-value " (verdict_class(c)) } data-cc=(c.candidate) { (c.improvement_text()) }
+    }
+}
+
+fn forest_bar(c: &Comparison, scale: &Forest) -> Markup {
+    let s = &c.improvement;
+    let (x, margin) = (|share| pct(scale.percent(share)), c.margin.unwrap_or(0.0));
+    html! {
+        rect x=(x(-margin)) width=(pct(scale.percent(margin) - scale.percent(-margin))) y="0" height="26" class="margin" {}
+        @for tick in scale.ticks() { line x1=(x(tick)) x2=(x(tick)) y1="0" y2="26" class=(if tick == 0.0 { "zero" } else { "grid" }) {} }
+        @if s.n >= MIN_BLOCKS { line x1=(x(s.low)) x2=(x(s.high)) y1="13" y2="13" class="interval" {} }
+        circle cx=(x(s.center)) cy="13" r="4.5" class=(if s.n >= MIN_BLOCKS { "estimate" } else { "estimate hollow" }) {}
+        @if s.low < -scale.widest { text x="0" y="17" class="beyond" { "◂" } }
+        @if s.high > scale.widest { text x="100%" y="17" text-anchor="end" class="beyond" { "▸" } }
+    }
+}
+
+/// Class that gives a verdict its colour. Only `better` is green.
+pub fn verdict_class(c: &Comparison) -> String {
+    let word = c.verdict.map_or("none", |v| v.word());
+    format!("v-{}", word.replace([' ', '(', ')'], ""))
+}
+
+/// Every run of one metric on one path, a strip a controller; excluded runs are hollow. Nothing when no run has
+/// a value.
+pub fn dots(run: &Run, path: usize, index: usize) -> Option<Markup> {
+    let metric = &METRICS[index];
+    let cells = run.cells.iter().filter(|c| c.cell.path == path);
+    let scale = Linear::over(cells.filter_map(|c| value(c, index)).map(|v| v * metric.unit.factor))?;
+    Some(html! {
+        figure class="dots" {
+            figcaption { (metric.label) span class="quiet" { " " (metric.unit.word) " " (arrow(metric)) } }
+            @for cc in &run.plan.ccs {
+                div class="strip" data-cc=(cc) {
+                    div class="strip-name" { (key(run, cc)) " " (cc) }
+                    svg height="30" width="100%" class=(colour(run, cc)) { (strip(run, path, cc, index, &scale)) }
+                }
+            }
+            div class="strip" { div {} (scale.axis()) }
+        }
+    })
+}
+
+pub fn arrow(metric: &Metric) -> &'static str {
+    if metric.better == crate::metric::Better::Higher { "↑" } else { "↓" }
+}
+
+fn strip(run: &Run, path: usize, cc: &str, index: usize, scale: &Linear) -> Markup {
+    let unit = METRICS[index].unit;
+    let counted: Vec<f64> = run.cells_of(path, cc).filter_map(|c| c.counted(index)).collect();
+    html! {
+        @for tick in scale.ticks() { (grid_line(scale.x(tick), "30")) }
+        @if let Some(median) = stats::median(&counted) {
+            @let x = scale.x(median * unit.factor);
+            line x1=(x) x2=(x) y1="3" y2="27" class="median" {}
+        }
+        @for cell in run.cells_of(path, cc) {
+            @if let Some(v) = value(cell, index) {
+                @let y = 15 + (cell.cell.block as i32 % 5 - 2) * 4;
+                (mark(run, cc, &scale.x(v * unit.factor), &y.to_string(), cell.excluded.is_some(), &title(cell, metric_value(index, v))))
+            }
+        }
+    }
+}
+
+/// A metric's runs in the order in which they were made: what drifts shows.
+pub fn order(run: &Run, path: usize, index: usize) -> Option<Markup> {
+    let metric = &METRICS[index];
+    let cells: Vec<&RunCell> =
+        run.cells.iter().filter(|c| c.cell.path == path && value(c, index).is_some()).collect();
+    let scale = Linear::over(cells.iter().filter_map(|c| value(c, index)).map(|v| v * metric.unit.factor))?;
+    let x = |c: &RunCell| pct(2.0 + 96.0 * (c.cell.index as f64 + 0.5) / run.plan.cells.len() as f64);
+    let y = |c: &RunCell| scale.y(value(c, index).unwrap_or(0.0) * metric.unit.factor, 120.0);
+    Some(html! {
+        figure class="order" {
+            figcaption { (metric.label) span class="quiet" { " " (metric.unit.word) ", in order of execution →" } }
+            div class="plot" {
+                (scale.y_axis(120.0))
+                svg height="120" width="100%" {
+                    @for tick in scale.ticks() { line x1="0" x2="100%" y1=(scale.y(tick, 120.0)) y2=(scale.y(tick, 120.0)) class="grid" {} }
+                    @for cc in &run.plan.ccs {
+                        @let own: Vec<&&RunCell> = cells.iter().filter(|c| c.cell.cc == *cc).collect();
+                        g class=(colour(run, cc)) data-cc=(cc) {
+                            @for w in own.windows(2) { line x1=(x(w[0])) y1=(y(w[0])) x2=(x(w[1])) y2=(y(w[1])) class="trail" {} }
+                            @for c in &own { (mark(run, cc, &x(c), &y(c), c.excluded.is_some(), &title(c, metric_value(index, value(c, index).unwrap_or(0.0))))) }
+                        }
+                    }
+                }
+            }
+        }
+    })
+}
+
+/// Cumulative distribution of the queueing delay over the probes of all runs that count.
+pub fn distribution(run: &Run, path: usize) -> Option<Markup> {
+    let pooled: Vec<(&String, Vec<f64>)> =
+        run.plan.ccs.iter().map(|cc| (cc, pooled_delays_ms(run, path, cc))).collect();
+    let tails = pooled.iter().filter_map(|(_, d)| d.get(d.len() * 995 / 1000).copied());
+    let scale = Linear::over(tails.chain([0.0])).filter(|_| pooled.iter().any(|(_, d)| !d.is_empty()))?;
+    let shares = Linear { low: 0.0, high: 1.0 };
+    Some(html! {
+        figure class="distribution" {
+            figcaption { "Queueing delay of the probes" span class="quiet" { " ms, share of probes at or below it" } }
+            div class="plot" {
+                (shares.y_axis(160.0))
+                svg height="160" width="100%" {
+                    @for share in shares.ticks() { line x1="0" x2="100%" y1=(shares.y(share, 160.0)) y2=(shares.y(share, 160.0)) class="grid" {} }
+                    @for tick in scale.ticks() { (grid_line(scale.x(tick), "160")) }
+                    svg viewBox="0 0 100 160" width="100%" height="160" preserveAspectRatio="none" {
+                        @for (cc, delays) in &pooled {
+                            g class=(colour(run, cc)) data-cc=(cc) { path d=(steps(delays, &scale, &shares)) class={ "curve d" (index_of(run, cc) % 4) } {} }
+                        }
+                    }
+                }
+                div {} (scale.axis())
+            }
+        }
+    })
+}
+
+fn pooled_delays_ms(run: &Run, path: usize, cc: &str) -> Vec<f64> {
+    let mut delays: Vec<f64> =
+        run.data_of(path, cc).flat_map(|d| d.queue_delays_us()).map(|us| us / 1e3).collect();
+    delays.sort_by(f64::total_cmp);
+    delays
+}
+
+/// The curve through two hundred quantiles: more than a screen shows.
+fn steps(sorted: &[f64], x: &Linear, y: &Linear) -> String {
+    let Some(last) = sorted.len().checked_sub(1) else { return String::new() };
+    let at = |i: usize| {
+        let share = i as f64 / 200.0;
+        let value = sorted[(share * last as f64).round() as usize];
+        format!("{}{:.2} {}", if i == 0 { 'M' } else { 'L' }, x.percent(value), y.y(share, 160.0))
+    };
+    (0..=200).map(at).collect()
+}
+
+/// A linear scale with round ends.
+struct Linear {
+    low: f64,
+    high: f64,
+}
+
+impl Linear {
+    /// Covers the values, from 0 where 0 is not far away; `None` without values.
+    fn over(values: impl Iterator<Item = f64>) -> Option<Self> {
+        let finite = values.filter(|v| v.is_finite());
+        let (low, high) = finite.fold((f64::INFINITY, f64::NEG_INFINITY), |(l, h), v| (l.min(v), h.max(v)));
+        if low > high {
+            return None;
+        }
+        let low = if low > 0.0 && low < 0.6 * high { 0.0 } else { low };
+        let room = if high > low { (high - low) * 0.06 } else { (high.abs() * 0.05).max(0.05) };
+        Some(Self { low: if low == 0.0 { 0.0 } else { low - room }, high: high + room })
+    }
+
+    fn percent(&self, v: f64) -> f64 {
+        2.0 + 96.0 * ((v - self.low) / (self.high - self.low)).clamp(0.0, 1.0)
+    }
+
+    fn x(&self, v: f64) -> String {
+        pct(self.percent(v))
+    }
+
+    fn y(&self, v: f64, height: f64) -> String {
+        format!("{:.1}", 8.0 + (height - 16.0) * (1.0 - (v - self.low) / (self.high - self.low)))
+    }
+
+    /// Three or four round numbers.
+    fn ticks(&self) -> Vec<f64> {
+        let rough = (self.high - self.low) / 3.5;
+        let power = 10f64.powf(rough.log10().floor());
+        let step =
+            [1.0, 2.0, 2.5, 5.0, 10.0].map(|s| s * power).into_iter().find(|s| *s >= rough).unwrap_or(rough);
+        let first = (self.low / step).ceil() as i64;
+        (first..).map(|i| i as f64 * step).take_while(|t| *t <= self.high).collect()
+    }
+
+    fn axis(&self) -> Markup {
+        html! {
+            svg height="18" width="100%" {
+                @for tick in self.ticks() {
+                    @let anchor = match self.percent(tick) { p if p < 8.0 => "start", p if p > 92.0 => "end", _ => "middle" };
+                    text x=(self.x(tick)) y="13" text-anchor=(anchor) class="tick" { (tick_text(tick)) }
+                }
+            }
+        }
+    }
+
+    fn y_axis(&self, height: f64) -> Markup {
+        html! {
+            svg height=(height) width="100%" {
+                @for tick in self.ticks() {
+                    text x="100%" y=(self.y(tick, height)) dy="4" text-anchor="end" class="tick" { (tick_text(tick)) }
+                }
+            }
+        }
+    }
+}
+
+fn grid_line(x: String, height: &str) -> Markup {
+    html! { line x1=(x) x2=(x) y1="0" y2=(height) class="grid" {} }
+}
+
+fn tick_text(tick: f64) -> String {
+    let text = number(tick);
+    if text.contains('.') { text.trim_end_matches('0').trim_end_matches('.').to_string() } else { text }
+}
+
+fn value(cell: &RunCell, index: usize) -> Option<f64> {
+    cell.values[index].as_ref().ok().copied().filter(|v| v.is_finite())
+}
+
+fn metric_value(index: usize, value: f64) -> String {
+    METRICS[index].unit.show(value)
+}
+
+fn title(cell: &RunCell, value: String) -> String {
+    format!(
+        "{}, block {}, cell {:03}: {value} ({})",
+        cell.cell.cc,
+        cell.cell.block,
+        cell.cell.index,
+        cell.status()
+    )
+}
+
+fn pct(x: f64) -> String {
+    format!("{x:.2}%")
+}
+
+/// A file that stands in the page as it is.
+pub fn verbatim(text: &str) -> Markup {
+    PreEscaped(text.to_string())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn scales_have_a_few_round_ticks_inside() {
+        for (low, high) in [(0.0, 1.0), (96.1, 96.4), (0.0, 0.0), (-3.0, 1234.0), (1e-5, 2e-5), (5.0, 5.0)] {
+            let scale = Linear::over([low, high].into_iter()).unwrap();
+            let ticks = scale.ticks();
+            assert!((2..=6).contains(&ticks.len()), "{low} .. {high}: {ticks:?}");
+            assert!(ticks.iter().all(|t| (scale.low..=scale.high).contains(t)), "{ticks:?}");
+        }
+        assert!(Linear::over([].into_iter()).is_none());
+        assert_eq!(Linear::over([10.0, 100.0].into_iter()).unwrap().low, 0.0);
+    }
+
+    #[test]
+    fn the_forest_scale_is_symmetric_and_ends_at_its_edge() {
+        let scale = Forest { widest: 2.0 };
+        assert_eq!(scale.percent(0.0), 50.0);
+        assert!((scale.percent(0.5) + scale.percent(-0.5) - 100.0).abs() < 1e-9);
+        assert_eq!(scale.percent(f64::NEG_INFINITY), 1.0);
+        assert!(scale.percent(0.02) - 50.0 > 3.0, "a difference of 2 % can be seen");
+        assert!(scale.ticks().contains(&0.0));
+    }
+}

@@ -1,0 +1,399 @@
+//! `report.html`: one file that holds everything it needs and asks no one for anything.
+
+use super::chart::{arrow, colour, distribution, dots, forest, key, order, verbatim, verdict_class};
+use super::{Comparison, Count, NOT_RUN, Run, series};
+use crate::bench::Place;
+use crate::metric::METRICS;
+use crate::stats::{MIN_BLOCKS, Verdict};
+use maud::{DOCTYPE, Markup, html};
+use serde_json::Value;
+
+const STYLE: &str = concat!(include_str!("vendor/uPlot.min.css"), include_str!("page.css"));
+const SCRIPT: &str = concat!(include_str!("vendor/uPlot.iife.min.js"), "\n", include_str!("page.js"));
+
+/// Nothing may be fetched, whatever a later edit lets slip in.
+const POLICY: &str =
+    "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; img-src data:";
+
+pub fn html(run: &Run, comparisons: &[Comparison], counts: &[Count], notes: &[String]) -> String {
+    let primary: Vec<&Comparison> = comparisons.iter().filter(|c| c.metric.is_primary()).collect();
+    let page = html! {
+        (DOCTYPE)
+        html lang="en" {
+            head {
+                meta charset="utf-8";
+                meta name="viewport" content="width=device-width, initial-scale=1";
+                meta http-equiv="Content-Security-Policy" content=(POLICY);
+                meta name="color-scheme" content="light dark";
+                title { (headline(run)) " · Headway" }
+                style { (verbatim(STYLE)) }
+            }
+            body {
+                a class="skip" href="#verdicts" { "Skip to the verdicts" }
+                (header(run, &primary, notes))
+                (controls(run))
+                main {
+                    @if !primary.is_empty() { (verdicts(run, &primary)) }
+                    @for path in 0..run.plan.paths.len() { (path_section(run, path, comparisons)) }
+                    (cells_section(run, counts))
+                    (method_section(run))
+                    (environment_section(run))
+                }
+                footer { "Made by " code { "headway report" } " from the raw files beside this page. It contains all that it shows and fetches nothing." }
+                script type="application/json" id="data" { (verbatim(&series::json(run))) }
+                script { (verbatim(SCRIPT)) }
+            }
+        }
+    };
+    page.into_string()
+}
+
+fn headline(run: &Run) -> String {
+    match &run.plan.ccs[1..] {
+        [] => run.baseline().to_string(),
+        candidates => format!("{} against {}", in_words(candidates), run.baseline()),
+    }
+}
+
+fn in_words(names: &[String]) -> String {
+    match names {
+        [one] => one.clone(),
+        [head @ .., last] => format!("{} and {last}", head.join(", ")),
+        [] => String::new(),
+    }
+}
+
+fn header(run: &Run, primary: &[&Comparison], notes: &[String]) -> Markup {
+    let plan = &run.plan;
+    let streams =
+        if plan.streams == 1 { "1 stream".to_string() } else { format!("{} streams", plan.streams) };
+    let facts = [
+        ("Where", place_in_words(&plan.place)),
+        ("Kernel", run.kernels().join(", ")),
+        ("Paths", plan.paths.len().to_string()),
+        ("Blocks", plan.blocks.to_string()),
+        ("Load", format!("{streams}, {} s", plan.seconds)),
+        ("Warm-up left out", format!("{} s", plan.warmup_ms as f64 / 1e3)),
+    ];
+    html! {
+        header class="top" {
+            p class="brand" { "Headway" }
+            h1 { (headline(run)) }
+            @for cc in &plan.ccs[1..] { (findings(run, cc, primary)) }
+            dl class="facts" {
+                @for (name, value) in facts.iter().filter(|(_, value)| !value.is_empty()) { div { dt { (name) } dd { (value) } } }
+            }
+            pre class="command" tabindex="0" aria-label="Command" { code { (command(run)) } }
+            @if !notes.is_empty() { ul class="notes" { @for note in notes { li { (note) } } } }
+        }
+    }
+}
+
+/// How often each verdict fell, in the order of their weight.
+fn findings(run: &Run, cc: &str, primary: &[&Comparison]) -> Markup {
+    let own: Vec<&&Comparison> = primary.iter().filter(|c| c.candidate == cc).collect();
+    let order = [
+        Verdict::Better,
+        Verdict::Worse,
+        Verdict::BetterTrivial,
+        Verdict::WorseTrivial,
+        Verdict::Equivalent,
+        Verdict::Inconclusive,
+        Verdict::TooSmall,
+    ];
+    html! {
+        p class="findings" {
+            (key(run, cc)) " " b { (cc) } " "
+            @for verdict in order {
+                @let hits: Vec<_> = own.iter().filter(|c| c.verdict == Some(verdict)).collect();
+                @if let Some(first) = hits.first() { span class={ "verdict " (verdict_class(first)) } { (hits.len()) " " (verdict) } " " }
+            }
+            span class="quiet" { "of " (own.len()) " comparisons" }
+        }
+    }
+}
+
+fn place_in_words(place: &Place) -> String {
+    match place {
+        Place::Sim => "simulator, virtual time".into(),
+        Place::Lab => "lab: real Linux TCP in virtual time".into(),
+        Place::Here => "this machine's kernel, emulated path".into(),
+        Place::Remote(host) => format!("real path to {host}"),
+    }
+}
+
+/// What was typed, as `env.json` has it; else the same run spelled out from the plan.
+fn command(run: &Run) -> String {
+    let words = |value: &Value| -> Option<Vec<String>> {
+        value.as_array()?.iter().map(|w| w.as_str().map(shell_word)).collect()
+    };
+    words(&run.env["argv"]).filter(|w| !w.is_empty()).map_or_else(|| spelled_out(run), |w| w.join(" "))
+}
+
+fn spelled_out(run: &Run) -> String {
+    let plan = &run.plan;
+    let paths = plan.paths.iter().map(|p| p.name.clone()).collect::<Vec<_>>().join(",");
+    format!(
+        "headway bench --cc {} --path {} --blocks {} --seconds {} --streams {} --seed {} --in {}",
+        shell_word(&plan.ccs.join(",")),
+        shell_word(&paths),
+        plan.blocks,
+        plan.seconds,
+        plan.streams,
+        plan.seed,
+        run.place(),
+    )
+}
+
+fn shell_word(word: &str) -> String {
+    let plain = |c: char| c.is_ascii_alphanumeric() || "-_./:,=@%+".contains(c);
+    if !word.is_empty() && word.chars().all(plain) {
+        word.to_string()
+    } else {
+        format!("'{}'", word.replace('\'', r"'\''"))
+    }
+}
+
+fn controls(run: &Run) -> Markup {
+    html! {
+        nav class="controls" aria-label="Controllers shown" {
+            @for cc in &run.plan.ccs {
+                button type="button" aria-pressed="true" data-toggle=(cc) { (key(run, cc)) " " (cc) @if cc == run.baseline() { span class="quiet" { " baseline" } } }
+            }
+            @for (i, path) in run.plan.paths.iter().enumerate() { a href={ "#path-" (i) } { (path.name) } }
+        }
+    }
+}
+
+fn verdicts(run: &Run, primary: &[&Comparison]) -> Markup {
+    let heads = [
+        "Metric",
+        "Candidate",
+        "Verdict",
+        "Baseline",
+        "Candidate's",
+        "Difference",
+        "Improvement",
+        "95 % interval",
+        "p (Holm)",
+        "n",
+    ];
+    html! {
+        section id="verdicts" {
+            h2 { "Verdicts" }
+            p class="lead" { "Each candidate against " b { (run.baseline()) } ". Medians over blocks; improvement is paired within blocks, and positive is better." }
+            table class="verdicts" {
+                thead { tr { @for head in heads { th scope="col" { (head) } } } }
+                @for (path, entry) in run.plan.paths.iter().enumerate() {
+                    @let rows = primary.iter().filter(|c| c.path == path);
+                    @if rows.clone().next().is_some() {
+                        tbody {
+                            tr class="group" { th colspan="10" scope="rowgroup" { a href={ "#path-" (path) } { (entry.name) } " " @if entry.name != entry.text { code { (entry.text) } } } }
+                            @for c in rows { (verdict_row(run, c)) }
+                        }
+                    }
+                }
+            }
+            h3 { "Improvements" }
+            (forest(run, primary))
+        }
+    }
+}
+
+fn verdict_row(run: &Run, c: &Comparison) -> Markup {
+    let unit = c.metric.unit;
+    let p = c.p_family.filter(|_| c.improvement.n >= MIN_BLOCKS).map_or("–".into(), |p| format!("{p:.3}"));
+    html! {
+        tr data-cc=(c.candidate) {
+            th scope="row" { (c.metric.label) span class="quiet" { " " (arrow(c.metric)) } }
+            td data-label="Candidate" class="name" { (key(run, &c.candidate)) " " (c.candidate) }
+            td data-label="Verdict" class="name" { span class={ "verdict " (verdict_class(c)) } { (c.verdict.map_or("–", |v| v.word())) } }
+            td data-label="Baseline" { (unit.show(c.baseline_spread.median)) }
+            td data-label="Candidate’s" { (unit.show(c.candidate_spread.median)) }
+            td data-label="Difference" { (c.difference_text()) }
+            td data-label="Improvement" { b { (c.improvement_text()) } }
+            td data-label="95 % interval" { (c.interval_text()) }
+            td data-label="p (Holm)" { (p) }
+            td data-label="n" { (c.improvement.n) }
+        }
+    }
+}
+
+fn path_section(run: &Run, path: usize, comparisons: &[Comparison]) -> Markup {
+    let entry = &run.plan.paths[path];
+    let kinds = [
+        ("goodput", "Goodput", "Mbit/s"),
+        ("delay", "Queueing delay", "ms"),
+        ("retransmits", "Retransmits", "packets/s"),
+    ];
+    html! {
+        section class="path" id={ "path-" (path) } {
+            h2 { (entry.name) }
+            p class="lead" { code { (entry.text) } @if let Some(text) = base_rtt(run, path) { " · " (text) } }
+            div class="time" data-path=(path) {
+                @for (kind, label, unit) in kinds {
+                    h4 { (label) span class="quiet" { " " (unit) } }
+                    div class="chart" data-kind=(kind) tabindex="0" role="img" aria-label={ (label) " over time; arrow keys move the cursor" } {}
+                }
+                p class="readout" aria-live="off" {}
+                noscript { p class="legend-note" { "The time series need JavaScript; everything else on this page does not." } }
+            }
+            p class="legend-note" { "Line: median over blocks. Band: lowest to highest block. Dotted: payload that the path could carry. Drag to zoom, double-click or Esc to zoom out." }
+            h3 { "Every run" }
+            div class="grid" { @for m in 0..METRICS.len() { @if let Some(figure) = dots(run, path, m) { (figure) } } }
+            p class="legend-note" { "One mark per run, hollow when excluded; the tick is the median of those that count." }
+            div class="grid wide" {
+                @for (m, _) in METRICS.iter().enumerate().filter(|(_, m)| m.is_primary()) { @if let Some(figure) = order(run, path, m) { (figure) } }
+                @if let Some(figure) = distribution(run, path) { (figure) }
+            }
+            (metric_table(run, path, comparisons))
+        }
+    }
+}
+
+fn base_rtt(run: &Run, path: usize) -> Option<String> {
+    let data = run.plan.ccs.iter().find_map(|cc| run.data_of(path, cc).next())?;
+    Some(format!("base RTT {:.1} ms", data.result.base_rtt_us as f64 / 1e3))
+}
+
+/// All metrics of a path. Those that were not declared primary get an interval and no verdict.
+fn metric_table(run: &Run, path: usize, comparisons: &[Comparison]) -> Markup {
+    let of = |m: usize, cc: &str| {
+        comparisons.iter().find(|c| c.path == path && c.metric.name == METRICS[m].name && c.candidate == *cc)
+    };
+    html! {
+        details open {
+            summary { "All metrics" }
+            div class="scroll" tabindex="0" role="region" aria-label="All metrics of this path" {
+                table class="metrics" {
+                    thead { tr { th scope="col" { "Metric" } @for cc in &run.plan.ccs { th scope="col" data-cc=(cc) { (key(run, cc)) " " (cc) } } } }
+                    tbody {
+                        @for (m, metric) in METRICS.iter().enumerate() {
+                            tr {
+                                th scope="row" title=(metric.about) { (metric.label) span class="quiet" { " " (arrow(metric)) } }
+                                @for cc in &run.plan.ccs {
+                                    td data-cc=(cc) { (spread_text(run, path, m, cc)) @if let Some(c) = of(m, cc) { (improvement_line(c)) } }
+                                }
+                            }
+                        }
+                    }
+                }
+            }
+            p class="legend-note" {
+                "Median [quartiles] over the runs that count. Below it the improvement on " (run.baseline())
+                " with its 95 % interval; without a verdict except for the primary metrics."
+            }
+        }
+    }
+}
+
+fn spread_text(run: &Run, path: usize, m: usize, cc: &str) -> Markup {
+    let values: Vec<f64> = run.cells_of(path, cc).filter_map(|c| c.counted(m)).collect();
+    let unit = METRICS[m].unit;
+    match super::Spread::of(&values) {
+        Some(s) => {
+            html! { (unit.show(s.median)) span class="quiet" { " [" (super::table::number(s.q1 * unit.factor)) "–" (super::table::number(s.q3 * unit.factor)) "]" } }
+        }
+        None => {
+            let reason = run.cells_of(path, cc).find_map(|c| c.values[m].as_ref().err());
+            html! { span class="quiet missing" { (reason.map_or("–", |r| r.as_str())) } }
+        }
+    }
+}
+
+fn improvement_line(c: &Comparison) -> Markup {
+    html! { span class="sub" { (c.improvement_text()) @if c.improvement.n >= MIN_BLOCKS { " [" (c.interval_text().replace(" .. ", ", ")) "]" } } }
+}
+
+fn cells_section(run: &Run, counts: &[Count]) -> Markup {
+    let failed: Vec<_> = run.cells.iter().filter(|c| c.excluded.is_some()).collect();
+    html! {
+        section id="cells" {
+            h2 { "Runs" }
+            table class="small" {
+                thead { tr { @for head in ["Controller", "Planned", "Attempted", "Ok", "Excluded"] { th scope="col" { (head) } } } }
+                tbody {
+                    @for c in counts { tr { th scope="row" { (key(run, &c.cc)) " " (c.cc) } td { (c.planned) } td { (c.attempted) } td { (c.ok) } td { (c.excluded) } } }
+                }
+            }
+            @if !failed.is_empty() {
+                h3 { "Runs that do not count" }
+                div class="scroll" tabindex="0" role="region" aria-label="Runs that do not count" {
+                    table class="small reasons" {
+                        thead { tr { @for head in ["Cell", "Controller", "Path", "Block", "Reason"] { th scope="col" { (head) } } } }
+                        tbody {
+                            @for c in failed {
+                                tr {
+                                    th scope="row" { (format!("{:03}", c.cell.index)) } td { (c.cell.cc) } td { (run.plan.paths[c.cell.path].name) } td { (c.cell.block) }
+                                    td class=(if c.status() == NOT_RUN { "reason quiet" } else { "reason" }) { (c.status()) }
+                                }
+                            }
+                        }
+                    }
+                }
+            }
+        }
+    }
+}
+
+fn method_section(run: &Run) -> Markup {
+    html! {
+        section id="method" {
+            h2 { "How to read this" }
+            p {
+                "A block holds one run of every controller on every path, in random order and with the same seed per path. The improvement is the "
+                "Hodges–Lehmann estimate of the log ratios of candidate and " (run.baseline()) " within blocks; its interval inverts the exact "
+                "signed-rank test. " b { "better" } " and " b { "worse" } " hold after Holm's correction over all paths and candidates of a metric; "
+                "with " b { "(trivial)" } " the whole interval lies within the margin. " b { "equivalent" } " means that the 90 % interval lies within "
+                "the margin (two one-sided tests at 5 %). " b { "inconclusive" } " means neither: more blocks would tell. Fewer than " (MIN_BLOCKS) " blocks get no verdict."
+            }
+            dl class="glossary" {
+                @for m in METRICS {
+                    dt { (m.label) " " code { (m.name) } }
+                    dd {
+                        (m.about) ". " (if arrow(m) == "↑" { "Higher is better." } else { "Lower is better." })
+                        @if let Some(margin) = m.margin {
+                            " Primary; margin " (format!("{:.0} %", margin.share * 100.0))
+                            @if margin.amount > 0.0 { " or " (m.unit.show(margin.amount)) ", whichever is more" } "."
+                        }
+                    }
+                }
+            }
+        }
+    }
+}
+
+fn environment_section(run: &Run) -> Markup {
+    let mut rows = Vec::new();
+    flatten("", &run.env, &mut rows);
+    html! {
+        section id="environment" {
+            h2 { "Environment, and how to run it again" }
+            pre class="command" tabindex="0" aria-label="Command to run it again" { code { (command(run)) "\n" (spelled_out(run)) "\nheadway report DIR" } }
+            @if rows.is_empty() { p class="lead" { "env.json is missing or cannot be read: the environment of this run is not known." } }
+            @else {
+                details {
+                    summary { "Environment (" (rows.len()) " entries)" }
+                    dl class="environment" { @for (name, value) in rows { dt { (name) } dd { (value) } } }
+                }
+            }
+        }
+    }
+}
+
+/// Objects become dotted names; lists of words become one line.
+fn flatten(name: &str, value: &Value, rows: &mut Vec<(String, String)>) {
+    match value {
+        Value::Null => {}
+        Value::Object(map) => {
+            let below = |key: &str| if name.is_empty() { key.to_string() } else { format!("{name}.{key}") };
+            map.iter().for_each(|(key, value)| flatten(&below(key), value, rows));
+        }
+        Value::String(text) => rows.push((name.into(), text.clone())),
+        Value::Array(items) => {
+            let word = |v: &Value| v.as_str().map_or_else(|| v.to_string(), shell_word);
+            rows.push((name.into(), items.iter().map(word).collect::<Vec<_>>().join(" ")));
+        }
+        other => rows.push((name.into(), other.to_string())),
+    }
+}

@@ -1,0 +1,174 @@
+//! The time series behind a path's charts, as compact JSON: one time axis, per controller the median over
+//! blocks and the range from the lowest to the highest block.
+
+use super::Run;
+use crate::metric::{BIN_US, CellData};
+use crate::stats;
+use crate::tools::Interval;
+use serde_json::{Value, json};
+
+/// More points than this do not fit a screen; longer runs get longer bins.
+const MAX_BINS: i64 = 600;
+
+/// Everything the page's script needs: controllers, and per path the axis in seconds and the series.
+pub fn json(run: &Run) -> String {
+    let paths: Vec<Value> = (0..run.plan.paths.len()).map(|path| path_json(run, path)).collect();
+    let text = json!({ "ccs": run.plan.ccs, "paths": paths }).to_string();
+    // The text stands inside a script element: nothing in it may look like that element's end.
+    text.replace('<', "\\u003c")
+}
+
+fn path_json(run: &Run, path: usize) -> Value {
+    let axis = Axis::new(i64::from(run.plan.seconds) * 1_000_000);
+    let ccs: Vec<Value> = run
+        .plan
+        .ccs
+        .iter()
+        .map(|cc| {
+            let over_blocks = |of: fn(&CellData, &Axis) -> Vec<Option<f64>>, digits: i32| {
+                let runs: Vec<_> = run.data_of(path, cc).map(|data| of(data, &axis)).collect();
+                bands(&runs, axis.bins, digits)
+            };
+            json!([over_blocks(goodput_mbps, 2), over_blocks(delay_ms, 2), over_blocks(retransmits_per_s, 0)])
+        })
+        .collect();
+    let t: Vec<f64> = (0..axis.bins).map(|bin| rounded((bin as i64 * axis.bin_us) as f64 / 1e6, 3)).collect();
+    json!({
+        "name": run.plan.paths[path].name,
+        "t": t,
+        "warmup": run.plan.warmup_ms as f64 / 1e3,
+        "capacity": capacity_mbps(run, path, &axis),
+        "ccs": ccs,
+    })
+}
+
+/// Bins of equal length from the start to the end of the load phase.
+struct Axis {
+    bin_us: i64,
+    bins: usize,
+}
+
+impl Axis {
+    fn new(length_us: i64) -> Self {
+        let merged = (length_us / BIN_US + MAX_BINS - 1) / MAX_BINS;
+        let bin_us = BIN_US * merged.max(1);
+        Self { bin_us, bins: (length_us / bin_us) as usize }
+    }
+
+    fn bin(&self, t_us: i64) -> Option<usize> {
+        let bin = t_us.div_euclid(self.bin_us);
+        (0..self.bins as i64).contains(&bin).then_some(bin as usize)
+    }
+
+    /// Spreads what was counted between two instants evenly over the bins that they touch.
+    fn spread(&self, sums: &mut [Option<f64>], from_us: i64, to_us: i64, amount: f64) {
+        for bin in from_us.div_euclid(self.bin_us)..=(to_us - 1).div_euclid(self.bin_us) {
+            let (start, end) = (bin * self.bin_us, (bin + 1) * self.bin_us);
+            let share = (to_us.min(end) - from_us.max(start)) as f64 / (to_us - from_us) as f64;
+            if let Some(sum) = usize::try_from(bin).ok().and_then(|bin| sums.get_mut(bin)) {
+                *sum = Some(sum.unwrap_or(0.0) + share * amount);
+            }
+        }
+    }
+}
+
+/// The receiver's rate; the sender's where the receiver's intervals did not come back.
+fn goodput_mbps(data: &CellData, axis: &Axis) -> Vec<Option<f64>> {
+    let Ok(load) = &data.load else { return Vec::new() };
+    let side = if load.received.is_empty() { &load.sent } else { &load.received };
+    per_second(data, side, axis, |i| i.bytes() as f64 * 8e-6)
+}
+
+fn retransmits_per_s(data: &CellData, axis: &Axis) -> Vec<Option<f64>> {
+    let Ok(load) = &data.load else { return Vec::new() };
+    let counted: Vec<Interval> = load.sent.iter().filter(|i| i.retransmits.is_some()).cloned().collect();
+    per_second(data, &counted, axis, |i| i.retransmits.unwrap_or(0) as f64)
+}
+
+fn per_second(
+    data: &CellData,
+    side: &[Interval],
+    axis: &Axis,
+    amount: fn(&Interval) -> f64,
+) -> Vec<Option<f64>> {
+    let mut sums = vec![None; axis.bins];
+    for interval in side.iter().filter(|i| i.to_us > i.from_us) {
+        let span = data.span_us(interval);
+        axis.spread(&mut sums, span.start, span.end, amount(interval));
+    }
+    sums.into_iter().map(|sum| sum.map(|sum| sum * 1e6 / axis.bin_us as f64)).collect()
+}
+
+/// Median queueing delay of the probes sent in each bin.
+fn delay_ms(data: &CellData, axis: &Axis) -> Vec<Option<f64>> {
+    let mut samples = vec![Vec::new(); axis.bins];
+    for probe in &data.probes {
+        if let (Some(bin), Some(delay_us)) = (axis.bin(probe.sent_us), data.queue_delay(probe)) {
+            samples[bin].push(delay_us / 1e3);
+        }
+    }
+    samples.iter().map(|bin| stats::median(bin)).collect()
+}
+
+/// Payload that the path could carry; the same for every cell, so any that counts will do.
+fn capacity_mbps(run: &Run, path: usize, axis: &Axis) -> Vec<Option<f64>> {
+    let Some(data) = run.plan.ccs.iter().find_map(|cc| run.data_of(path, cc).next()) else {
+        return vec![None; axis.bins];
+    };
+    let bins = (0..axis.bins as i64).map(|bin| bin * axis.bin_us);
+    bins.map(|from| {
+        let bits = data.capacity_bits(from..from + axis.bin_us)?;
+        Some(rounded(bits * data.payload_share() / axis.bin_us as f64, 3))
+    })
+    .collect()
+}
+
+/// `[medians, lowest, highest]` over the runs, bin by bin.
+fn bands(runs: &[Vec<Option<f64>>], bins: usize, digits: i32) -> [Vec<Option<f64>>; 3] {
+    let mut out = [vec![None; bins], vec![None; bins], vec![None; bins]];
+    for bin in 0..bins {
+        let values: Vec<f64> = runs.iter().filter_map(|run| run.get(bin).copied().flatten()).collect();
+        let Some(median) = stats::median(&values) else { continue };
+        let low = values.iter().copied().fold(f64::INFINITY, f64::min);
+        let high = values.iter().copied().fold(f64::NEG_INFINITY, f64::max);
+        for (series, value) in out.iter_mut().zip([median, low, high]) {
+            series[bin] = Some(rounded(value, digits));
+        }
+    }
+    out
+}
+
+fn rounded(x: f64, digits: i32) -> f64 {
+    let scale = 10f64.powi(digits);
+    (x * scale).round() / scale
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn long_runs_get_longer_bins() {
+        assert_eq!((Axis::new(20_000_000).bin_us, Axis::new(20_000_000).bins), (100_000, 200));
+        assert_eq!((Axis::new(300_000_000).bin_us, Axis::new(300_000_000).bins), (500_000, 600));
+    }
+
+    #[test]
+    fn spreading_keeps_the_amount() {
+        let axis = Axis::new(1_000_000);
+        let mut sums = vec![None; axis.bins];
+        axis.spread(&mut sums, 150_000, 350_000, 8.0);
+        assert_eq!(sums[..5], [None, Some(2.0), Some(4.0), Some(2.0), None]);
+        axis.spread(&mut sums, 900_000, 1_100_000, 8.0);
+        assert_eq!(sums[9], Some(4.0), "what lies beyond the axis is left out");
+    }
+
+    #[test]
+    fn a_band_is_median_low_high() {
+        let runs = vec![vec![Some(1.0), None], vec![Some(3.0), None], vec![Some(2.0)]];
+        assert_eq!(
+            bands(&runs, 2, 1),
+            [[Some(2.0), None], [Some(1.0), None], [Some(3.0), None]].map(Vec::from)
+        );
+    }
+}

@@ -1,0 +1,274 @@
+//! Raw folders without a measurement, for tests of everything behind them: seeded, in the layout of
+//! `docs/architecture.md`, with series that look like a model-based and a loss-based controller. No figure in
+//! them says anything about a real controller.
+
+use crate::bench::{Cell, CellResult, LAYOUT, PathEntry, Place, Plan};
+use serde_json::{Value, json};
+use std::fmt::Write as _;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// A folder that is removed when it goes out of scope, unless `HEADWAY_KEEP` names a place for it to stay.
+#[derive(Debug)]
+pub struct Folder {
+    pub dir: PathBuf,
+    keep: bool,
+}
+
+impl Folder {
+    pub fn new(name: &str) -> Self {
+        let keep = std::env::var_os("HEADWAY_KEEP");
+        let root = keep.as_ref().map_or_else(std::env::temp_dir, PathBuf::from);
+        let dir = root.join(match keep {
+            Some(_) => name.to_string(),
+            None => format!("headway-report-{}-{name}", std::process::id()),
+        });
+        let _ = fs::remove_dir_all(&dir);
+        fs::create_dir_all(&dir).unwrap();
+        Self { dir, keep: keep.is_some() }
+    }
+
+    pub fn cell(&self, index: usize) -> PathBuf {
+        self.dir.join("cells").join(format!("{index:03}"))
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        if !self.keep {
+            let _ = fs::remove_dir_all(&self.dir);
+        }
+    }
+}
+
+pub const SECONDS: u32 = 20;
+const BIN_MS: u64 = 100;
+
+/// A whole run: three paths, `bbr`, `bbr1` (the same shape from other draws) and `cubic`.
+pub fn run(name: &str, blocks: u32) -> Folder {
+    let folder = Folder::new(name);
+    let plan = plan(blocks);
+    write(&folder.dir.join("plan.json"), &serde_json::to_string_pretty(&plan).unwrap());
+    let argv = ["headway", "bench", "--cc", "bbr,bbr1,cubic", "--path", "clean,drop,lossy", "--blocks", "10"];
+    let env = json!({
+        "argv": argv, "seed": 1, "cpu": { "model": "Example CPU @ 2.00GHz", "count": 2 },
+        "sysctl": { "net.ipv4.tcp_rmem": "4096 131072 6291456", "net.core.default_qdisc": "pfifo_fast" },
+        "tools": { "iperf3": "iperf 3.12", "qemu": "7.2.0" },
+    });
+    write(&folder.dir.join("env.json"), &env.to_string());
+    for cell in &plan.cells {
+        write_cell(&folder, &plan, cell);
+    }
+    folder
+}
+
+pub fn plan(blocks: u32) -> Plan {
+    let paths = [
+        ("clean", "100mbit 40ms queue=1bdp"),
+        ("drop", "100mbit 40ms queue=1bdp @8s 20mbit @14s 100mbit"),
+        ("lossy", "50mbit 200ms queue=1bdp loss=0.1%"),
+    ];
+    let ccs = ["bbr", "bbr1", "cubic"].map(String::from).to_vec();
+    let mut random = SplitMix(7);
+    let mut cells = Vec::new();
+    for block in 0..blocks {
+        let mut mates: Vec<(usize, &String)> =
+            (0..paths.len()).flat_map(|p| ccs.iter().map(move |c| (p, c))).collect();
+        while !mates.is_empty() {
+            let (path, cc) = mates.swap_remove((random.next() * mates.len() as f64) as usize);
+            let seed = u64::from(block) * 10 + path as u64;
+            cells.push(Cell { index: cells.len(), path, cc: cc.clone(), block, seed });
+        }
+    }
+    let entry =
+        |(name, text): (&str, &str)| PathEntry { name: name.into(), text: text.into(), files: Vec::new() };
+    Plan {
+        layout: LAYOUT,
+        place: Place::Lab,
+        ccs: ccs.clone(),
+        paths: paths.map(entry).to_vec(),
+        streams: 1,
+        blocks,
+        seconds: SECONDS,
+        warmup_ms: 5000,
+        seed: 1,
+        trace: false,
+        cells,
+    }
+}
+
+/// Rate, base RTT and share of lost packets at a time.
+fn path_at(path: usize, t_ms: u64) -> (f64, u64, f64) {
+    match (path, t_ms) {
+        (0, _) => (100e6, 40_000, 0.0),
+        (1, 8000..14000) => (20e6, 40_000, 0.0),
+        (1, _) => (100e6, 40_000, 0.0),
+        _ => (50e6, 200_000, 0.001),
+    }
+}
+
+/// One 100 ms step of a flow.
+struct Step {
+    rate_bps: f64,
+    goodput_bytes: u64,
+    queue_us: f64,
+    retransmits: u64,
+}
+
+/// Plausible shapes only: a model-based flow holds a small queue and drains it now and then, a loss-based one
+/// saws between half a buffer and a full one, and collapses where packets are lost at random.
+fn steps(cc: &str, path: usize, seed: u64) -> Vec<Step> {
+    let mut random = SplitMix(seed.wrapping_mul(31) + cc.len() as u64 * 7919);
+    let (_, rtt_us, _) = path_at(path, 0);
+    let ramp = 12.0 * rtt_us as f64 / 1e6 + random.next() * 0.1;
+    let (mut queue, mut loss_based_share) = (0.3, 0.6);
+    let mut previous = path_at(path, 0).0;
+    let mut step = |t_ms: u64| {
+        let (rate_bps, _, loss) = path_at(path, t_ms);
+        let t = t_ms as f64 / 1e3;
+        let start = (t / ramp).min(1.0).powi(2);
+        let mut retransmits = (rate_bps * 0.1 / 12_000.0 * loss * (0.5 + random.next())) as u64;
+        if rate_bps < previous {
+            (queue, retransmits) = (1.0, retransmits + 250);
+        }
+        previous = rate_bps;
+        let share = if cc == "cubic" {
+            queue += 0.012 + 0.01 * random.next();
+            if queue > 1.0 {
+                (queue, retransmits) = (0.45, retransmits + 20 + (random.next() * 20.0) as u64);
+            }
+            let target = if loss > 0.0 { 0.25 } else { 0.995 };
+            loss_based_share += (target - loss_based_share) * 0.2;
+            if loss > 0.0 { loss_based_share + 0.1 * random.next() } else { 0.985 + 0.012 * random.next() }
+        } else {
+            let probing = if (t * 2.5).fract() < 0.13 { 0.25 } else { 0.08 };
+            queue += (probing - queue) * 0.35;
+            let draining = (t % 10.0) > 9.6;
+            if draining { 0.45 } else { 0.955 + 0.03 * random.next() }
+        };
+        let queue_us =
+            if cc == "cubic" && loss > 0.0 { 2000.0 * random.next() } else { queue * rtt_us as f64 };
+        let goodput_bytes = (rate_bps / 8.0 * 0.1 * 1448.0 / 1500.0 * share * start) as u64;
+        Step { rate_bps, goodput_bytes, queue_us: queue_us * start, retransmits }
+    };
+    (0..u64::from(SECONDS) * 1000 / BIN_MS).map(|bin| step(bin * BIN_MS)).collect()
+}
+
+fn write_cell(folder: &Folder, plan: &Plan, cell: &Cell) {
+    let dir = folder.cell(cell.index);
+    fs::create_dir_all(&dir).unwrap();
+    let steps = steps(&cell.cc, cell.path, cell.seed);
+    let (_, base_rtt_us, loss) = path_at(cell.path, 0);
+    let result = CellResult {
+        layout: LAYOUT,
+        cell: cell.clone(),
+        path: plan.paths[cell.path].clone(),
+        place: plan.place.clone(),
+        streams: 1,
+        seconds: SECONDS,
+        warmup_ms: plan.warmup_ms,
+        kernel: "6.12.107+deb13-cloud-amd64".into(),
+        status: "ok".into(),
+        sender_cc: cell.cc.clone(),
+        base_rtt_us,
+    };
+    write(&dir.join("load.json"), &load(&cell.cc, &steps, base_rtt_us).to_string());
+    write(&dir.join("probe.txt"), &probes(&steps, base_rtt_us, loss, cell.seed));
+    write(&dir.join("link.txt"), &link(&steps));
+    write(&dir.join("cell.json"), &serde_json::to_string(&result).unwrap());
+}
+
+fn load(cc: &str, steps: &[Step], base_rtt_us: u64) -> Value {
+    let total: u64 = steps.iter().map(|s| s.goodput_bytes).sum();
+    let retransmits: u64 = steps.iter().map(|s| s.retransmits).sum();
+    let intervals = |sender: bool| -> Vec<Value> {
+        let one = |(i, s): (usize, &Step)| {
+            let (start, end) = (i as f64 / 10.0, (i + 1) as f64 / 10.0);
+            let mut stream =
+                json!({ "start": start, "end": end, "bytes": s.goodput_bytes, "sender": sender });
+            let mut sum = json!({ "start": start, "end": end, "omitted": false });
+            if sender {
+                stream["rtt"] = json!(base_rtt_us + s.queue_us as u64);
+                stream["snd_cwnd"] = json!(s.goodput_bytes * 4);
+                sum["retransmits"] = json!(s.retransmits);
+            }
+            json!({ "streams": [stream], "sum": sum })
+        };
+        steps.iter().enumerate().map(one).collect()
+    };
+    json!({
+        "start": { "version": "iperf 3.12", "tcp_mss_default": 1448, "connected": [{ "local_port": 40000 }],
+                   "test_start": { "duration": SECONDS } },
+        "intervals": intervals(true),
+        "end": {
+            "sum_sent": { "bytes": total, "retransmits": retransmits },
+            "sum_received": { "bytes": total, "end": f64::from(SECONDS) },
+            "cpu_utilization_percent": { "host_total": 6.0, "remote_total": 8.0 },
+            "sender_tcp_congestion": cc, "receiver_tcp_congestion": cc,
+        },
+        "server_output_json": { "intervals": intervals(false) },
+    })
+}
+
+fn probes(steps: &[Step], base_rtt_us: u64, loss: f64, seed: u64) -> String {
+    let mut random = SplitMix(seed + 99);
+    let mut text = String::from("# sent_us rtt_us\n");
+    for i in -50i64..i64::from(SECONDS) * 50 {
+        let queue = if i < 0 { 0.0 } else { steps[(i / 5) as usize].queue_us };
+        let rtt = base_rtt_us as f64 + queue * (0.9 + 0.2 * random.next()) + 60.0 * random.next();
+        let lost = random.next() < loss;
+        let answer = if lost { "-".to_string() } else { format!("{rtt:.0}") };
+        writeln!(text, "{} {answer}", i * 20_000).unwrap();
+    }
+    text
+}
+
+fn link(steps: &[Step]) -> String {
+    let mut text = String::from(
+        "# t_us dir rate_bps in_packets in_bytes out_packets out_bytes drop_packets drop_bytes lost_packets \
+         mark_packets queue_bytes_max sojourn_us_max late_us_max\n",
+    );
+    for (i, s) in steps.iter().enumerate() {
+        let packets = s.goodput_bytes / 1448 + 20;
+        let (t, bytes, late) = (i as u64 * BIN_MS * 1000, packets * 1500, 20 + i % 37);
+        let (rate, drops, sojourn) = (s.rate_bps as u64, s.retransmits, s.queue_us as u64);
+        writeln!(
+            text,
+            "{t} down {rate} {packets} {bytes} {packets} {bytes} {drops} {} 0 0 9000 {sojourn} {late}",
+            drops * 1500
+        )
+        .unwrap();
+        writeln!(
+            text,
+            "{t} up - {packets} {} {packets} {} 0 0 0 0 100 10 {late}",
+            packets * 52,
+            packets * 52
+        )
+        .unwrap();
+    }
+    text
+}
+
+pub fn write(file: &Path, text: &str) {
+    fs::write(file, text).unwrap();
+}
+
+/// Rewrites one key of a JSON file.
+pub fn edit(file: &Path, key: &str, value: Value) {
+    let mut json: Value = serde_json::from_str(&fs::read_to_string(file).unwrap()).unwrap();
+    json[key] = value;
+    write(file, &json.to_string());
+}
+
+struct SplitMix(u64);
+
+impl SplitMix {
+    /// Uniform in 0 .. 1.
+    fn next(&mut self) -> f64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut z = self.0;
+        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        ((z ^ (z >> 31)) >> 11) as f64 / (1u64 << 53) as f64
+    }
+}

@@ -1,0 +1,189 @@
+//! The program as its users meet it: results on stdout, one clear sentence and a hint for every wrong input, exit
+//! code 2 for wrong usage and 1 for failure, nothing lost.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+/// A scratch directory that goes away with the test.
+struct Scratch(PathBuf);
+
+impl Scratch {
+    fn new(name: &str) -> Self {
+        let dir = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("cli-{name}-{}", std::process::id()));
+        let _ = fs::remove_dir_all(&dir);
+        fs::create_dir_all(&dir).unwrap();
+        Self(dir)
+    }
+
+    fn headway(&self, args: &str) -> Output {
+        Command::new(env!("CARGO_BIN_EXE_headway")).args(words(args)).current_dir(&self.0).output().unwrap()
+    }
+}
+
+impl Drop for Scratch {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.0);
+    }
+}
+
+/// Splits at blanks; `'…'` keeps a path text together.
+fn words(args: &str) -> Vec<String> {
+    let quoted = args.split('\'').enumerate();
+    quoted
+        .flat_map(|(i, part)| match i % 2 {
+            1 => vec![part.to_string()],
+            _ => part.split_whitespace().map(String::from).collect(),
+        })
+        .collect()
+}
+
+fn stderr(o: &Output) -> String {
+    String::from_utf8_lossy(&o.stderr).into_owned()
+}
+
+fn stdout(o: &Output) -> String {
+    String::from_utf8_lossy(&o.stdout).into_owned()
+}
+
+const SMALL: &str = "bench --in sim --cc bbr1,cubic --path '20mbit 20ms queue=1bdp' --blocks 2 --seconds 3";
+
+#[test]
+fn wrong_usage_exits_2_and_names_the_word() {
+    let s = Scratch::new("usage");
+    for (args, names) in [
+        ("bench --in sim --cc nosuch --path clean", "nosuch"),
+        ("bench --in sim --cc bbr1 --path nosuch", "nosuch"),
+        ("bench --in sim --cc bbr1 --path '100mbit 40mss queue=1bdp'", "40mss"),
+        ("bench --in sim --cc bbr1 --path '0mbit 40ms'", "0mbit"),
+        ("bench --in sim --cc bbr1 --path '100mbit 40ms queue=1bdp colour=red'", "colour"),
+        ("bench --in sim --cc bbr1 --path '100mbit 40ms @9s 1mbit @3s 2mbit'", "@3s"),
+        ("bench --in sim --cc bbr1 --path ''", "path"),
+        ("bench --in sim --cc bbr1,bbr1 --path clean", "twice"),
+        ("bench --in moon --cc bbr1 --path clean", "moon"),
+        ("bench --in remote --cc bbr --path clean", "remote"),
+        ("bench --in sim --cc bbr1 --path clean --blocks 0", "--blocks"),
+        ("bench --in sim --cc bbr1 --path clean --seconds 0", "--seconds"),
+        ("bench --in sim --cc bbr1 --path clean --streams 1000", "--streams"),
+        ("bench --in sim --cc bbr1 --path clean --seconds 5 --warmup 5", "--warmup"),
+        ("bench --in sim --cc bbr1 --path clean --warmup -1", "-1"),
+        ("bench --in sim --cc bbr1 --path 'trace=missing.down 40ms'", "missing.down"),
+        ("sim --cc nosuch", "nosuch"),
+        ("emu '12 parsecs' -- true", "12"),
+        ("nosuch", "nosuch"),
+    ] {
+        let o = s.headway(args);
+        let text = stderr(&o);
+        assert_eq!(o.status.code(), Some(2), "{args}\n{text}");
+        assert!(text.contains("error: ") && text.contains(names), "{args}\n{text}");
+        assert!(!text.contains("panicked"), "{args}\n{text}");
+        assert_eq!(stdout(&o), "", "{args}");
+    }
+    assert_eq!(fs::read_dir(&s.0).unwrap().count(), 0, "wrong usage must leave nothing behind");
+}
+
+#[test]
+fn bad_trace_files_name_the_line() {
+    let s = Scratch::new("trace");
+    for (name, text, line) in [
+        ("empty-line", "1\n\n2\n", "2"),
+        ("backwards", "5\n9\n7\n", "3"),
+        ("nothing", "", ""),
+        ("words", "1\nten\n", "2"),
+    ] {
+        fs::write(s.0.join(name), text).unwrap();
+        let o = s.headway(&format!("bench --in sim --cc bbr1 --path 'trace={name} 40ms'"));
+        assert_eq!(o.status.code(), Some(2), "{name}: {}", stderr(&o));
+        assert!(stderr(&o).contains(&format!("line {line}")) || line.is_empty(), "{name}: {}", stderr(&o));
+    }
+}
+
+#[test]
+fn a_simulated_bench_is_the_same_to_the_byte_and_resumes() {
+    let s = Scratch::new("bytes");
+    for out in ["a", "b"] {
+        let o = s.headway(&format!("{SMALL} --out {out}"));
+        assert!(o.status.success(), "{}", stderr(&o));
+        assert!(stdout(&o).contains("n too small"), "two blocks give no verdict:\n{}", stdout(&o));
+    }
+    assert_eq!(folder(&s.0.join("a")), folder(&s.0.join("b")));
+    let before = folder(&s.0.join("a"));
+    fs::remove_dir_all(s.0.join("a/cells/002")).unwrap();
+    fs::create_dir(s.0.join("a/cells/.003.tmp")).unwrap(); // as `kill -9` leaves it
+    let o = s.headway(&format!("{SMALL} --out a"));
+    assert!(o.status.success() && stderr(&o).contains("3 of 4 cells are there already"), "{}", stderr(&o));
+    assert_eq!(folder(&s.0.join("a")), before);
+    let o = s.headway(&format!("{SMALL} --out a --seed 2"));
+    assert_eq!(o.status.code(), Some(1));
+    assert!(stderr(&o).contains("another plan"), "{}", stderr(&o));
+    assert_eq!(folder(&s.0.join("a")), before);
+}
+
+#[test]
+fn damaged_run_folders_are_refused_with_a_sentence() {
+    let s = Scratch::new("damaged");
+    assert!(s.headway(&format!("{SMALL} --out run")).status.success());
+    let refused = |what: &str| {
+        let o = s.headway("report run");
+        assert_eq!(o.status.code(), Some(1), "{what}: {}", stdout(&o));
+        assert!(
+            stderr(&o).starts_with("error: ") && !stderr(&o).contains("panicked"),
+            "{what}: {}",
+            stderr(&o)
+        );
+        stderr(&o)
+    };
+    let plan = fs::read_to_string(s.0.join("run/plan.json")).unwrap();
+    fs::write(s.0.join("run/plan.json"), plan.replacen("\"layout\": 1", "\"layout\": 99", 1)).unwrap();
+    assert!(refused("layout").contains("layout 99"));
+    fs::write(s.0.join("run/plan.json"), &plan[..plan.len() / 2]).unwrap();
+    refused("half a plan");
+    fs::remove_file(s.0.join("run/plan.json")).unwrap();
+    assert!(refused("no plan").contains("not a run folder"));
+    // A damaged cell is excluded and named; the others are reported.
+    fs::write(s.0.join("run/plan.json"), plan).unwrap();
+    fs::write(s.0.join("run/cells/001/load.json"), "{\"start\":").unwrap();
+    let o = s.headway("report run");
+    assert!(o.status.success(), "{}", stderr(&o));
+    let csv = fs::read_to_string(s.0.join("run/results.csv")).unwrap();
+    assert_eq!(csv.lines().count(), 5, "{csv}");
+}
+
+#[test]
+fn help_and_list_name_what_there_is() {
+    let s = Scratch::new("help");
+    for command in ["bench", "report", "sim", "emu", "list", "doctor", "replay"] {
+        assert!(stdout(&s.headway("--help")).contains(command));
+        let o = s.headway(&format!("{command} --help"));
+        assert!(o.status.success() && stdout(&o).contains("Usage:"), "{command}");
+    }
+    let list = stdout(&s.headway("list"));
+    for name in ["bbr1", "cubic", "clean", "drop", "lossy", "policer", "queue="] {
+        assert!(list.contains(name), "{name}\n{list}");
+    }
+    let o = s.headway("sim --cc bbr1,cubic --path clean --seconds 3 --json");
+    let v: serde_json::Value = serde_json::from_slice(&o.stdout).expect("JSON on stdout");
+    assert!(v["flows"].as_array().is_some_and(|f| f.len() == 2), "{v}");
+}
+
+#[test]
+fn dry_run_shows_cells_and_writes_nothing() {
+    let s = Scratch::new("dry");
+    let o = s.headway("bench --in sim --cc bbr1,cubic --path clean,lossy --blocks 3 --dry-run");
+    assert!(o.status.success() && stdout(&o).contains("12 cells"), "{}", stdout(&o));
+    assert_eq!(fs::read_dir(&s.0).unwrap().count(), 0);
+}
+
+/// Every file below `dir` with its content.
+fn folder(dir: &Path) -> Vec<(PathBuf, Vec<u8>)> {
+    let mut files = Vec::new();
+    for entry in fs::read_dir(dir).unwrap() {
+        let path = entry.unwrap().path();
+        match path.is_dir() {
+            true => files.extend(folder(&path)),
+            false => files.push((path.strip_prefix(dir).unwrap().to_path_buf(), fs::read(&path).unwrap())),
+        }
+    }
+    files.sort();
+    files
+}

@@ -1,0 +1,109 @@
+//! `headway emu` as a user meets it: exit codes, addresses, errors, and what is left after `kill -9`.
+
+use std::io::{BufRead, BufReader, Read};
+use std::os::unix::fs::MetadataExt;
+use std::os::unix::process::CommandExt;
+use std::path::Path;
+use std::process::{Command, Output, Stdio};
+
+fn headway(arguments: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_headway"));
+    command.args(arguments).stdin(Stdio::null());
+    command
+}
+
+/// Runs as root, or not at all.
+fn output(arguments: &[&str]) -> Option<Output> {
+    is_root().then(|| headway(arguments).output().expect("headway runs"))
+}
+
+fn is_root() -> bool {
+    let is_root = Path::new("/proc/self").metadata().is_ok_and(|m| m.uid() == 0);
+    if !is_root {
+        eprintln!("skipped: needs root");
+    }
+    is_root
+}
+
+#[test]
+fn root_the_exit_code_is_that_of_the_command() {
+    for (command, code) in [("exit 0", 0), ("exit 7", 7), ("kill -TERM $$", 143)] {
+        let Some(out) = output(&["emu", "unlimited 1ms", "--", "sh", "-c", command]) else { return };
+        assert_eq!(out.status.code(), Some(code), "{command}: {}", String::from_utf8_lossy(&out.stderr));
+    }
+    let Some(out) = output(&["emu", "unlimited 1ms", "--", "no-such-program"]) else { return };
+    let error = String::from_utf8_lossy(&out.stderr);
+    assert!(!out.status.success() && error.contains("no-such-program"), "{error}");
+}
+
+#[test]
+fn root_the_command_reaches_its_peer_and_the_log_tells() {
+    let log = std::env::temp_dir().join(format!("headway-emu-test-{}", std::process::id()));
+    let script = "ping -q -c 2 -i 0.05 $HEADWAY_PEER && ip -o addr show | grep -q \"$HEADWAY_LOCAL\"";
+    let log_name = log.to_str().expect("a plain name");
+    let far = "exec sleep 1000";
+    for arguments in [&["--log", log_name][..], &["--log", log_name, "--far", far, "--mtu", "9000"]] {
+        let words = [&["emu", "10mbit 20ms"], arguments, &["--", "sh", "-c", script]].concat();
+        let Some(out) = output(&words) else { return };
+        assert!(out.status.success(), "{}", String::from_utf8_lossy(&out.stderr));
+        let text = std::fs::read_to_string(&log).expect("a log");
+        std::fs::remove_file(&log).expect("removing the log");
+        let mut lines = text.lines();
+        assert!(lines.next().is_some_and(|l| l.starts_with("# t_us dir rate_bps in_packets")), "{text}");
+        let rows: Vec<Vec<&str>> = lines.map(|l| l.split(' ').collect()).collect();
+        let sent: u64 = rows.iter().filter(|w| w[1] == "down").map(|w| w[5].parse::<u64>().unwrap()).sum();
+        assert_eq!(sent, 2, "two pings, nothing else: {text}");
+    }
+}
+
+#[test]
+fn root_nothing_is_left_after_kill_9() {
+    if !is_root() {
+        return;
+    }
+    let script = "echo $HEADWAY_PEER; readlink /proc/$$/ns/net; exec sleep 1000";
+    let mut headway = headway(&["emu", "unlimited 1ms", "--", "sh", "-c", script])
+        .stdout(Stdio::piped())
+        .spawn()
+        .expect("headway runs");
+    let mut stdout = BufReader::new(headway.stdout.take().expect("a pipe"));
+    let mut line = || {
+        let mut line = String::new();
+        stdout.read_line(&mut line).expect("a line");
+        line.trim().to_string()
+    };
+    let (peer, netns) = (line(), line());
+    let device = format!("/sys/class/net/headway{}", peer.split('.').nth(2).expect("an address"));
+    assert!(Path::new(&device).exists(), "{device} while the path is up");
+    assert!(namespaces().contains(&netns), "{netns} while the path is up");
+    headway.kill().expect("kill -9");
+    headway.wait().expect("the end of headway");
+    // The pipe ends when the command has died, too.
+    stdout.read_to_end(&mut Vec::new()).expect("the end of the command");
+    assert!(!Path::new(&device).exists(), "{device} after kill -9");
+    assert!(!namespaces().contains(&netns), "{netns} after kill -9");
+}
+
+/// Network namespaces that any process is in.
+fn namespaces() -> Vec<String> {
+    let processes = std::fs::read_dir("/proc").expect("/proc").flatten();
+    let links = processes.flat_map(|p| std::fs::read_link(p.path().join("ns/net")));
+    links.map(|l| l.to_string_lossy().into_owned()).collect()
+}
+
+#[test]
+fn root_an_unprivileged_user_is_told_what_is_missing() {
+    if !is_root() {
+        return;
+    }
+    // A copy, because the build folder may be closed to other users.
+    let copy = std::env::temp_dir().join(format!("headway-unprivileged-{}", std::process::id()));
+    std::fs::copy(env!("CARGO_BIN_EXE_headway"), &copy).expect("a copy");
+    let out = Command::new(&copy).args(["emu", "10mbit 10ms", "--", "true"]).uid(65_534).gid(65_534).output();
+    std::fs::remove_file(&copy).expect("removing the copy");
+    let out = out.expect("headway runs");
+    let error = String::from_utf8_lossy(&out.stderr);
+    assert_eq!(out.status.code(), Some(1), "{error}");
+    let words = ["CAP_NET_ADMIN", "CAP_SYS_ADMIN", "hint:"];
+    assert!(words.iter().all(|w| error.contains(w)), "{error}");
+}
