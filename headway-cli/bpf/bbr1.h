@@ -537,7 +537,7 @@ static __always_inline void bbr_update_min_rtt(struct bbr1_sock *sk)
 	u64 filter_expired = ack->now_us > sat_add(bbr->min_rtt_stamp, sk->p->min_rtt_win_us);
 
 	if (ack->rs_rtt_us < NO_RTT &&
-	    (ack->rs_rtt_us <= bbr->min_rtt_us || (filter_expired && !ack->rs_is_ack_delayed))) {
+	    (ack->rs_rtt_us < bbr->min_rtt_us || (filter_expired && !ack->rs_is_ack_delayed))) {
 		bbr->min_rtt_us = ack->rs_rtt_us;
 		bbr->min_rtt_stamp = ack->now_us;
 	}

@@ -656,7 +656,7 @@ fn bbr_update_min_rtt(sk: &mut Sock) {
     let ack = sk.ack;
     let filter_expired = ack.now_us > sk.bbr.min_rtt_stamp.saturating_add(sk.p.min_rtt_win_us);
     if ack.rs_rtt_us < NO_RTT
-        && (ack.rs_rtt_us <= sk.bbr.min_rtt_us || (filter_expired && ack.rs_is_ack_delayed == 0))
+        && (ack.rs_rtt_us < sk.bbr.min_rtt_us || (filter_expired && ack.rs_is_ack_delayed == 0))
     {
         sk.bbr.min_rtt_us = ack.rs_rtt_us;
         sk.bbr.min_rtt_stamp = ack.now_us;

@@ -176,7 +176,7 @@ const BUGS: &[(&str, &str, &str, &str)] = &[
         "u64_max(sk->out->cwnd, bbr->prior_cwnd);\n\tbbr_reset",
         "u64_min(sk->out->cwnd, bbr->prior_cwnd);\n\tbbr_reset",
     ),
-    ("bbr1.h", "bbr_update_min_rtt", "ack->rs_rtt_us <= bbr->min_rtt_us", "ack->rs_rtt_us < bbr->min_rtt_us"),
+    ("bbr1.h", "bbr_update_min_rtt", "ack->rs_rtt_us < bbr->min_rtt_us", "ack->rs_rtt_us <= bbr->min_rtt_us"),
     ("bbr1.h", "bbr_update_gains", "bbr->cycle_idx == 1)", "bbr->cycle_idx == 2)"),
 ];
 
