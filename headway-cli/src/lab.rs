@@ -40,14 +40,15 @@ const MEMORY_MIB: u64 = 768;
 const CONSOLE_BYTES: usize = 32 << 10;
 const CONSOLE_LINES: usize = 20;
 
-/// One instruction takes 2^shift nanoseconds of virtual time.
-const ICOUNT_SHIFT: u32 = 1;
+/// One instruction takes 2^shift nanoseconds of virtual time. Idle time is free, so a faster guest costs no more:
+/// measured at 50 Mbit/s, shift 0 takes as long as shift 2 and handles a packet in 7 µs instead of 26.
+const ICOUNT_SHIFT: u32 = 0;
 
 /// The guest's clock starts here, on every run.
 const CLOCK_BASE: &str = "2020-01-01T00:00:00";
 
-/// One per line: what the kernel is told, besides the mailbox. Most of it saves work that a guest of a few
-/// virtual seconds has no use for; none of it touches TCP.
+/// What the kernel is told, besides the mailbox. Most of it saves work that a guest of a few virtual seconds has
+/// no use for; none of it touches TCP.
 const COMMAND_LINE: &[&str] = &[
     "console=ttyS0 quiet",
     // A guest that goes wrong ends, and says why on the console.
@@ -56,6 +57,9 @@ const COMMAND_LINE: &[&str] = &[
     "nokaslr random.trust_cpu=0 random.trust_bootloader=0",
     // The virtual CPU's time-stamp counter runs at exactly 1 GHz.
     "tsc=reliable tsc_early_khz=1000000",
+    // Cheaper timers: going idle happens after every packet, and stopping the tick costs more than ticking.
+    // Every access to a port leaves the translated code, so none is made for the sake of a delay.
+    "nohz=off cpuidle.off=1 io_delay=none",
     // No work for security, self-tests and watchdogs at boot and on every packet.
     "mitigations=off init_on_alloc=0 hardened_usercopy=off lsm= audit=0 nowatchdog cryptomgr.notests",
     "initcall_blacklist=load_system_certificate_list,jent_mod_init,init_kprobe_trace,bpf_dummy_struct_ops_init,init_blk_tracer",
@@ -278,9 +282,10 @@ fn machine_arguments() -> Vec<String> {
         &icount,
         "-rtc",
         &clock,
-        // No hardware randomness; cmpxchg16b corrupts the flags now and then in QEMU 7.2.
+        // No hardware randomness; cmpxchg16b corrupts the flags now and then in QEMU 7.2. Without the "fast"
+        // string moves the kernel copies eight bytes a step; with them the emulator goes byte by byte.
         "-cpu",
-        "max,-rdrand,-rdseed,-cx16",
+        "max,-rdrand,-rdseed,-cx16,-erms,-fsrm",
     ]
     .map(str::to_string)
     .into()
