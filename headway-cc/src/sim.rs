@@ -12,7 +12,7 @@
 //! packet hardly depends on the number of flows, and nothing is allocated per packet. The same spec gives the same
 //! run, bit for bit.
 //!
-//! Not modelled: handshake, receive window, SACK blocks (an ACK reports every arrival so far), TSQ, GRO.
+//! Not modelled: receive window, SACK blocks (an ACK reports every arrival so far), TSQ, GRO.
 
 mod flow;
 mod lane;
@@ -79,9 +79,12 @@ pub struct SimSpec {
 }
 
 impl SimSpec {
-    /// `flows` over `path` at an MTU of 1500, a probe every 20 ms, bins of 100 ms, no trace.
+    /// `flows` over `path` at an MTU of 1500, bins of 100 ms, no trace; a probe every 20 ms, or as often as takes one
+    /// per cent of the bottleneck.
     pub fn new(path: Path, flows: Vec<FlowSpec>, duration_us: u64, seed: u64) -> Self {
-        let (mtu, probe_interval_us, bin_us) = (1500, 20_000, 100_000);
+        let mean_bps = path.capacity_bits(0, duration_us * 1000) / (duration_us / 1_000_000).max(1);
+        let share_us = 100 * 8 * u64::from(PROBE_BYTES) * 1_000_000 / mean_bps.max(8);
+        let (mtu, probe_interval_us, bin_us) = (1500, share_us.max(20_000), 100_000);
         Self { path, flows, duration_us, seed, mtu, probe_interval_us, bin_us, trace: false }
     }
 }
@@ -110,6 +113,8 @@ pub struct SimRun {
 pub struct FlowRun {
     pub cc: String,
     pub start_us: u64,
+    /// When the handshake was through.
+    pub connected_us: Option<u64>,
     /// Segments put on the wire, retransmissions included.
     pub sent_packets: u64,
     /// Payload bytes put on the wire, retransmissions included.
@@ -226,6 +231,11 @@ pub(crate) struct AckPacket {
     pub(crate) is_duplicate: bool,
 }
 
+/// Added to [`Packet::seq`] and [`AckPacket::log_end`] of a handshake, which are the time when the SYN left: as with
+/// TCP's timestamps, an answer says which SYN it answers.
+pub(crate) const HANDSHAKE: u64 = 1 << 63;
+/// A SYN on the wire, and its answer.
+pub const HANDSHAKE_BYTES: u32 = 60;
 /// [`Packet::flow`] of a probe.
 const PROBE: u32 = u32::MAX;
 
@@ -282,23 +292,23 @@ impl Simulation {
         })
     }
 
-    /// The event loop. At one instant: deliveries before timers, so that an ACK disarms what it answers.
+    /// The event loop, over `[0, end)`. At one instant: bins end before anything happens in the next, deliveries come
+    /// before timers, so that an ACK disarms what it answers.
     fn run(&mut self) {
         loop {
             let (down_ns, up_ns, timer_ns) = (self.down.next_ns(), self.up.next_ns(), self.timers.next_ns());
             let rare_ns = self.next_probe_ns.min(self.next_bin_ns);
             let now_ns = down_ns.min(up_ns).min(timer_ns).min(rare_ns);
-            if now_ns > self.end_ns {
+            if now_ns == self.next_bin_ns && now_ns <= self.end_ns {
+                self.close_bin(now_ns);
+            } else if now_ns >= self.end_ns {
                 break;
-            }
-            if now_ns == down_ns {
+            } else if now_ns == down_ns {
                 self.drain_down(now_ns);
             } else if now_ns == up_ns {
                 self.drain_up(now_ns);
             } else if now_ns == timer_ns {
                 self.fire_timer(now_ns);
-            } else if now_ns == self.next_bin_ns {
-                self.close_bin(now_ns);
             } else {
                 self.send_probe(now_ns);
             }

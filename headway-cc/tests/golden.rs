@@ -5,7 +5,6 @@
 
 use headway_cc::path::{self, PRESETS};
 use headway_cc::sim::{FlowSpec, SimRun, SimSpec, run};
-use std::fmt::Write;
 
 const SECONDS: u64 = 20;
 const WARMUP_US: u64 = 2_000_000;
@@ -46,50 +45,88 @@ fn queueing_delays(run: &SimRun) -> Vec<u64> {
 }
 
 /// What must hold whatever the table says: (preset, controller, least utilisation ‰, most queueing delay p95 µs,
-/// least and most retransmitted ‰).
+/// least and most retransmitted ‰). The reasons:
+/// `clean`: one BDP is all the buffer either needs, BBR drains it and CUBIC fills it (40 ms). `drop`: the old rate's
+/// flight must drain at 15 Mbit/s. `lossy`, `randloss`: BBR ignores 1 %, CUBIC falls to about 1.2 / sqrt(loss)
+/// segments a round. `policer`: a token bucket never queues. `bloat`: only CUBIC fills ten BDP (300 ms). `shallow`: a
+/// fiftieth of a BDP throws CUBIC back at every overshoot. `aqm`: CoDel holds the queue near 5 ms. `dc-1g`: nothing
+/// is lost for want of a millisecond. `step`: up and down with 300 ms of buffer.
 const SENSE: &[(&str, &str, u64, u64, u64, u64)] = &[
-    ("clean", "bbr1", 930, 25_000, 0, 5),
-    ("clean", "cubic", 950, 45_000, 0, 5),
-    ("drop", "bbr1", 850, 300_000, 0, 60),
-    ("drop", "cubic", 850, 300_000, 0, 20),
-    ("lossy", "bbr1", 800, 150_000, 5, 40),
-    ("lossy", "cubic", 10, 10_000, 5, 20),
-    ("policer", "bbr1", 600, 20_000, 0, 300),
-    ("policer", "cubic", 500, 20_000, 0, 30),
+    ("clean", "bbr1", 950, 25_000, 1, 10),
+    ("clean", "cubic", 980, 41_000, 0, 5),
+    ("drop", "bbr1", 900, 280_000, 0, 60),
+    ("drop", "cubic", 950, 280_000, 0, 20),
+    ("lossy", "bbr1", 850, 60_000, 10, 40),
+    ("lossy", "cubic", 10, 10_000, 8, 20),
+    ("policer", "bbr1", 900, 5_000, 0, 150),
+    ("policer", "cubic", 800, 5_000, 0, 50),
+    ("dc-1g", "bbr1", 950, 10_000, 0, 1),
+    ("dc-1g", "cubic", 950, 11_000, 0, 1),
+    ("bloat", "bbr1", 950, 30_000, 0, 5),
+    ("bloat", "cubic", 980, 310_000, 0, 5),
+    ("coexist", "bbr1", 950, 30_000, 0, 10),
+    ("coexist", "cubic", 980, 31_000, 0, 5),
+    ("shallow", "bbr1", 850, 3_000, 10, 100),
+    ("shallow", "cubic", 100, 3_000, 0, 5),
+    ("randloss", "bbr1", 850, 60_000, 8, 40),
+    ("randloss", "cubic", 5, 10_000, 8, 20),
+    ("step", "bbr1", 900, 100_000, 0, 10),
+    ("step", "cubic", 950, 310_000, 0, 10),
+    ("aqm", "bbr1", 900, 20_000, 0, 10),
+    ("aqm", "cubic", 900, 10_000, 0, 10),
+    ("aqm-ecn", "cubic", 900, 10_000, 0, 0),
+    ("outage", "bbr1", 100, 100_000, 0, 100),
+    ("outage", "cubic", 100, 100_000, 0, 100),
 ];
+
+/// Every other row: something gets through, no more than the link carries (2 % for data that waited for a hole to be
+/// filled while the warm-up ended), and less is sent again than not.
+const ANYWHERE: (u64, u64, u64, u64) = (1, u64::MAX, 0, 500);
+
+fn makes_sense(preset: &str, cc: &str, f: &Figures) -> bool {
+    let row = SENSE.iter().find(|s| s.0 == preset && s.1 == cc).map(|s| (s.2, s.3, s.4, s.5));
+    let (least, most_us, least_lost, most_lost) = row.unwrap_or(ANYWHERE);
+    (least..=1020).contains(&f.utilisation)
+        && f.queue_p95_us <= most_us
+        && (least_lost..=most_lost).contains(&f.retransmitted)
+}
 
 #[test]
 fn table_is_as_frozen_and_makes_sense() {
     let mut table =
         String::from("# path cc utilisation_permille queue_p50_us queue_p95_us retransmitted_permille\n");
     let mut nonsense = String::new();
-    for preset in PRESETS {
+    // Presets that need a trace file are no part of the crate.
+    for preset in PRESETS.iter().filter(|p| path::resolve(p.name).unwrap().files().is_empty()) {
         for cc in ["bbr1", "cubic"] {
             let f = figures(preset.name, cc);
-            writeln!(
-                table,
-                "{} {cc} {} {} {} {}",
+            let row = format!(
+                "{} {cc} {} {} {} {}\n",
                 preset.name, f.utilisation, f.queue_p50_us, f.queue_p95_us, f.retransmitted
-            )
-            .unwrap();
-            let sense = SENSE.iter().find(|s| s.0 == preset.name && s.1 == cc);
-            let Some((.., least, most_us, least_lost, most_lost)) = sense else {
-                panic!("no row in SENSE for {} with {cc}: say what is to be expected", preset.name)
-            };
-            if !(*least..=1000).contains(&f.utilisation)
-                || f.queue_p95_us > *most_us
-                || !(*least_lost..=*most_lost).contains(&f.retransmitted)
-            {
-                writeln!(nonsense, "{} {cc}", preset.name).unwrap();
+            );
+            table += &row;
+            if !makes_sense(preset.name, cc, &f) {
+                nonsense += &row;
             }
         }
     }
-    println!("{table}");
+    for row in SENSE {
+        assert!(PRESETS.iter().any(|p| p.name == row.0), "no preset `{}`", row.0);
+    }
     assert!(nonsense.is_empty(), "outside the bounds of SENSE:\n{nonsense}\n{table}");
-    // The one variable of the environment that a test of this crate reads.
+    accept_or_compare(&table);
+}
+
+/// The environment variable is the only one that a test of this crate reads.
+fn accept_or_compare(table: &str) {
     if std::env::var_os("HEADWAY_GOLDEN").is_some_and(|v| v == "write") {
-        std::fs::write(FILE, &table).unwrap();
+        std::fs::write(FILE, table).unwrap();
     }
     let frozen = std::fs::read_to_string(FILE).unwrap_or_default();
-    assert_eq!(table, frozen, "the table changed; accept with HEADWAY_GOLDEN=write if that is meant");
+    let changed: Vec<&str> = table.lines().filter(|l| !frozen.lines().any(|f| f == *l)).collect();
+    assert!(
+        table == frozen,
+        "the table changed (accept with HEADWAY_GOLDEN=write if that is meant):\n{}",
+        changed.join("\n")
+    );
 }

@@ -38,11 +38,14 @@ fn check_laws(spec: &SimSpec, run: &SimRun) {
                 >= sum(|b| b.out_packets) + sum(|b| b.drop_packets) + sum(|b| b.lost_packets)
         );
     }
-    if spec.duration_us % spec.bin_us == 0 {
+    if spec.duration_us.is_multiple_of(spec.bin_us) {
         let pushed: u64 = run.down.iter().map(|b| b.in_packets).sum();
         let sent = total(|f| f.sent_packets) + run.probes.len() as u64;
-        // The last bin is closed before the probe of the very last instant.
-        assert!(pushed == sent || pushed + 1 == sent, "{pushed} packets pushed, {sent} sent");
+        let knocks = pushed - sent;
+        assert!(
+            (run.flows.len() as u64..=12 * run.flows.len() as u64).contains(&knocks),
+            "{pushed} pushed, {sent} sent"
+        );
     }
     for flow in &run.flows {
         let bins: u64 = flow.bins.iter().map(|b| b.delivered_bytes).sum();
@@ -76,10 +79,10 @@ fn same_seed_same_run() {
 #[test]
 fn idle_path_has_its_base_rtt() {
     let run = sim(&spec("50mbit 40ms queue=1bdp", vec![], 2));
-    assert_eq!(run.probes.len(), 101);
+    assert_eq!(run.probes.len(), 100);
     // 84 bytes at 50 Mbit/s take 13 µs.
     assert!(run.probes.iter().filter_map(|p| p.rtt_us).all(|rtt| rtt == 40_013));
-    assert_eq!(run.probes.iter().filter(|p| p.rtt_us.is_none()).count(), 3, "still on their way at the end");
+    assert_eq!(run.probes.iter().filter(|p| p.rtt_us.is_none()).count(), 2, "still on their way at the end");
 }
 
 #[test]
@@ -92,10 +95,10 @@ fn finite_flows_finish_with_every_byte() {
             assert!(run.flows[0].finished_us.is_some(), "{cc} {bytes}");
         }
     }
-    // Ten segments are the initial window: half a round trip and their serialisation.
+    // Ten segments are the initial window: a handshake, half a round trip and their serialisation.
     let flow = with_source("cubic", Source::Finite { bytes: 14_480 });
     let finished_us = sim(&spec("20mbit 40ms", vec![flow], 1)).flows[0].finished_us.unwrap();
-    assert!((26_000..26_050).contains(&finished_us), "{finished_us}");
+    assert!((66_000..66_150).contains(&finished_us), "{finished_us}");
 }
 
 #[test]
@@ -147,8 +150,11 @@ fn messages_arrive_within_a_one_way_delay() {
         let run = sim(&spec("10mbit 40ms queue=1bdp", vec![with_source(cc, source)], 5));
         let messages = &run.flows[0].messages;
         assert!((497..=500).contains(&messages.len()), "{}", messages.len());
-        // 20 ms and 1052 bytes at 10 Mbit/s; probes now and then go first.
-        assert!(messages.iter().all(|m| (20_841..21_200).contains(&m.delay_us)), "{messages:?}");
+        // 20 ms and 1052 bytes at 10 Mbit/s; probes now and then go first, and the handshake before all.
+        assert!(
+            messages.iter().filter(|m| m.sent_us > 50_000).all(|m| (20_841..21_200).contains(&m.delay_us)),
+            "{messages:?}"
+        );
         assert_eq!(run.flows[0].retransmitted_packets, 0);
     }
 }

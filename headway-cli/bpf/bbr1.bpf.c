@@ -21,6 +21,7 @@ int cc_min_tso_segs(u64 *ctx)
 SEC(".struct_ops.link")
 struct tcp_congestion_ops ops = {
 	.init = (void *)cc_init,
+	.release = (void *)cc_release,
 	.cong_control = (void *)cc_cong_control,
 	.cwnd_event = (void *)cc_cwnd_event,
 	.cwnd_event_tx_start = (void *)cc_cwnd_event_tx_start,

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-3-Clause */
 /*
  * What we need of the kernel: the structs and fields we touch (CO-RE moves the offsets to where the running
- * kernel has them), the three helpers we call, and the words of libbpf's object format.
+ * kernel has them), the helpers we call, and the words of libbpf's object format.
  *
  * No vmlinux.h: a field that is not declared here is not used.
  */
@@ -22,12 +22,16 @@ typedef _Bool bool;
 #define __type(name, val) typeof(val) *name
 #define NULL ((void *)0)
 
+#define BPF_MAP_TYPE_HASH 1
 #define BPF_MAP_TYPE_SK_STORAGE 24
 #define BPF_MAP_TYPE_RINGBUF 27
 #define BPF_F_NO_PREALLOC 1
 #define BPF_SK_STORAGE_GET_F_CREATE 1
 
 /* Helper numbers are kernel ABI. */
+static void *(*bpf_map_lookup_elem)(void *map, const void *key) = (void *)1;
+static long (*bpf_map_update_elem)(void *map, const void *key, const void *value, u64 flags) = (void *)2;
+static long (*bpf_map_delete_elem)(void *map, const void *key) = (void *)3;
 static u32 (*bpf_get_prandom_u32)(void) = (void *)7;
 static void *(*bpf_sk_storage_get)(void *map, void *sk, void *value, u64 flags) = (void *)107;
 static long (*bpf_ringbuf_output)(void *ring, void *data, u64 size, u64 flags) = (void *)130;
@@ -125,6 +129,7 @@ struct tcp_congestion_ops {
 	u32 (*undo_cwnd)(struct sock *sk);
 	u32 (*sndbuf_expand)(struct sock *sk);
 	void (*init)(struct sock *sk);
+	void (*release)(struct sock *sk);
 	char name[16];
 	u32 flags;
 };

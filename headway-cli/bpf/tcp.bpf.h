@@ -31,7 +31,8 @@ const volatile struct {
 /* Read by the loader. */
 struct {
 	u64 flows;		/* connections that started with us or switched to us */
-	u64 without_storage;	/* of these: no memory for the state, so they run plain AIMD */
+	u64 spare;		/* of these: no socket storage, the state is in spare_flows */
+	u64 without_storage;	/* of these: no room there either, so they run plain AIMD */
 	u64 traced;		/* events offered to the trace */
 	u64 trace_lost;		/* of these: the ring was full */
 } counters SEC(".bss");
@@ -61,6 +62,19 @@ struct {
 	__type(key, int);
 	__type(value, struct flow);
 } flows SEC(".maps");
+
+/*
+ * For sockets that get no storage: net.core.optmem_max is used up, or the kernel (from 6.19 on) allocates it in a
+ * way that some CPUs cannot do (no 16-byte compare-and-exchange). Keyed by the socket's address, allocated ahead.
+ */
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, 1024);
+	__type(key, u64);
+	__type(value, struct flow);
+} spare_flows SEC(".maps");
+
+const volatile struct flow empty_flow SEC(".rodata.empty");
 
 /* The loader makes it large when it wants a trace. */
 struct {
@@ -211,10 +225,21 @@ static __always_inline const CC_PARAMS *loaded_params(void)
 	return params;
 }
 
+/*
+ * The controller itself. Not static: the verifier then walks it once by itself, for any event and any state,
+ * instead of once for each way that leads here.
+ */
+__noinline int decide(struct flow *flow)
+{
+	if (flow)
+		CC_ON_EVENT(&flow->record.state, loaded_params(), &flow->record.ack, &flow->record.control);
+	return 0;
+}
+
 /* One event of one socket: the event is filled, the rest is the same for all. */
 static __noinline int step(struct flow *flow, struct tcp_sock *tp)
 {
-	CC_ON_EVENT(&flow->record.state, loaded_params(), &flow->record.ack, &flow->record.control);
+	decide(flow);
 	apply(flow, tp);
 	trace_event(flow);
 	return 0;
@@ -222,7 +247,23 @@ static __noinline int step(struct flow *flow, struct tcp_sock *tp)
 
 static __always_inline struct flow *flow_of(struct tcp_sock *tp)
 {
-	return bpf_sk_storage_get(&flows, tp, NULL, 0);
+	struct flow *flow = bpf_sk_storage_get(&flows, tp, NULL, 0);
+	u64 key = (u64)tp;
+
+	return flow ? flow : bpf_map_lookup_elem(&spare_flows, &key);
+}
+
+static __always_inline struct flow *new_flow(struct tcp_sock *tp)
+{
+	struct flow *flow = bpf_sk_storage_get(&flows, tp, NULL, BPF_SK_STORAGE_GET_F_CREATE);
+	u64 key = (u64)tp;
+
+	if (flow)
+		return flow;
+	bpf_map_update_elem(&spare_flows, &key, (const void *)&empty_flow, 0);
+	flow = bpf_map_lookup_elem(&spare_flows, &key);
+	__sync_fetch_and_add(flow ? &counters.spare : &counters.without_storage, 1);
+	return flow;
 }
 
 /* A callback that brings no sample. */
@@ -234,8 +275,8 @@ static __always_inline void on_event(struct flow *flow, struct tcp_sock *tp, u64
 }
 
 /*
- * Without storage (net.core.optmem_max is used up, or an ACK before init) there is no model. Plain AIMD in the
- * fields that the socket has anyway keeps such a connection going and fair.
+ * Without room for the state there is no model. Plain AIMD in the fields that the socket has anyway keeps such a
+ * connection going and fair. An ACK before init (the SYN-ACK) is none of ours.
  */
 static __noinline int aimd(struct tcp_sock *tp, u32 acked)
 {
@@ -265,14 +306,12 @@ int cc_init(u64 *ctx)
 {
 	struct tcp_sock *tp = (struct tcp_sock *)ctx[0];
 	struct sock *sk = (struct sock *)tp;
-	struct flow *flow = bpf_sk_storage_get(&flows, tp, NULL, BPF_SK_STORAGE_GET_F_CREATE);
 	u64 id = __sync_fetch_and_add(&counters.flows, 1);
+	struct flow *flow = new_flow(tp);
 
 	tp->snd_ssthresh = TCP_INFINITE_SSTHRESH;
-	if (!flow) {
-		__sync_fetch_and_add(&counters.without_storage, 1);
+	if (!flow)
 		return 0;
-	}
 	/* A socket that comes back to us finds its old storage. */
 	__builtin_memset(flow, 0, sizeof(*flow));
 	flow->record.flow = id;
@@ -281,6 +320,16 @@ int cc_init(u64 *ctx)
 	/* fq announces itself here; only where nobody paces, TCP's own timer is to. */
 	if (sk->sk_pacing_status == SK_PACING_NONE)
 		sk->sk_pacing_status = SK_PACING_NEEDED;
+	return 0;
+}
+
+/* The socket closes or takes another congestion control; its own storage goes with it. */
+SEC("struct_ops/release")
+int cc_release(u64 *ctx)
+{
+	u64 key = ctx[0];
+
+	bpf_map_delete_elem(&spare_flows, &key);
 	return 0;
 }
 

@@ -63,6 +63,10 @@ const TABLE: &str = "ops";
 const SETTINGS: &str = ".rodata";
 const COUNTERS: &str = ".bss";
 const RING: &str = "trace";
+const SPARE: &str = "spare_flows";
+
+/// How many sockets without storage of their own find room.
+const SPARE_FLOWS: u32 = 1024;
 
 /// What the running kernel can use.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -103,7 +107,8 @@ pub fn attach(cc: &str, options: &Options) -> Result<Attached> {
     let program = PROGRAMS.iter().find(|p| p.name == cc).ok_or_else(|| unknown(cc))?;
     let name = options.name.as_deref().unwrap_or(program.name);
     check_name(name)?;
-    let attached = blocker().and_then(|()| register(program, name, options));
+    let wanted = Wanted { program, name, trace: options.trace, spare_flows: SPARE_FLOWS };
+    let attached = blocker().and_then(|()| register(&wanted));
     attached.with_context(|| format!("cannot attach `{name}`"))
 }
 
@@ -115,6 +120,8 @@ pub struct Attached {
     object: Object,
     name: String,
     program: &'static Program,
+    /// Else the program keeps a marker of its own.
+    writes_app_limited: bool,
     traces: bool,
 }
 
@@ -123,7 +130,10 @@ pub struct Attached {
 pub struct Counters {
     /// Connections that started with this controller or switched to it.
     pub flows: u64,
-    /// Of these, those that found no memory for the controller's state and run plain AIMD instead.
+    /// Of these, those whose state is not in socket storage, which was not to be had, but in a spare table.
+    pub spare: u64,
+    /// Of these, those that found no room there either: they run plain AIMD, and measuring them says nothing
+    /// about the controller.
     pub without_storage: u64,
     /// Events offered to the trace.
     pub traced: u64,
@@ -198,9 +208,17 @@ fn check_name(name: &str) -> Result<()> {
     Ok(())
 }
 
-fn register(program: &'static Program, name: &str, options: &Options) -> Result<Attached> {
+/// One registration, every choice made.
+struct Wanted<'a> {
+    program: &'static Program,
+    name: &'a str,
+    trace: bool,
+    spare_flows: u32,
+}
+
+fn register(wanted: &Wanted<'_>) -> Result<Attached> {
     let api = Api::of_kernel()?;
-    let mut object = load(program, name, options, &api)?;
+    let (mut object, writes_app_limited) = load(wanted, &api)?;
     let mut table =
         object.maps_mut().find(|m| is_named(m.name(), TABLE)).context("the BPF object has no table")?;
     let (link, log) = with_log(|| table.attach_struct_ops());
@@ -211,35 +229,30 @@ fn register(program: &'static Program, name: &str, options: &Options) -> Result<
         ),
         _ => anyhow!("the kernel does not register it: {e}\n{log}"),
     })?;
-    Ok(Attached { _link: link, object, name: name.into(), program, traces: options.trace })
+    let &Wanted { program, name, trace, .. } = wanted;
+    Ok(Attached { _link: link, object, name: name.into(), program, writes_app_limited, traces: trace })
 }
 
-/// Loads the programs, without the writes that older kernels refuse if that is what it takes.
-fn load(program: &Program, name: &str, options: &Options, api: &Api) -> Result<Object> {
-    let (loaded, log) = with_log(|| prepare(program, name, options, api, true)?.load().map_err(Into::into));
-    let refused = match loaded {
-        Ok(object) => return Ok(object),
+/// Loads the programs; where the kernel refuses the write to `app_limited`, without it, which the flag tells.
+fn load(wanted: &Wanted<'_>, api: &Api) -> Result<(Object, bool)> {
+    let (loaded, log) = with_log(|| prepare(wanted, api, true)?.load().map_err(Into::into));
+    match loaded {
+        Ok(object) => return Ok((object, true)),
         Err(e) if !log.contains(REFUSED_WRITE) => return Err(explain(&e, &log)),
-        Err(e) => e,
-    };
-    let (loaded, log) = with_log(|| prepare(program, name, options, api, false)?.load().map_err(Into::into));
-    loaded
-        .map_err(|e: anyhow::Error| if log.is_empty() { explain(&refused, &log) } else { explain(&e, &log) })
+        Err(_) => (),
+    }
+    let (loaded, log) = with_log(|| prepare(wanted, api, false)?.load().map_err(Into::into));
+    loaded.map(|object| (object, false)).map_err(|e: anyhow::Error| explain(&e, &log))
 }
 
 /// How the verifier says that a field of the socket is not BPF's to write.
 const REFUSED_WRITE: &str = "no write support to tcp_sock";
 
 /// Opens the object and adapts it to this kernel and these options.
-fn prepare(
-    program: &Program,
-    name: &str,
-    options: &Options,
-    api: &Api,
-    writes_app_limited: bool,
-) -> Result<OpenObject> {
+fn prepare(wanted: &Wanted<'_>, api: &Api, writes_app_limited: bool) -> Result<OpenObject> {
+    let &Wanted { program, name, trace, spare_flows } = wanted;
     let mut open = ObjectBuilder::default().open_memory(program.object)?;
-    let mut words = vec![api.cong_control_has_ack.into(), writes_app_limited.into(), options.trace.into()];
+    let mut words = vec![api.cong_control_has_ack.into(), writes_app_limited.into(), trace.into()];
     words.extend((program.params)());
     let layout = Layout::of_object(program)?;
     for mut map in open.maps_mut() {
@@ -248,8 +261,10 @@ fn prepare(
             let bytes: Vec<u8> = words.iter().flat_map(|w| w.to_ne_bytes()).collect();
             map.set_initial_value(&bytes)
                 .context("the BPF object and the Rust controller differ in parameters")?;
-        } else if map_name == RING && options.trace {
+        } else if map_name == RING && trace {
             map.set_max_entries(TRACE_BYTES)?;
+        } else if map_name == SPARE {
+            map.set_max_entries(spare_flows)?;
         } else if map_name == TABLE {
             if !api.has_links {
                 map.set_map_flags(0)?;
@@ -360,10 +375,10 @@ fn columns(program: &'static Program) -> Result<Columns> {
 pub(crate) fn read_counters(map: &MapHandle) -> Result<Counters> {
     let value = map.lookup(&0u32.to_ne_bytes(), MapFlags::ANY)?.context("the BPF object has no counters")?;
     let words = to_words(&value);
-    let &[flows, without_storage, traced, trace_lost] = words.as_slice() else {
+    let &[flows, spare, without_storage, traced, trace_lost] = words.as_slice() else {
         bail!("{} counters", words.len())
     };
-    Ok(Counters { flows, without_storage, traced, trace_lost })
+    Ok(Counters { flows, spare, without_storage, traced, trace_lost })
 }
 
 /// A row of integers as the BPF programs lay it out.

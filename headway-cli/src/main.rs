@@ -187,7 +187,8 @@ fn run(cli: Cli) -> Result<ExitCode> {
         }
         Cmd::Sim(a) => {
             let path = usage(bench::PathEntry::resolve(&a.path))?;
-            print!("{}", usage(simcell::show(&path, &a.cc, a.flows, a.seconds, a.seed, a.json))?);
+            let what = simcell::Show { path, ccs: a.cc, flows: a.flows, seconds: a.seconds, seed: a.seed, json: a.json };
+            print!("{}", usage(simcell::show(&what))?);
             Ok(ExitCode::SUCCESS)
         }
         Cmd::Emu(a) => {

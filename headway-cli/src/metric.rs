@@ -154,6 +154,15 @@ pub const METRICS: &[Metric] = &[
         of: |c| link_sum(c, |bin| bin.drop_packets),
     },
     Metric {
+        name: "lost_packets",
+        label: "Random losses",
+        unit: &PACKETS,
+        better: Better::Lower,
+        margin: None,
+        about: "Packets that the path's loss model took, over the whole load phase",
+        of: |c| link_sum(c, |bin| bin.lost_packets),
+    },
+    Metric {
         name: "mark_packets",
         label: "CE marks",
         unit: &PACKETS,
@@ -169,7 +178,16 @@ pub const METRICS: &[Metric] = &[
         better: Better::Lower,
         margin: None,
         about: "CPU time of the sending iperf3 process per GB that arrived",
-        of: cpu_s_per_gb,
+        of: |c| cpu_s_per_gb(c, |load| load.sender_cpu_percent),
+    },
+    Metric {
+        name: "receiver_cpu_s_per_gb",
+        label: "Receiver CPU",
+        unit: &CPU,
+        better: Better::Lower,
+        margin: None,
+        about: "CPU time of the receiving iperf3 process per GB that arrived",
+        of: |c| cpu_s_per_gb(c, |load| load.receiver_cpu_percent),
     },
     Metric {
         name: "jain",
@@ -250,7 +268,12 @@ impl CellData {
     /// Why the cell does not count; `None` when it does. An `ok` in `cell.json` is checked against the load.
     pub fn excluded(&self) -> Option<String> {
         match (&self.result.status[..], &self.load) {
-            ("ok", Ok(load)) => load.judge(&self.result.cell.cc).err(),
+            ("ok", Ok(load)) => {
+                load.judge(&self.result.cell.cc).err().map(|reason| match load.rest.lines().next() {
+                    None => reason,
+                    Some(line) => format!("{reason} (iperf3 also printed: {line})"),
+                })
+            }
             ("ok", Err(reason)) => Some(reason.clone()),
             (status, _) => Some(status.to_string()),
         }
@@ -410,9 +433,9 @@ fn link_sum(cell: &CellData, count: fn(&LinkBin) -> u64) -> Result<f64, String> 
     Ok(inside.map(count).sum::<u64>() as f64)
 }
 
-fn cpu_s_per_gb(cell: &CellData) -> Result<f64, String> {
+fn cpu_s_per_gb(cell: &CellData, side: fn(&Load) -> Option<f64>) -> Result<f64, String> {
     let load = cell.load.as_ref().map_err(String::clone)?;
-    let percent = load.sender_cpu_percent.ok_or("no CPU time was measured")?;
+    let percent = side(load).ok_or("no CPU time was measured")?;
     let (seconds, gb) = (load.received_us as f64 / 1e6, load.received_bytes as f64 / 1e9);
     if gb > 0.0 { Ok(percent / 100.0 * seconds / gb) } else { Err("nothing arrived".into()) }
 }
@@ -472,10 +495,10 @@ fn parse_link(text: &str) -> Result<(Vec<LinkBin>, Vec<LinkBin>), String> {
         let bin = LinkBin {
             t_us: row.number("t_us")?,
             rate_bps: row.optional("rate_bps")?,
-            in_bytes: row.number("in_bytes")?,
-            drop_packets: row.number("drop_packets")?,
-            lost_packets: row.number("lost_packets")?,
-            mark_packets: row.number("mark_packets")?,
+            in_bytes: row.optional("in_bytes")?.unwrap_or(0),
+            drop_packets: row.optional("drop_packets")?.unwrap_or(0),
+            lost_packets: row.optional("lost_packets")?.unwrap_or(0),
+            mark_packets: row.optional("mark_packets")?.unwrap_or(0),
             late_us_max: row.optional("late_us_max")?,
         };
         match row.word("dir")? {

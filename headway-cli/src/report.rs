@@ -520,9 +520,14 @@ mod tests {
         synthetic::write(&folder.cell(cubic[4]).join("probe.txt"), "# sent_us rtt_us\n0 40000\n20000\n");
         fs::remove_file(folder.cell(cubic[5]).join("load.json")).unwrap();
         fs::remove_dir_all(folder.cell(cubic[6])).unwrap();
+        let load = fs::read_to_string(folder.cell(cubic[7]).join("load.json")).unwrap();
+        let wrong = load.replace("\"sender_tcp_congestion\":\"cubic\"", "\"sender_tcp_congestion\":\"reno\"");
+        synthetic::write(&folder.cell(cubic[7]).join("load.json"), &(wrong + "\niperf3: a late line\n"));
         let summary = made(&folder);
         let count = &summary.counts[2];
-        assert_eq!((count.planned, count.attempted, count.ok, count.excluded), (30, 29, 23, 6));
+        assert_eq!((count.planned, count.attempted, count.ok, count.excluded), (30, 29, 22, 7));
+        let wrong_cc = "the sender used `reno`, not `cubic` (iperf3 also printed: iperf3: a late line)";
+        assert!(summary.table.contains(wrong_cc), "{}", summary.table);
         for reason in [
             "iperf3: the server is busy running a test. try again later",
             "disturbed: late",
@@ -536,8 +541,8 @@ mod tests {
             assert!(page.contains(reason), "{reason}");
         }
         assert!(summary.notes[0].contains("1 of 90 planned cells"), "{:?}", summary.notes);
-        assert!(summary.notes[1].contains("Exclusions differ between bbr (0 of 30) and cubic (6 of 29)"));
-        assert_eq!(find(&summary, 0, "goodput_bps", "cubic").improvement.n, 3);
+        assert!(summary.notes[1].contains("Exclusions differ between bbr (0 of 30) and cubic (7 of 29)"));
+        assert_eq!(find(&summary, 0, "goodput_bps", "cubic").improvement.n, 2);
         assert_eq!(find(&summary, 0, "goodput_bps", "cubic").verdict, Some(Verdict::TooSmall));
         assert_eq!(find(&summary, 1, "goodput_bps", "cubic").improvement.n, 10);
     }
@@ -618,5 +623,31 @@ mod tests {
         }
         assert!(page.contains("headway bench --cc bbr,bbr1,cubic"));
         assert!(page.len() < 2_000_000, "{}", page.len());
+    }
+
+    #[test]
+    fn a_browser_draws_every_chart_without_a_complaint() {
+        let folder = synthetic::run("browser", 6);
+        let page = made(&folder).page;
+        let profile = folder.dir.join("profile");
+        let browser = std::process::Command::new("timeout")
+            .args(["60", "chromium", "--headless", "--no-sandbox", "--disable-gpu", "--no-first-run"])
+            .args([
+                "--disable-background-networking",
+                "--virtual-time-budget=3000",
+                "--enable-logging=stderr",
+            ])
+            .arg(format!("--user-data-dir={}", profile.display()))
+            .args(["--dump-dom", &format!("file://{}", page.display())])
+            .output();
+        let Some(out) = browser.ok().filter(|out| out.status.success() && !out.stdout.is_empty()) else {
+            println!("skipped: no chromium that runs here");
+            return;
+        };
+        let said = String::from_utf8_lossy(&out.stderr);
+        let complaints: Vec<&str> = said.lines().filter(|l| l.contains("CONSOLE")).collect();
+        assert!(complaints.is_empty(), "{complaints:?}");
+        let charts = String::from_utf8_lossy(&out.stdout).matches("<canvas").count();
+        assert_eq!(charts, 9, "three charts for each of three paths");
     }
 }

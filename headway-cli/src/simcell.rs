@@ -1,8 +1,339 @@
-use crate::bench::*;
-use anyhow::Result;
-pub fn run_cell(_p: &Plan, _c: &Cell, _d: &std::path::Path) -> Result<()> {
-    Ok(())
+//! Simulated runs: `--in sim`, as the text files of a cell's raw folder, so that the report reads it as it reads any
+//! other; and `headway sim`, one run as a table or as JSON.
+//!
+//! `load.json` has the fields that `iperf3 -J --get-server-output` has, as far as a simulation knows them: no CPU
+//! time, and `start.version` says who wrote it. Layout and columns: `docs/architecture.md`.
+
+use crate::bench::{Cell, CellResult, PathEntry, Plan};
+use crate::stats;
+use anyhow::{Context, Result, anyhow};
+use headway_cc::cc::{self, Ack, Control};
+use headway_cc::sim::{self, FlowBin, FlowRun, FlowSpec, LinkBin, SimRun, SimSpec};
+use serde_json::{Value, json};
+use std::fmt::Write as _;
+use std::path::Path;
+
+const LINK_COLUMNS: &str = "# t_us dir rate_bps in_packets in_bytes out_packets out_bytes drop_packets drop_bytes \
+                            lost_packets mark_packets queue_bytes_max sojourn_us_max late_us_max";
+
+/// Runs one cell in the simulator and writes its raw files into `dir`.
+pub fn run_cell(plan: &Plan, cell: &Cell, dir: &Path) -> Result<()> {
+    let flows = vec![FlowSpec::bulk(&cell.cc); plan.streams as usize];
+    let path = plan.paths[cell.path].path()?;
+    let mut spec = SimSpec::new(path, flows, u64::from(plan.seconds) * 1_000_000, cell.seed);
+    spec.trace = plan.trace;
+    let run = sim::run(&spec).map_err(|e| anyhow!("{e}"))?;
+    write_cell(&run, dir)?;
+    let mut result = CellResult::new(plan, cell, "ok");
+    result.kernel = concat!("headway sim ", env!("CARGO_PKG_VERSION")).into();
+    result.sender_cc = cell.cc.clone();
+    result.base_rtt_us = run.base_rtt_us;
+    result.write(dir)
 }
-pub fn show(_p: &PathEntry, _c: &[String], _f: u32, _s: u32, _seed: u64, _j: bool) -> Result<String> {
-    Ok(String::new())
+
+/// What `headway sim` was asked for.
+#[derive(Clone, Debug)]
+pub struct Show {
+    pub path: PathEntry,
+    pub ccs: Vec<String>,
+    /// Flows of each controller.
+    pub flows: u32,
+    pub seconds: u32,
+    pub seed: u64,
+    pub json: bool,
+}
+
+/// One simulated run, as a table or as JSON.
+pub fn show(what: &Show) -> Result<String> {
+    anyhow::ensure!((1..=86_400).contains(&what.seconds), "--seconds must be between 1 and 86400");
+    anyhow::ensure!((1..=10_000).contains(&what.flows), "--flows must be between 1 and 10000");
+    let flows = what.ccs.iter().flat_map(|cc| vec![FlowSpec::bulk(cc); what.flows as usize]).collect();
+    let spec = SimSpec::new(what.path.path()?, flows, u64::from(what.seconds) * 1_000_000, what.seed);
+    let run = sim::run(&spec).map_err(|e| anyhow!("{e}"))?;
+    let value = summary(&run, &spec, &what.path);
+    Ok(if what.json { format!("{value:#}\n") } else { table(&value) })
+}
+
+/// The run in numbers; names as in `results.csv`.
+fn summary(run: &SimRun, spec: &SimSpec, path: &PathEntry) -> Value {
+    let seconds = run.duration_us as f64 / 1e6;
+    let rate = |f: &FlowRun| f.delivered_bytes as f64 * 8.0 / seconds;
+    let share = |part: u64, of: u64| if of == 0 { 0.0 } else { part as f64 / of as f64 };
+    let flow = |f: &FlowRun| {
+        json!({ "cc": f.cc, "goodput_bps": rate(f), "retransmit_rate": share(f.retransmitted_bytes, f.sent_bytes),
+                "timeouts": f.timeouts, "min_rtt_us": f.min_rtt_us, "mean_rtt_us": f.mean_rtt_us,
+                "max_rtt_us": f.max_rtt_us })
+    };
+    let delay = |rtt: u64| rtt.saturating_sub(run.base_rtt_us) as f64;
+    let mut delays: Vec<f64> = run.probes.iter().filter_map(|p| p.rtt_us.map(delay)).collect();
+    delays.sort_by(f64::total_cmp);
+    let quantile = |q: f64| delays.get(((delays.len() as f64 * q) as usize).min(delays.len().saturating_sub(1)));
+    let capacity_bits = spec.path.capacity_bits(0, run.duration_us * 1000);
+    let payload_share = f64::from(run.mss) / f64::from(run.mss + sim::HEADER_BYTES);
+    let total: f64 = run.flows.iter().map(rate).sum();
+    let rates: Vec<f64> = run.flows.iter().map(rate).collect();
+    let utilisation = (capacity_bits != u64::MAX).then(|| total * seconds / (capacity_bits as f64 * payload_share));
+    json!({
+        "path": path.name, "text": path.text, "seconds": seconds, "seed": spec.seed, "base_rtt_us": run.base_rtt_us,
+        "goodput_bps": total, "utilisation": utilisation, "jain": stats::jain(&rates),
+        "queue_delay_p50_us": quantile(0.5), "queue_delay_p95_us": quantile(0.95),
+        "queue_delay_p99_us": quantile(0.99),
+        "drop_packets": run.down.iter().map(|b| b.drop_packets).sum::<u64>(),
+        "lost_packets": run.down.iter().map(|b| b.lost_packets).sum::<u64>(),
+        "mark_packets": run.down.iter().map(|b| b.mark_packets).sum::<u64>(),
+        "flows": run.flows.iter().map(flow).collect::<Vec<_>>(),
+    })
+}
+
+fn table(v: &Value) -> String {
+    let number = |v: &Value, factor: f64| v.as_f64().map_or_else(|| "-".to_string(), |n| format!("{:.2}", n * factor));
+    let mut s = format!("{}, {} s, seed {}\n\n", v["text"].as_str().unwrap_or_default(), v["seconds"], v["seed"]);
+    let _ = writeln!(s, "{:<8}{:>16}{:>14}{:>10}{:>14}{:>14}", "cc", "goodput Mbit/s", "retransmit %", "timeouts", "mean RTT ms", "max RTT ms");
+    for f in v["flows"].as_array().into_iter().flatten() {
+        let _ = writeln!(
+            s,
+            "{:<8}{:>16}{:>14}{:>10}{:>14}{:>14}",
+            f["cc"].as_str().unwrap_or_default(),
+            number(&f["goodput_bps"], 1e-6),
+            number(&f["retransmit_rate"], 100.0),
+            f["timeouts"].to_string(),
+            number(&f["mean_rtt_us"], 1e-3),
+            number(&f["max_rtt_us"], 1e-3)
+        );
+    }
+    let _ = writeln!(
+        s,
+        "\nutilisation {} %, queueing delay p50 {} ms, p95 {} ms, p99 {} ms, Jain {}, dropped {}, lost {}, marked {} packets",
+        number(&v["utilisation"], 100.0),
+        number(&v["queue_delay_p50_us"], 1e-3),
+        number(&v["queue_delay_p95_us"], 1e-3),
+        number(&v["queue_delay_p99_us"], 1e-3),
+        number(&v["jain"], 1.0),
+        v["drop_packets"],
+        v["lost_packets"],
+        v["mark_packets"]
+    );
+    s
+}
+
+/// Writes `load.json`, `probe.txt`, `link.txt` and, if the run was traced, `acks.txt` into `dir`, which exists.
+pub fn write_cell(run: &SimRun, dir: &Path) -> Result<()> {
+    let write = |name: &str, text: &str| {
+        let file = dir.join(name);
+        std::fs::write(&file, text).with_context(|| format!("cannot write {}", file.display()))
+    };
+    write("load.json", &load_json(run))?;
+    write("probe.txt", &probe_txt(run))?;
+    write("link.txt", &link_txt(run))?;
+    match acks_txt(run) {
+        Some(text) => write("acks.txt", &text),
+        None => Ok(()),
+    }
+}
+
+/// What an iperf3 client would have printed.
+pub fn load_json(run: &SimRun) -> String {
+    let seconds = run.duration_us as f64 / 1e6;
+    let cc = run.flows.first().map_or("", |f| f.cc.as_str());
+    let total = |of: fn(&FlowRun) -> u64| run.flows.iter().map(of).sum::<u64>();
+    let (sent, received) = (total(new_bytes), total(|f| f.delivered_bytes));
+    let sum = |bytes: u64, is_sender: bool| {
+        json!({ "start": 0, "end": seconds, "seconds": seconds, "bytes": bytes,
+                "bits_per_second": bytes as f64 * 8.0 / seconds, "sender": is_sender })
+    };
+    let mut sum_sent = sum(sent, true);
+    sum_sent["retransmits"] = total(|f| f.retransmitted_packets).into();
+    let streams: Vec<Value> = run.flows.iter().enumerate().map(|(i, f)| stream_end(i, f, seconds)).collect();
+    let value = json!({
+        "start": {
+            "version": concat!("headway sim ", env!("CARGO_PKG_VERSION")),
+            "tcp_mss_default": run.mss,
+            "test_start": { "protocol": "TCP", "num_streams": run.flows.len(), "omit": 0,
+                            "duration": seconds, "reverse": 0 },
+        },
+        "intervals": intervals(run, true),
+        "end": {
+            "streams": streams, "sum_sent": sum_sent, "sum_received": sum(received, false),
+            "sender_tcp_congestion": cc, "receiver_tcp_congestion": cc,
+        },
+        "server_output_json": { "intervals": intervals(run, false) },
+    });
+    format!("{value:#}\n")
+}
+
+/// Payload handed to the socket: what iperf3 counts as sent.
+fn new_bytes(flow: &FlowRun) -> u64 {
+    flow.sent_bytes - flow.retransmitted_bytes
+}
+
+fn stream_end(index: usize, flow: &FlowRun, seconds: f64) -> Value {
+    let side = |bytes: u64, is_sender: bool| {
+        json!({ "socket": socket(index), "start": 0, "end": seconds, "seconds": seconds, "bytes": bytes,
+                "bits_per_second": bytes as f64 * 8.0 / seconds, "sender": is_sender })
+    };
+    let mut sender = side(new_bytes(flow), true);
+    sender["retransmits"] = flow.retransmitted_packets.into();
+    sender["max_snd_cwnd"] = flow.max_cwnd_bytes.into();
+    sender["min_rtt"] = flow.min_rtt_us.into();
+    sender["max_rtt"] = flow.max_rtt_us.into();
+    sender["mean_rtt"] = flow.mean_rtt_us.into();
+    json!({ "sender": sender, "receiver": side(flow.delivered_bytes, false) })
+}
+
+/// iperf3 names its streams by file descriptors, the first of which is 5.
+fn socket(index: usize) -> usize {
+    index + 5
+}
+
+fn intervals(run: &SimRun, is_sender: bool) -> Vec<Value> {
+    let bins = run.flows.iter().map(|f| f.bins.len()).min().unwrap_or(0);
+    (0..bins).map(|bin| interval(run, bin, is_sender)).collect()
+}
+
+fn interval(run: &SimRun, bin: usize, is_sender: bool) -> Value {
+    let (start, seconds) = ((bin as u64 * run.bin_us) as f64 / 1e6, run.bin_us as f64 / 1e6);
+    let row = |bytes: u64| {
+        json!({ "start": start, "end": (bin as u64 + 1) as f64 * run.bin_us as f64 / 1e6, "seconds": seconds,
+                "bytes": bytes, "bits_per_second": bytes as f64 * 8.0 / seconds, "omitted": false,
+                "sender": is_sender })
+    };
+    let bytes = |b: &FlowBin| {
+        let again = b.retransmitted_packets * u64::from(run.mss);
+        if is_sender { b.sent_bytes.saturating_sub(again) } else { b.delivered_bytes }
+    };
+    let (mut streams, mut total, mut again) = (Vec::new(), 0, 0);
+    for (index, b) in run.flows.iter().map(|f| &f.bins[bin]).enumerate() {
+        let mut stream = row(bytes(b));
+        stream["socket"] = socket(index).into();
+        if is_sender {
+            stream["retransmits"] = b.retransmitted_packets.into();
+            stream["snd_cwnd"] = b.cwnd_bytes.into();
+            stream["rtt"] = b.srtt_us.into();
+        }
+        streams.push(stream);
+        total += bytes(b);
+        again += b.retransmitted_packets;
+    }
+    let mut sum = row(total);
+    if is_sender {
+        sum["retransmits"] = again.into();
+    }
+    json!({ "streams": streams, "sum": sum })
+}
+
+/// The latency probe's rows.
+pub fn probe_txt(run: &SimRun) -> String {
+    let mut text = String::from("# sent_us rtt_us\n");
+    for probe in &run.probes {
+        let rtt = probe.rtt_us.map_or_else(|| "-".to_string(), |rtt| rtt.to_string());
+        writeln!(text, "{} {rtt}", probe.sent_us).expect("writing to memory");
+    }
+    text
+}
+
+/// The bottleneck's log; nothing is ever late in virtual time.
+pub fn link_txt(run: &SimRun) -> String {
+    let mut text = format!("{LINK_COLUMNS}\n");
+    for (down, up) in run.down.iter().zip(&run.up) {
+        for (dir, bin) in [("down", down), ("up", up)] {
+            writeln!(text, "{}", link_row(dir, bin)).expect("writing to memory");
+        }
+    }
+    text
+}
+
+fn link_row(dir: &str, bin: &LinkBin) -> String {
+    let rate = bin.rate_bps.map_or_else(|| "-".to_string(), |rate| rate.to_string());
+    let counters = [
+        bin.in_packets,
+        bin.in_bytes,
+        bin.out_packets,
+        bin.out_bytes,
+        bin.drop_packets,
+        bin.drop_bytes,
+        bin.lost_packets,
+        bin.mark_packets,
+        bin.queue_bytes_max,
+        bin.sojourn_us_max,
+        0,
+    ];
+    format!("{} {dir} {rate} {}", bin.t_us, counters.map(|n| n.to_string()).join(" "))
+}
+
+/// The events of all flows that use the first flow's controller, flow after flow; `None` when nothing was traced.
+pub fn acks_txt(run: &SimRun) -> Option<String> {
+    let name = &run.flows.iter().find(|f| !f.trace.is_empty())?.cc;
+    let controller = cc::controller(name)?;
+    let out = Control::FIELDS.iter().map(|f| format!("out.{f}"));
+    let state = controller.state_fields().iter().map(|f| format!("{name}.{f}"));
+    let columns: Vec<String> = Ack::FIELDS.iter().map(|f| f.to_string()).chain(out).chain(state).collect();
+    let mut text = format!("# flow {}\n", columns.join(" "));
+    for (index, flow) in run.flows.iter().enumerate().filter(|(_, f)| f.cc == *name) {
+        for row in &flow.trace {
+            let words =
+                row.ack.words().into_iter().chain(row.control.words()).chain(row.state.iter().copied());
+            let words: Vec<String> = words.map(|w| w.to_string()).collect();
+            writeln!(text, "{index}:{} {}", socket(index), words.join(" ")).expect("writing to memory");
+        }
+    }
+    Some(text)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use headway_cc::sim::{FlowSpec, SimSpec, run};
+
+    fn sample(trace: bool) -> SimRun {
+        let path = "20mbit 40ms queue=1bdp loss=0.5%".parse().unwrap();
+        let mut spec = SimSpec::new(path, vec![FlowSpec::bulk("bbr1"), FlowSpec::bulk("bbr1")], 2_000_000, 3);
+        spec.trace = trace;
+        run(&spec).unwrap()
+    }
+
+    #[test]
+    fn load_agrees_with_the_run() {
+        let run = sample(false);
+        let value: Value = serde_json::from_str(&load_json(&run)).unwrap();
+        let delivered: u64 = run.flows.iter().map(|f| f.delivered_bytes).sum();
+        assert_eq!(value["end"]["sum_received"]["bytes"], delivered);
+        assert_eq!(value["end"]["sender_tcp_congestion"], "bbr1");
+        assert_eq!(value["start"]["tcp_mss_default"], 1448);
+        for (side, total) in [(&value, "sum_sent"), (&value["server_output_json"], "sum_received")] {
+            let intervals = side["intervals"].as_array().unwrap();
+            assert_eq!(intervals.len(), 20);
+            let bytes: u64 = intervals.iter().map(|i| i["sum"]["bytes"].as_u64().unwrap()).sum();
+            let all = value["end"][total]["bytes"].as_u64().unwrap();
+            assert_eq!(bytes, all, "bins reach to the end of the run: {total}");
+            assert_eq!(intervals[3]["streams"].as_array().unwrap().len(), 2);
+        }
+        let again = value["end"]["sum_sent"]["retransmits"].as_u64().unwrap();
+        assert!(again > 0 && again == run.flows.iter().map(|f| f.retransmitted_packets).sum::<u64>());
+    }
+
+    #[test]
+    fn tables_have_the_columns_they_name() {
+        let run = sample(true);
+        for text in [probe_txt(&run), link_txt(&run), acks_txt(&run).unwrap()] {
+            let columns = text.lines().next().unwrap().strip_prefix("# ").unwrap().split(' ').count();
+            assert!(text.lines().skip(1).count() >= 40);
+            assert!(text.lines().skip(1).all(|l| l.split(' ').count() == columns));
+        }
+        assert_eq!(link_txt(&run).lines().count(), 1 + 2 * 20);
+        assert!(probe_txt(&run).contains(" -\n"), "some probes were lost or are still on their way");
+        assert!(acks_txt(&sample(false)).is_none());
+    }
+
+    #[test]
+    fn cell_is_written_or_the_reason_named() {
+        let dir = std::env::temp_dir().join(format!("headway-simcell-{}", std::process::id()));
+        std::fs::create_dir_all(&dir).unwrap();
+        write_cell(&sample(true), &dir).unwrap();
+        for name in ["load.json", "probe.txt", "link.txt", "acks.txt"] {
+            assert!(std::fs::metadata(dir.join(name)).unwrap().len() > 100, "{name}");
+        }
+        std::fs::remove_dir_all(&dir).unwrap();
+        let error = write_cell(&sample(false), &dir).unwrap_err().to_string();
+        assert!(error.contains("cannot write") && error.contains("load.json"), "{error}");
+    }
 }

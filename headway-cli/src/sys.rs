@@ -280,6 +280,16 @@ pub fn transmit_drops(name: &str) -> io::Result<u64> {
     drops.ok_or_else(|| io::Error::from_raw_os_error(libc::ENODEV))
 }
 
+/// Whether any socket of the calling thread's namespace waits for connections or datagrams.
+pub fn is_listening() -> bool {
+    let has_row = |table: &str, state: &str| {
+        let text = std::fs::read_to_string(format!("/proc/thread-self/net/{table}")).unwrap_or_default();
+        text.lines().skip(1).any(|l| l.split_whitespace().nth(3) == Some(state))
+    };
+    // Column `st`: 0A is TCP's LISTEN, 07 an unconnected UDP socket.
+    has_row("tcp", "0A") || has_row("tcp6", "0A") || has_row("udp", "07") || has_row("udp6", "07")
+}
+
 fn interface_index(name: &str) -> io::Result<u32> {
     let name = CString::new(name)?;
     // SAFETY: a valid C string.

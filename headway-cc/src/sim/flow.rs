@@ -8,7 +8,8 @@ use super::receiver::{Answer, Receiver};
 use super::ring::Ring;
 use super::rtt::Rtt;
 use super::source::App;
-use super::{AckPacket, FlowBin, FlowRun, FlowSpec, HEADER_BYTES, Packet, SimError, SimSpec, TraceRow};
+use super::{AckPacket, FlowBin, FlowRun, FlowSpec, Packet, SimError, SimSpec, TraceRow};
+use super::{HANDSHAKE, HANDSHAKE_BYTES, HEADER_BYTES};
 use crate::cc::{self, Ack, CA_RECOVERY, Control, Controller, NO_RTT};
 use crate::cc::{EVENT_ACK, EVENT_INIT, EVENT_TX_START};
 use crate::rand;
@@ -232,6 +233,10 @@ impl Flow {
 
     fn receive(&mut self, now_ns: u64, packet: Packet, ce: bool, up: &mut Lane<AckPacket>) {
         let rtt_ns = self.rtt.srtt_us() * 1000;
+        if packet.seq & HANDSHAKE != 0 {
+            let answer = AckPacket { flow: self.index, log_end: packet.seq, ..Default::default() };
+            return up.push(now_ns, HANDSHAKE_BYTES, false, answer);
+        }
         match self.receiver.on_segment(now_ns, packet, ce, rtt_ns, &mut self.segments) {
             Answer::None => {}
             Answer::Ack => self.send_ack(now_ns, false, up),
@@ -248,15 +253,44 @@ impl Flow {
     }
 
     fn on_write(&mut self, now_ns: u64, down: &mut Lane<Packet>) {
-        if self.control.cwnd == 0 {
-            self.dispatch(EVENT_INIT, now_ns, NO_RTT);
-        }
         self.app.write(now_ns);
+        if self.is_connected() {
+            self.transmit(now_ns, down);
+        } else if self.loss.timer_ns == u64::MAX {
+            self.knock(now_ns, down);
+        }
+    }
+
+    fn is_connected(&self) -> bool {
+        self.run.connected_us.is_some()
+    }
+
+    /// Opens the connection, again after a timeout that doubles.
+    pub(crate) fn knock(&mut self, now_ns: u64, down: &mut Lane<Packet>) {
+        let packet = Packet { seq: HANDSHAKE | now_ns, flow: self.index, ..Default::default() };
+        down.push(now_ns, HANDSHAKE_BYTES, false, packet);
+        self.loss.arm_handshake(now_ns, &self.rtt);
+    }
+
+    /// The handshake's RTT is known when the controller is initialised, as in Linux.
+    fn on_connected(&mut self, now_ns: u64, sent_ns: u64, down: &mut Lane<Packet>) {
+        if self.is_connected() {
+            return;
+        }
+        let rtt_us = (now_ns - sent_ns) / 1000;
+        self.run.connected_us = Some(now_ns / 1000);
+        self.rtt.on_latest(rtt_us);
+        self.rtt.on_oldest(rtt_us, 0, 0);
+        self.loss.disarm();
+        self.dispatch(EVENT_INIT, now_ns, NO_RTT);
         self.transmit(now_ns, down);
     }
 
     /// The order of steps is that of Linux `tcp_ack`.
     fn on_ack(&mut self, now_ns: u64, ack: AckPacket, down: &mut Lane<Packet>) {
+        if ack.log_end & HANDSHAKE != 0 {
+            return self.on_connected(now_ns, ack.log_end - HANDSHAKE, down);
+        }
         if ack.log_end < self.receiver.log.start() {
             return; // Overtaken by a later ACK that reported the same and more.
         }

@@ -4,6 +4,7 @@
 use super::Packet;
 use super::flow::{DELIVERED, Flow, IN_FLIGHT, LOST, News};
 use super::lane::Lane;
+use super::rtt::Rtt;
 use crate::cc::{CA_CWR, CA_DISORDER, CA_LOSS, CA_OPEN, CA_RECOVERY, NO_RTT};
 use crate::cc::{EVENT_LOSS, EVENT_SSTHRESH, EVENT_UNDO};
 use std::collections::VecDeque;
@@ -81,6 +82,19 @@ impl Loss {
             timer_ns: u64::MAX,
             reorder_ns: u64::MAX,
         }
+    }
+
+    /// Sets the timer of a handshake that was just begun, begun again the more patiently.
+    pub(crate) fn arm_handshake(&mut self, now_ns: u64, rtt: &Rtt) {
+        self.timer_ns = now_ns + rtt.rto_us(self.backoff) * 1000;
+        self.timer_is_probe = false;
+        self.backoff += 1;
+    }
+
+    /// The handshake is through.
+    pub(crate) fn disarm(&mut self) {
+        self.timer_ns = u64::MAX;
+        self.backoff = 0;
     }
 }
 
@@ -319,6 +333,9 @@ impl Flow {
 
     pub(crate) fn on_loss_timer(&mut self, now_ns: u64, down: &mut Lane<Packet>) {
         self.loss.timer_ns = u64::MAX;
+        if self.run.connected_us.is_none() {
+            return self.knock(now_ns, down);
+        }
         if self.segments.start() == self.segments.end() {
             return;
         }

@@ -2,7 +2,7 @@
 
 use super::{Emu, EmuLog, EmuOptions, Far, Netns};
 use crate::sys;
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, ensure};
 use headway_cc::path::Path;
 use std::ffi::OsString;
 use std::fs::File;
@@ -11,6 +11,7 @@ use std::net::Ipv4Addr;
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::PathBuf;
 use std::process::{Child, Command, ExitStatus};
+use std::time::Duration;
 
 /// What `headway emu` was asked to do.
 #[derive(Clone, Debug)]
@@ -83,6 +84,9 @@ fn report(link: &EmuLog) {
     }
 }
 
+/// The near command starts when the far end listens, or after this many tries of 10 ms.
+const FAR_TRIES: u32 = 50;
+
 /// The far end's command and whatever it starts; killed when dropped.
 struct FarEnd {
     child: Child,
@@ -93,10 +97,18 @@ impl FarEnd {
         let mut command = netns.command("/bin/sh");
         command.arg("-c").arg(shell_command).process_group(0).stdin(std::process::Stdio::null());
         set_addresses(&mut command, emu.far_addr(), emu.near_addr());
-        let child = command
-            .spawn()
-            .with_context(|| format!("cannot run `{}` at the far end", shell_command.display()))?;
-        Ok(FarEnd { child })
+        let name = shell_command.display();
+        let child = command.spawn().with_context(|| format!("cannot run `{name}` at the far end"))?;
+        let mut far = FarEnd { child };
+        for _ in 0..FAR_TRIES {
+            if let Some(status) = far.child.try_wait()? {
+                ensure!(status.success(), "`{name}` at the far end ended at once: {status}");
+            } else if netns.enter(sys::is_listening) {
+                break;
+            }
+            std::thread::sleep(Duration::from_millis(10));
+        }
+        Ok(far)
     }
 }
 

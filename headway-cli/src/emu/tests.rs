@@ -223,3 +223,65 @@ fn an_absurd_mtu_is_refused() {
         assert!(error.to_string().contains(&mtu.to_string()), "{error}");
     }
 }
+
+/// The acceptance figures of the emulator on the running kernel. Wall-clock, so only on an idle machine and on
+/// demand: `cargo test --release -p headway-cli measure_accuracy -- --ignored --nocapture`.
+#[test]
+#[ignore = "measures the running machine: run it alone on an idle one"]
+fn root_measure_accuracy() {
+    let mut rtts: Vec<u64> = [10, 40, 200].iter().filter_map(|ms| mean_rtt_excess_ns(*ms)).collect();
+    rtts.sort_unstable();
+    let Some(worst_rtt_ns) = rtts.last() else { return };
+    println!("base RTT: {} us too long on average, at worst of 10, 40 and 200 ms", worst_rtt_ns / 1000);
+    let (before, after, moment_ns) = arrivals_around_a_drop();
+    println!(
+        "rate: {before:.4} of 50 Mbit/s, {after:.4} of 10 Mbit/s; drop seen {} us late",
+        moment_ns / 1000
+    );
+    assert!(*worst_rtt_ns < 200_000);
+    assert!((before - 1.0).abs() < 0.005 && (after - 1.0).abs() < 0.005);
+    assert!(moment_ns.abs() < 20_000_000);
+}
+
+/// How much longer than the base RTT an answer takes on average of 50.
+fn mean_rtt_excess_ns(rtt_ms: u64) -> Option<u64> {
+    let emu = up(&format!("unlimited {rtt_ms}ms"), &EmuOptions::default())?;
+    let (near, far) = udp_pair(&emu);
+    let answering = far.try_clone().unwrap();
+    thread::spawn(move || {
+        let mut buffer = [0; 100];
+        while answering.recv(&mut buffer).is_ok_and(|n| answering.send(&buffer[..n]).is_ok() && n > 1) {}
+    });
+    let rounds = 50;
+    let start_ns = sys::monotonic_ns();
+    for _ in 0..rounds {
+        near.send(b"ping").unwrap();
+        near.recv(&mut [0; 100]).unwrap();
+    }
+    let mean_ns = (sys::monotonic_ns() - start_ns) / rounds;
+    near.send(b".").unwrap(); // ends the answering thread
+    near.recv(&mut [0; 100]).unwrap();
+    Some(mean_ns - rtt_ms * 1_000_000)
+}
+
+/// Shares of the rates that a receiver sees before and after a drop at 1 s, and how late it sees the drop.
+fn arrivals_around_a_drop() -> (f64, f64, i64) {
+    let emu = up("50mbit 20ms queue=infinite @1s 10mbit", &EmuOptions::default()).unwrap();
+    let (near, far) = udp_pair(&emu);
+    far.set_read_timeout(Some(std::time::Duration::from_secs(1))).unwrap();
+    let zero_ns = sys::monotonic_ns();
+    emu.start_clock();
+    let count = 6250 + 1250; // of 1000 bytes: a second at each rate, and fewer than the device holds
+    thread::spawn(move || (0..count).for_each(|_| assert_eq!(near.send(&[0; 972]).unwrap(), 972)));
+    let mut buffer = [0; 2000];
+    let mut arrive = || far.recv(&mut buffer).map(|_| sys::monotonic_ns() - zero_ns);
+    let at_ns: Vec<u64> = (0..count)
+        .map(|i| arrive().unwrap_or_else(|_| panic!("{i} of {count} arrived: busy machine")))
+        .collect();
+    let rate_bps =
+        |from: usize, to: usize| (to - from) as f64 * 8000.0 * 1e9 / (at_ns[to] - at_ns[from]) as f64;
+    // Three gaps in a row that are nearer to 800 us than to 160 us.
+    let slow = at_ns.windows(4).position(|w| w[3] - w[0] > 3 * 480_000 && w[0] > 900_000_000).unwrap();
+    let seen_ns = at_ns[slow] as i64 - 10_000_000;
+    (rate_bps(500, 5500) / 5e7, rate_bps(6500, 7400) / 1e7, seen_ns - 1_000_000_000)
+}

@@ -38,7 +38,7 @@ fn root_attach_registers_and_drop_takes_it_away() {
     assert!(!is_registered(&name));
 }
 
-/// The limit of the kernel is a million; far from it, loading stays quick and other kernels have room.
+/// The kernel gives up at a million; kernels differ by a factor of two, so a quarter is the budget.
 #[test]
 fn root_the_verifier_has_little_to_walk() {
     let Some(_attached) = attach_as('h', false) else { return };
@@ -46,7 +46,7 @@ fn root_the_verifier_has_little_to_walk() {
         libbpf_rs::query::ProgInfoIter::default().filter(|p| p.name.to_string_lossy().starts_with("cc_"));
     let walked: Vec<_> = ours.map(|p| (p.name, p.verified_insns)).collect();
     println!("verified instructions: {walked:?}");
-    assert!(!walked.is_empty() && walked.iter().all(|(_, n)| *n < 100_000), "{walked:?}");
+    assert!(!walked.is_empty() && walked.iter().all(|(_, n)| *n < 250_000), "{walked:?}");
 }
 
 #[test]
@@ -72,7 +72,9 @@ fn root_a_live_socket_switches_and_survives_detach() {
     choose(&near, attached.name()).unwrap();
     exchange(&mut near, &mut far);
     let traced = trace.finish().unwrap();
-    assert_eq!(attached.counters().unwrap().flows, 2, "each switch is a new flow");
+    let counters = attached.counters().unwrap();
+    assert_eq!((counters.flows, counters.without_storage), (2, 0), "each switch is a new flow");
+    assert!(counters.traced >= traced.events, "{counters:?}");
     assert_eq!(traced.lost, 0);
     let report = replay_check(&sink.text()).unwrap_or_else(|e| panic!("{e:#}"));
     assert_eq!((report.events, report.flows), (traced.events, 2));
@@ -121,20 +123,34 @@ fn root_probe_rtt_makes_samples_application_limited() {
     assert!(marked * 2 > probing.len(), "{marked} of {} samples of ProbeRTT are marked", probing.len());
 }
 
+/// Without socket storage a flow uses the spare table and decides as ever; where that is full too, it still sends.
 /// Memory for socket options is a setting of each network namespace in newer kernels only; there it can run out.
 #[test]
-fn root_a_socket_without_memory_for_the_state_still_sends() {
-    let Some(attached) = attach_as('j', false) else { return };
-    let output = in_lab(attached.name(), NO_MEMORY);
+fn root_sockets_without_storage_still_send() {
+    if !has_rights() {
+        return println!("skipped: needs root");
+    }
+    let name = own_name('j');
+    let wanted = Wanted { program: &PROGRAMS[0], name: &name, trace: true, spare_flows: 2 };
+    let mut attached = register(&wanted).unwrap_or_else(|e| panic!("{e:#}"));
+    let sink = Shared::default();
+    let trace = attached.trace(sink.clone()).unwrap();
+    let output = in_lab(&name, NO_STORAGE);
     if output.status.code() == Some(77) {
-        println!("skipped: this kernel has one optmem_max for all");
-        return;
+        return println!("skipped: this kernel has one optmem_max for all");
     }
     assert!(output.status.success(), "{}", text_of(&output));
-    assert!(attached.counters().unwrap().without_storage > 0);
-    let report: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
-    let bytes = report["end"]["sum_received"]["bytes"].as_u64().unwrap();
-    assert!(bytes > 1 << 20, "only {bytes} bytes in 2 s over 50 Mbit/s");
+    let traced = trace.finish().unwrap();
+    let report = replay_check(&sink.text()).unwrap_or_else(|e| panic!("{e:#}"));
+    let counters = attached.counters().unwrap();
+    println!("{traced:?} {report:?} {counters:?}");
+    assert_eq!((traced.lost, report.events), (0, traced.events));
+    assert!(counters.spare >= 2 && counters.without_storage > 0, "{counters:?}");
+    let json: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    for stream in json["end"]["streams"].as_array().unwrap() {
+        let bytes = stream["receiver"]["bytes"].as_u64().unwrap();
+        assert!(bytes > 200_000, "only {bytes} bytes in 2 s over a share of 50 Mbit/s");
+    }
 }
 
 #[test]
@@ -166,6 +182,29 @@ fn holds_an_attachment() {
     let _ = std::io::stdin().read(&mut [0]);
 }
 
+#[test]
+fn root_without_capabilities_the_error_says_so() {
+    if !has_rights() {
+        return println!("skipped: needs root");
+    }
+    let output = Command::new("setpriv")
+        .args(["--bounding-set=-all", "--inh-caps=-all", std::env::current_exe().unwrap().to_str().unwrap()])
+        .args(["--exact", "kernel::root_tests::lacks_rights", "--ignored", "--nocapture"])
+        .output()
+        .unwrap();
+    assert!(output.status.success() && text_of(&output).contains("1 passed"), "{}", text_of(&output));
+}
+
+/// The child of the test above.
+#[test]
+#[ignore = "run by another test"]
+fn lacks_rights() {
+    let error = format!("{:#}", attach("bbr1", &Options::default()).unwrap_err());
+    println!("{error}");
+    assert!(error.starts_with("cannot attach `bbr1`: ") && error.contains("\nhint: run as root"), "{error}");
+    assert!(!check()[0].ok);
+}
+
 /// A traced run of a script, already held equal to Rust with nothing lost.
 struct Run {
     text: String,
@@ -182,9 +221,11 @@ fn traced_run(tag: char, script: &str) -> Option<Run> {
     let traced = trace.finish().unwrap();
     let text = sink.text();
     let report = replay_check(&text).unwrap_or_else(|e| panic!("{e:#}"));
-    println!("{traced:?} {report:?}");
+    println!("{traced:?} {report:?}, app_limited written: {}", attached.writes_app_limited);
+    let counters = attached.counters().unwrap();
     assert_eq!((traced.lost, report.events), (0, traced.events));
-    Some(Run { text, report, counters: attached.counters().unwrap() })
+    assert!(counters.traced >= traced.events, "{counters:?}");
+    Some(Run { text, report, counters })
 }
 
 /// What a trace is written to and read back from.
@@ -301,10 +342,10 @@ const MANY: &str = "serve; snd iperf3 -c 10.9.2.1 -C $CC -t 2 -P 16";
 /// Long enough for the minimum RTT to expire.
 const PROBE_RTT: &str = "rate 5mbit; serve; snd iperf3 -c 10.9.2.1 -C $CC -t 11";
 
-const NO_MEMORY: &str = "
+const NO_STORAGE: &str = "
     snd test -e /proc/sys/net/core/optmem_max || exit 77
     snd sh -c 'echo 256 > /proc/sys/net/core/optmem_max'
-    serve; snd iperf3 -c 10.9.2.1 -C $CC -t 2 -J
+    serve; snd iperf3 -c 10.9.2.1 -C $CC -t 2 -P 4 -J
 ";
 
 const UNPRIVILEGED: &str = "

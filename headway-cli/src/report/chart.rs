@@ -72,14 +72,17 @@ impl Forest {
         50.0 + 49.0 * (bent(share) / bent(self.widest)).clamp(-1.0, 1.0)
     }
 
+    /// From the edge inwards, as many as their texts have room for on a telephone.
     fn ticks(&self) -> Vec<f64> {
-        let steps = [0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0];
-        let mut inside: Vec<f64> = steps.into_iter().filter(|t| *t <= self.widest).collect();
-        while inside.len() > 3 {
-            inside = inside.into_iter().rev().step_by(2).collect();
-            inside.reverse();
+        let steps = [10.0, 5.0, 2.0, 1.0, 0.5, 0.2, 0.1, 0.05, 0.02];
+        let mut inside: Vec<f64> = Vec::new();
+        for step in steps.into_iter().filter(|t| *t <= self.widest) {
+            let room = inside.last().map_or(100.0, |last| self.percent(*last) - self.percent(step));
+            if room >= 15.0 && self.percent(step) >= 63.0 {
+                inside.push(step);
+            }
         }
-        inside.iter().rev().map(|t| -t).chain([0.0]).chain(inside.iter().copied()).collect()
+        inside.iter().map(|t| -t).chain([0.0]).chain(inside.iter().rev().copied()).collect()
     }
 
     fn axis(&self) -> Markup {
@@ -87,7 +90,7 @@ impl Forest {
             svg height="20" width="100%" {
                 @for tick in self.ticks() {
                     text x=(pct(self.percent(tick))) y="14" text-anchor="middle" class="tick" {
-                        (format!("{:+}", (tick * 100.0).round()).replace("+0", "0")) " %"
+                        (typeset(&format!("{:+} %", (tick * 100.0).round()).replace("+0 ", "0 ")))
                     }
                 }
             }
@@ -100,9 +103,9 @@ fn forest_row(run: &Run, c: &Comparison, scale: &Forest) -> Markup {
         div class="forest-name" data-cc=(c.candidate) { (key(run, &c.candidate)) " " (c.candidate) span class="quiet" { " " (c.metric.label) } }
         svg height="26" width="100%" data-cc=(c.candidate) class=(verdict_class(c)) {
             @if c.scale == Scale::Ratio { (forest_bar(c, scale)) }
-            @else { text x="50%" y="17" text-anchor="middle" class="tick" { "zeros: no ratio, a difference" } }
+            @else { text x="50%" y="17" text-anchor="middle" class="tick" { "zeros: a difference, no ratio" } }
         }
-        div class={ "forest-value " (verdict_class(c)) } data-cc=(c.candidate) { (c.improvement_text()) }
+        div class={ "forest-value " (verdict_class(c)) } data-cc=(c.candidate) { (typeset(&c.improvement_text())) }
     }
 }
 
@@ -130,10 +133,18 @@ pub fn verdict_class(c: &Comparison) -> String {
 pub fn dots(run: &Run, path: usize, index: usize) -> Option<Markup> {
     let metric = &METRICS[index];
     let cells = run.cells.iter().filter(|c| c.cell.path == path);
-    let scale = Linear::over(cells.filter_map(|c| value(c, index)).map(|v| v * metric.unit.factor))?;
+    let values: Vec<f64> = cells.filter_map(|c| value(c, index)).collect();
+    let scale = Linear::over(values.iter().map(|v| v * metric.unit.factor))?;
+    let caption = html! { (metric.label) span class="quiet" { " " (metric.unit.word) " " (arrow(metric)) } };
+    if values.iter().all(|v| *v == values[0]) {
+        let value = metric_value(index, values[0]);
+        return Some(
+            html! { figure class="dots" { figcaption { (caption) } p class="legend-note" { (value) " in every run" } } },
+        );
+    }
     Some(html! {
         figure class="dots" {
-            figcaption { (metric.label) span class="quiet" { " " (metric.unit.word) " " (arrow(metric)) } }
+            figcaption { (caption) }
             @for cc in &run.plan.ccs {
                 div class="strip" data-cc=(cc) {
                     div class="strip-name" { (key(run, cc)) " " (cc) }
@@ -309,7 +320,7 @@ fn grid_line(x: String, height: &str) -> Markup {
 
 fn tick_text(tick: f64) -> String {
     let text = number(tick);
-    if text.contains('.') { text.trim_end_matches('0').trim_end_matches('.').to_string() } else { text }
+    typeset(if text.contains('.') { text.trim_end_matches('0').trim_end_matches('.') } else { &text })
 }
 
 fn value(cell: &RunCell, index: usize) -> Option<f64> {
@@ -332,6 +343,15 @@ fn title(cell: &RunCell, value: String) -> String {
 
 fn pct(x: f64) -> String {
     format!("{x:.2}%")
+}
+
+/// Minus signs and dashes as a typesetter would have them, from the plain ones of the terminal.
+pub fn typeset(text: &str) -> String {
+    if text == "-" {
+        return "–".into();
+    }
+    let text = text.replace(" .. ", " … ").replace(" -", " −");
+    text.strip_prefix('-').map_or(text.clone(), |rest| format!("−{rest}"))
 }
 
 /// A file that stands in the page as it is.

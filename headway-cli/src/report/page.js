@@ -80,7 +80,9 @@
   function readout(group, at) {
     const path = data.paths[group.path];
     const parts = [];
-    if (at != null) {
+    if (at == null) {
+      parts.push("Point at a chart, or focus one and use the arrow keys, to read its values.");
+    } else {
       parts.push(text("b", path.t[at].toFixed(1) + " s"));
       data.ccs.forEach((cc, i) => {
         if (hidden.has(cc)) return;
@@ -105,6 +107,7 @@
   function draw(group) {
     group.charts.forEach((chart) => chart.destroy());
     group.charts = KINDS.map((_, kind) => build(group, kind));
+    readout(group, null);
   }
 
   function keys(group, event) {

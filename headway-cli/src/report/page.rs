@@ -1,6 +1,6 @@
 //! `report.html`: one file that holds everything it needs and asks no one for anything.
 
-use super::chart::{arrow, colour, distribution, dots, forest, key, order, verbatim, verdict_class};
+use super::chart::{arrow, distribution, dots, forest, key, order, typeset, verbatim, verdict_class};
 use super::{Comparison, Count, NOT_RUN, Run, series};
 use crate::bench::Place;
 use crate::metric::METRICS;
@@ -72,7 +72,7 @@ fn header(run: &Run, primary: &[&Comparison], notes: &[String]) -> Markup {
         ("Kernel", run.kernels().join(", ")),
         ("Paths", plan.paths.len().to_string()),
         ("Blocks", plan.blocks.to_string()),
-        ("Load", format!("{streams}, {} s", plan.seconds)),
+        ("Load", format!("{streams}, {} s{}", plan.seconds, load_tool(run))),
         ("Warm-up left out", format!("{} s", plan.warmup_ms as f64 / 1e3)),
     ];
     html! {
@@ -87,6 +87,12 @@ fn header(run: &Run, primary: &[&Comparison], notes: &[String]) -> Markup {
             @if !notes.is_empty() { ul class="notes" { @for note in notes { li { (note) } } } }
         }
     }
+}
+
+fn load_tool(run: &Run) -> String {
+    let loads = run.cells.iter().filter_map(|c| c.data.as_ref()?.load.as_ref().ok());
+    let version = loads.map(|load| &load.version).find(|version| !version.is_empty());
+    version.map_or(String::new(), |version| format!(", {version}"))
 }
 
 /// How often each verdict fell, in the order of their weight.
@@ -132,11 +138,10 @@ fn command(run: &Run) -> String {
 
 fn spelled_out(run: &Run) -> String {
     let plan = &run.plan;
-    let paths = plan.paths.iter().map(|p| p.name.clone()).collect::<Vec<_>>().join(",");
+    let paths: String = plan.paths.iter().map(|p| format!(" --path {}", shell_word(&p.name))).collect();
     format!(
-        "headway bench --cc {} --path {} --blocks {} --seconds {} --streams {} --seed {} --in {}",
+        "headway bench --cc {}{paths} --blocks {} --seconds {} --streams {} --seed {} --in {}",
         shell_word(&plan.ccs.join(",")),
-        shell_word(&paths),
         plan.blocks,
         plan.seconds,
         plan.streams,
@@ -210,9 +215,9 @@ fn verdict_row(run: &Run, c: &Comparison) -> Markup {
             td data-label="Verdict" class="name" { span class={ "verdict " (verdict_class(c)) } { (c.verdict.map_or("–", |v| v.word())) } }
             td data-label="Baseline" { (unit.show(c.baseline_spread.median)) }
             td data-label="Candidate’s" { (unit.show(c.candidate_spread.median)) }
-            td data-label="Difference" { (c.difference_text()) }
-            td data-label="Improvement" { b { (c.improvement_text()) } }
-            td data-label="95 % interval" { (c.interval_text()) }
+            td data-label="Difference" { (typeset(&c.difference_text())) }
+            td data-label="Improvement" { b { (typeset(&c.improvement_text())) } }
+            td data-label="95 % interval" { (typeset(&c.interval_text())) }
             td data-label="p (Holm)" { (p) }
             td data-label="n" { (c.improvement.n) }
         }
@@ -235,7 +240,7 @@ fn path_section(run: &Run, path: usize, comparisons: &[Comparison]) -> Markup {
                     h4 { (label) span class="quiet" { " " (unit) } }
                     div class="chart" data-kind=(kind) tabindex="0" role="img" aria-label={ (label) " over time; arrow keys move the cursor" } {}
                 }
-                p class="readout" aria-live="off" {}
+                p class="readout quiet" {}
                 noscript { p class="legend-note" { "The time series need JavaScript; everything else on this page does not." } }
             }
             p class="legend-note" { "Line: median over blocks. Band: lowest to highest block. Dotted: payload that the path could carry. Drag to zoom, double-click or Esc to zoom out." }
@@ -302,7 +307,7 @@ fn spread_text(run: &Run, path: usize, m: usize, cc: &str) -> Markup {
 }
 
 fn improvement_line(c: &Comparison) -> Markup {
-    html! { span class="sub" { (c.improvement_text()) @if c.improvement.n >= MIN_BLOCKS { " [" (c.interval_text().replace(" .. ", ", ")) "]" } } }
+    html! { span class="sub" { (typeset(&c.improvement_text())) @if c.improvement.n >= MIN_BLOCKS { " [" (typeset(&c.interval_text())) "]" } } }
 }
 
 fn cells_section(run: &Run, counts: &[Count]) -> Markup {

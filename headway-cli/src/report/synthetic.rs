@@ -2,7 +2,7 @@
 //! `docs/architecture.md`, with series that look like a model-based and a loss-based controller. No figure in
 //! them says anything about a real controller.
 
-use crate::bench::{Cell, CellResult, LAYOUT, PathEntry, Place, Plan};
+use crate::bench::{Cell, LAYOUT, PathEntry, Place, Plan};
 use serde_json::{Value, json};
 use std::fmt::Write as _;
 use std::fs;
@@ -82,19 +82,12 @@ pub fn plan(blocks: u32) -> Plan {
     }
     let entry =
         |(name, text): (&str, &str)| PathEntry { name: name.into(), text: text.into(), files: Vec::new() };
-    Plan {
-        layout: LAYOUT,
-        place: Place::Lab,
-        ccs: ccs.clone(),
-        paths: paths.map(entry).to_vec(),
-        streams: 1,
-        blocks,
-        seconds: SECONDS,
-        warmup_ms: 5000,
-        seed: 1,
-        trace: false,
-        cells,
-    }
+    // As JSON, so that a plan may grow optional fields without this file noticing.
+    let plan = json!({
+        "layout": LAYOUT, "place": Place::Lab, "ccs": ccs, "paths": paths.map(entry), "streams": 1, "blocks": blocks,
+        "seconds": SECONDS, "warmup_ms": 5000, "seed": 1, "trace": false, "cells": cells,
+    });
+    serde_json::from_value(plan).unwrap()
 }
 
 /// Rate, base RTT and share of lost packets at a time.
@@ -123,11 +116,16 @@ fn steps(cc: &str, path: usize, seed: u64) -> Vec<Step> {
     let ramp = 12.0 * rtt_us as f64 / 1e6 + random.next() * 0.1;
     let (mut queue, mut loss_based_share) = (0.3, 0.6);
     let mut previous = path_at(path, 0).0;
+    let (luck, fullness) = (1.0 - 0.012 * random.next(), 0.9 + 0.2 * random.next());
     let mut step = |t_ms: u64| {
         let (rate_bps, _, loss) = path_at(path, t_ms);
         let t = t_ms as f64 / 1e3;
         let start = (t / ramp).min(1.0).powi(2);
-        let mut retransmits = (rate_bps * 0.1 / 12_000.0 * loss * (0.5 + random.next())) as u64;
+        let mut retransmits =
+            (rate_bps * 0.1 / 12_000.0 * loss * (0.5 + random.next()) + random.next()) as u64;
+        if loss == 0.0 {
+            retransmits = 0;
+        }
         if rate_bps < previous {
             (queue, retransmits) = (1.0, retransmits + 250);
         }
@@ -148,8 +146,8 @@ fn steps(cc: &str, path: usize, seed: u64) -> Vec<Step> {
         };
         let queue_us =
             if cc == "cubic" && loss > 0.0 { 2000.0 * random.next() } else { queue * rtt_us as f64 };
-        let goodput_bytes = (rate_bps / 8.0 * 0.1 * 1448.0 / 1500.0 * share * start) as u64;
-        Step { rate_bps, goodput_bytes, queue_us: queue_us * start, retransmits }
+        let goodput_bytes = (rate_bps / 8.0 * 0.1 * 1448.0 / 1500.0 * share * luck * start) as u64;
+        Step { rate_bps, goodput_bytes, queue_us: queue_us * fullness * start, retransmits }
     };
     (0..u64::from(SECONDS) * 1000 / BIN_MS).map(|bin| step(bin * BIN_MS)).collect()
 }
@@ -159,23 +157,15 @@ fn write_cell(folder: &Folder, plan: &Plan, cell: &Cell) {
     fs::create_dir_all(&dir).unwrap();
     let steps = steps(&cell.cc, cell.path, cell.seed);
     let (_, base_rtt_us, loss) = path_at(cell.path, 0);
-    let result = CellResult {
-        layout: LAYOUT,
-        cell: cell.clone(),
-        path: plan.paths[cell.path].clone(),
-        place: plan.place.clone(),
-        streams: 1,
-        seconds: SECONDS,
-        warmup_ms: plan.warmup_ms,
-        kernel: "6.12.107+deb13-cloud-amd64".into(),
-        status: "ok".into(),
-        sender_cc: cell.cc.clone(),
-        base_rtt_us,
-    };
+    let result = json!({
+        "layout": LAYOUT, "cell": cell, "path": plan.paths[cell.path], "place": plan.place, "streams": 1,
+        "seconds": SECONDS, "warmup_ms": plan.warmup_ms, "kernel": "6.12.107+deb13-cloud-amd64", "status": "ok",
+        "sender_cc": cell.cc, "base_rtt_us": base_rtt_us,
+    });
     write(&dir.join("load.json"), &load(&cell.cc, &steps, base_rtt_us).to_string());
     write(&dir.join("probe.txt"), &probes(&steps, base_rtt_us, loss, cell.seed));
     write(&dir.join("link.txt"), &link(&steps));
-    write(&dir.join("cell.json"), &serde_json::to_string(&result).unwrap());
+    write(&dir.join("cell.json"), &result.to_string());
 }
 
 fn load(cc: &str, steps: &[Step], base_rtt_us: u64) -> Value {

@@ -162,8 +162,13 @@ impl Comparison {
         self.candidate_spread.median - self.baseline_spread.median
     }
 
+    /// As fine as the values it is between.
     pub fn difference_text(&self) -> String {
-        self.amount(self.difference())
+        let factor = self.metric.unit.factor;
+        let coarsest = self.baseline_spread.median.max(self.candidate_spread.median) * factor;
+        let text = format!("{:+.1$}", self.difference() * factor, digits(coarsest));
+        let zero = text.trim_start_matches(['+', '-']).chars().all(|c| matches!(c, '0' | '.'));
+        format!("{} {}", if zero { "0.0" } else { &text }, self.amount_word()).trim_end().to_string()
     }
 
     pub fn improvement_text(&self) -> String {
@@ -190,11 +195,13 @@ impl Comparison {
         }
     }
 
-    /// A difference in the metric's own unit; that of two percentages is in points.
     fn amount(&self, value: f64) -> String {
-        let unit = self.metric.unit;
-        let word = if unit.word == "%" { "pp" } else { unit.word };
-        format!("{} {word}", signed(value * unit.factor)).trim_end().to_string()
+        format!("{} {}", signed(value * self.metric.unit.factor), self.amount_word()).trim_end().to_string()
+    }
+
+    /// Unit of a difference; that of two percentages is in points.
+    fn amount_word(&self) -> &'static str {
+        if self.metric.unit.word == "%" { "pp" } else { self.metric.unit.word }
     }
 }
 
@@ -207,15 +214,17 @@ impl Unit {
 
 /// About three significant digits, every digit of the integer part, no exponent.
 pub fn number(x: f64) -> String {
-    let digits = match x.abs() {
-        a if a < 0.00005 => return "0".into(),
+    if x.abs() < 0.00005 { "0".into() } else { format!("{x:.0$}", digits(x)) }
+}
+
+fn digits(x: f64) -> usize {
+    match x.abs() {
         a if a < 0.01 => 4,
         a if a < 0.1 => 3,
         a if a < 10.0 => 2,
         a if a < 1000.0 => 1,
         _ => 0,
-    };
-    format!("{x:.digits$}")
+    }
 }
 
 /// A difference, with its sign.
@@ -232,7 +241,7 @@ pub fn signed(x: f64) -> String {
 pub fn percent(share: f64) -> String {
     match share * 100.0 {
         x if x.abs() < 0.05 => "0.0".into(),
-        x if x.abs() < 1000.0 => format!("{x:+.1}"),
+        x if x.abs() < 100.0 => format!("{x:+.1}"),
         x => format!("{x:+.0}"),
     }
 }
@@ -241,5 +250,26 @@ fn quoted(word: &str) -> String {
     match word.contains(['"', ',', '\n', '\r']) {
         true => format!("\"{}\"", word.replace('"', "\"\"")),
         false => word.to_string(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_are_short_and_whole() {
+        assert_eq!(
+            [0.0, 0.00004, 0.0012, 0.034, 0.5, 9.123, 46.07, 123_456.0].map(number).join(" "),
+            "0 0 0.0012 0.034 0.50 9.12 46.1 123456"
+        );
+        assert_eq!([0.0, 1.5, -1.5].map(signed), ["0.0", "+1.50", "-1.50"]);
+        assert_eq!([0.0004, -0.0004, 0.05, -5.0].map(percent), ["0.0", "0.0", "+5.0", "-500"]);
+    }
+
+    #[test]
+    fn a_word_with_a_comma_is_quoted() {
+        assert_eq!(quoted("plain text"), "plain text");
+        assert_eq!(quoted("a, \"b\""), "\"a, \"\"b\"\"\"");
     }
 }
