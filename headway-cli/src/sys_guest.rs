@@ -41,6 +41,32 @@ pub fn die_with_parent(command: &mut Command) -> &mut Command {
     }
 }
 
+/// The CPUs that this process may use.
+pub fn allowed_cpus() -> Vec<usize> {
+    // SAFETY: an all-zero set is valid, and the kernel fills no more than its size.
+    let (set, rc) = unsafe {
+        let mut set: libc::cpu_set_t = std::mem::zeroed();
+        let rc = libc::sched_getaffinity(0, size_of::<libc::cpu_set_t>(), &mut set);
+        (set, rc)
+    };
+    let count = if rc == 0 { libc::CPU_SETSIZE as usize } else { 0 };
+    // SAFETY: `cpu` is within the set.
+    (0..count).filter(|&cpu| unsafe { libc::CPU_ISSET(cpu, &set) }).collect()
+}
+
+/// The child and all its threads stay on one CPU. Best effort.
+pub fn pin_to_cpu(command: &mut Command, cpu: usize) -> &mut Command {
+    // SAFETY: the closure only makes a system call on memory of its own; `cpu` came from a set of this size.
+    unsafe {
+        command.pre_exec(move || {
+            let mut set: libc::cpu_set_t = std::mem::zeroed();
+            libc::CPU_SET(cpu, &mut set);
+            libc::sched_setaffinity(0, size_of::<libc::cpu_set_t>(), &set);
+            Ok(())
+        })
+    }
+}
+
 /// Clock ticks per second, the unit of CPU times in `/proc/PID/stat`.
 pub fn clock_ticks_per_s() -> u64 {
     // SAFETY: reads a constant of the C library.

@@ -1,0 +1,222 @@
+//! The lab as its users meet it: the same bytes for the same seed, and no guest that can hang or outlive a run.
+//!
+//! Needs QEMU, iperf3 and a fetched kernel (`make lab-kernels`), but no root. Says so and passes where they are missing.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Output, Stdio};
+
+/// A scratch directory that goes away with the test.
+struct Scratch(PathBuf);
+
+impl Scratch {
+    fn new(name: &str) -> Self {
+        let dir = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("lab-{name}-{}", std::process::id()));
+        let _ = fs::remove_dir_all(&dir);
+        fs::create_dir_all(&dir).unwrap();
+        Self(dir)
+    }
+
+    /// `headway bench --in lab` of short cells into the folder `out`, with further arguments.
+    fn bench(&self, out: &str, args: &[&str]) -> Command {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_headway"));
+        command.args(["bench", "--in", "lab", "--path", "10mbit 20ms queue=1bdp loss=0.1%", "--blocks", "1"]);
+        command.args(["--seconds", "2", "--out", out]).args(args).current_dir(&self.0);
+        command
+    }
+
+    fn run(&self, out: &str, args: &[&str]) -> Output {
+        self.bench(out, args).output().unwrap()
+    }
+
+    fn status(&self, cell: &str) -> String {
+        fs::read_to_string(self.0.join(cell).join("cell.json")).unwrap()
+    }
+}
+
+impl Drop for Scratch {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.0);
+    }
+}
+
+/// The folder of a fetched kernel whose version begins with `wanted`; any kernel for "".
+fn kernel(wanted: &str) -> Option<PathBuf> {
+    let cache = std::env::var_os("XDG_CACHE_HOME").map(PathBuf::from);
+    let cache = cache.or_else(|| Some(Path::new(&std::env::var_os("HOME")?).join(".cache")))?;
+    let all = fs::read_dir(cache.join("headway/kernels")).ok()?.flatten();
+    let found = all.map(|entry| entry.path()).find(|dir| {
+        let name = dir.file_name().unwrap().to_string_lossy().into_owned();
+        dir.join("vmlinuz").is_file() && name.starts_with(wanted)
+    });
+    let ready = found.filter(|_| has("qemu-system-x86_64") && has("iperf3"));
+    if ready.is_none() {
+        println!("skipped: needs qemu-system-x86_64, iperf3 and a kernel {wanted} (make lab-kernels)");
+    }
+    ready
+}
+
+fn has(program: &str) -> bool {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    std::env::split_paths(&path).any(|dir| dir.join(program).is_file())
+}
+
+/// Every file below `dir` with its content, but those that depend on the machine or tell of the order of cells.
+fn raw_files(dir: &Path) -> BTreeMap<PathBuf, Vec<u8>> {
+    let mut files = BTreeMap::new();
+    let mut todo = vec![dir.to_path_buf()];
+    while let Some(at) = todo.pop() {
+        for entry in fs::read_dir(at).unwrap().flatten() {
+            match entry.file_type().unwrap().is_dir() {
+                true => todo.push(entry.path()),
+                false => {
+                    let name = entry.path().strip_prefix(dir).unwrap().to_path_buf();
+                    files.insert(name, fs::read(entry.path()).unwrap());
+                }
+            }
+        }
+    }
+    files
+}
+
+/// The emulators that `headway` has started, by process id.
+fn guests(headway: &Child) -> Vec<u32> {
+    let tasks = fs::read_dir(format!("/proc/{}/task", headway.id())).into_iter().flatten().flatten();
+    let children = tasks.flat_map(|task| {
+        let list = fs::read_to_string(task.path().join("children")).unwrap_or_default();
+        list.split_whitespace().filter_map(|word| word.parse().ok()).collect::<Vec<u32>>()
+    });
+    let is_guest = |pid: &u32| {
+        let line = fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+        line.starts_with(b"qemu-system-x86_64\0")
+    };
+    children.filter(is_guest).collect()
+}
+
+/// Waits until a guest runs; its process id.
+fn first_guest(headway: &mut Child) -> u32 {
+    loop {
+        if let Some(&pid) = guests(headway).first() {
+            return pid;
+        }
+        assert!(headway.try_wait().unwrap().is_none(), "headway ended before it started a guest");
+        std::thread::yield_now();
+    }
+}
+
+fn kill(pid: u32) {
+    assert!(Command::new("kill").args(["-9", &pid.to_string()]).status().unwrap().success());
+}
+
+fn text(output: &Output) -> String {
+    format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr))
+}
+
+#[test]
+fn the_same_seed_gives_the_same_bytes_and_another_seed_does_not() {
+    if kernel("").is_none() {
+        return;
+    }
+    let s = Scratch::new("same");
+    for (out, seed, jobs) in [("a", "7", "1"), ("b", "7", "2"), ("c", "8", "2")] {
+        let output = s.run(out, &["--cc", "cubic,bbr1", "--trace", "--seed", seed, "--jobs", jobs]);
+        assert!(output.status.success(), "{}", text(&output));
+    }
+    let [a, b, c] = ["a", "b", "c"].map(|out| raw_files(&s.0.join(out)));
+    assert!(a.keys().any(|name| name.ends_with("acks.txt")), "{:?}", a.keys());
+    for (name, content) in &a {
+        assert!(b.get(name) == Some(content), "{} differs", name.display());
+    }
+    assert_eq!(a.len(), b.len());
+    let probe = Path::new("cells/000/probe.txt");
+    assert!(a[probe] != c[probe], "another seed gave the same probes");
+}
+
+#[test]
+fn our_controller_runs_on_the_oldest_and_a_newer_kernel() {
+    for version in ["6.1.", "6.12."] {
+        if kernel(version).is_none() {
+            continue;
+        }
+        let s = Scratch::new(version);
+        let output = s.run("run", &["--cc", "bbr1", "--trace", "--kernel", version.trim_end_matches('.')]);
+        assert!(output.status.success(), "{}", text(&output));
+        assert!(s.status("run/cells/000").contains(&format!("\"kernel\": \"{version}")), "{version}");
+        let replay = Command::new(env!("CARGO_BIN_EXE_headway"))
+            .arg("replay")
+            .arg(s.0.join("run/cells/000/acks.txt"))
+            .output()
+            .unwrap();
+        assert!(replay.status.success(), "{}", text(&replay));
+    }
+}
+
+#[test]
+fn a_kernel_without_its_modules_is_a_failed_cell_that_says_so() {
+    let Some(dir) = kernel("6.1.") else { return };
+    let s = Scratch::new("modules");
+    fs::create_dir(s.0.join("none")).unwrap();
+    let file = dir.join("vmlinuz").display().to_string();
+    let output = s.run("run", &["--cc", "cubic", "--kernel", &file, "--modules", "none"]);
+    assert!(s.status("run/cells/000").contains("no TUN device"), "{}", text(&output));
+    assert!(s.0.join("run/cells/000/console.txt").is_file());
+}
+
+#[test]
+fn an_unknown_kernel_is_one_sentence_with_a_hint() {
+    let s = Scratch::new("unknown");
+    let output = s.run("run", &["--cc", "cubic", "--kernel", "0.99"]);
+    assert_eq!(output.status.code(), Some(1));
+    assert!(text(&output).contains("`0.99`") && text(&output).contains("hint: "), "{}", text(&output));
+}
+
+#[test]
+fn a_file_that_is_no_kernel_is_refused() {
+    let s = Scratch::new("nokernel");
+    fs::write(s.0.join("text"), "not a kernel").unwrap();
+    let output = s.run("run", &["--cc", "cubic", "--kernel", "./text"]);
+    assert_eq!(output.status.code(), Some(1));
+    assert!(text(&output).contains("neither a bzImage nor an ELF image"), "{}", text(&output));
+}
+
+#[test]
+fn when_a_guest_is_killed_the_other_cells_go_on() {
+    if kernel("").is_none() {
+        return;
+    }
+    let s = Scratch::new("killed");
+    let mut headway = s
+        .bench("run", &["--cc", "cubic,reno", "--jobs", "1"])
+        .stderr(Stdio::null())
+        .stdout(Stdio::null())
+        .spawn()
+        .unwrap();
+    kill(first_guest(&mut headway));
+    headway.wait().unwrap();
+    assert!(s.status("run/cells/000").contains("the guest was lost"), "{}", s.status("run/cells/000"));
+    assert!(s.status("run/cells/001").contains("\"status\": \"ok\""), "{}", s.status("run/cells/001"));
+}
+
+#[test]
+fn no_guest_outlives_headway() {
+    if kernel("").is_none() {
+        return;
+    }
+    let s = Scratch::new("orphan");
+    let mut headway =
+        s.bench("run", &["--cc", "cubic"]).stderr(Stdio::null()).stdout(Stdio::null()).spawn().unwrap();
+    let guest = first_guest(&mut headway);
+    kill(headway.id());
+    headway.wait().unwrap();
+    // Ends when the kernel has carried the signal out; the test's own time limit is the caller's.
+    while is_running(guest) {
+        std::thread::yield_now();
+    }
+}
+
+/// A process that has ended but was not waited for by its new parent counts as ended.
+fn is_running(pid: u32) -> bool {
+    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+    stat.rsplit_once(") ").is_some_and(|(_, rest)| !rest.starts_with(['Z', 'X']))
+}
