@@ -351,20 +351,32 @@ fn open_run(plan: &Plan, out: &FsPath) -> Result<fs::File> {
 }
 
 /// Reads `plan.json` of a run folder.
-pub fn read_plan(out: &FsPath) -> Result<Plan> {
-    let file = out.join("plan.json");
-    let text = fs::read_to_string(&file)
-        .with_context(|| format!("`{}` is not a run folder: cannot read plan.json", out.display()))?;
-    let value: serde_json::Value = serde_json::from_str(&text).with_context(|| {
-        format!("`{}` is damaged\nhint: start a new run with another --out", file.display())
+pub fn read_plan(dir: &FsPath) -> Result<Plan> {
+    let file = dir.join("plan.json");
+    let shown = dir.display();
+    let text = fs::read_to_string(&file).with_context(|| {
+        format!("`{shown}` is not a run: cannot read its plan.json\nhint: name the folder that `headway bench --out` made")
     })?;
-    let layout = value.get("layout").and_then(serde_json::Value::as_u64).unwrap_or(0);
-    ensure!(
-        layout == u64::from(LAYOUT),
-        "`{}` has layout {layout}; this headway reads layout {LAYOUT}",
-        out.display()
-    );
-    serde_json::from_value(value).with_context(|| format!("`{}` is damaged", file.display()))
+    let broken = || {
+        format!("plan.json in `{shown}` is broken\nhint: the run cannot be read without it; repeat the bench")
+    };
+    let value: serde_json::Value = serde_json::from_str(&text).with_context(broken)?;
+    match value["layout"].as_u64() {
+        Some(layout) if layout == u64::from(LAYOUT) => {}
+        Some(layout) => bail!(
+            "`{shown}` has raw folder layout {layout}, this program reads layout {LAYOUT}\n\
+             hint: use the version of headway that made it"
+        ),
+        None => {
+            bail!("plan.json in `{shown}` names no layout\nhint: is this a folder that `headway bench` made?")
+        }
+    }
+    let plan: Plan = serde_json::from_value(value).with_context(broken)?;
+    let known = |c: &Cell| c.path < plan.paths.len() && plan.ccs.contains(&c.cc);
+    if plan.ccs.is_empty() || plan.cells.is_empty() || !plan.cells.iter().all(known) {
+        bail!("{}", broken());
+    }
+    Ok(plan)
 }
 
 /// `cells/NNN` of a cell.
@@ -447,7 +459,9 @@ pub fn write_atomic(file: &FsPath, text: &str) -> Result<()> {
     };
     write()
         .inspect_err(|_| drop(fs::remove_file(&tmp)))
-        .with_context(|| format!("cannot write `{}`", file.display()))
+        .with_context(|| {
+        format!("cannot write `{}`\nhint: is the disk full or the folder read-only?", file.display())
+    })
 }
 
 /// `headway-run-N` with the first free N in the working directory.

@@ -358,7 +358,8 @@ fn watch(mut guest: Child, console: PipeReader, limits: Limits) -> Result<(Optio
     let (ended, end) = mpsc::channel();
     let reader = std::thread::spawn(move || {
         let tail = read_tail(console);
-        drop(ended.send(()));
+        // Nobody listens any more when the guest was given up.
+        let _ = ended.send(());
         tail
     });
     let mut progress = (Duration::ZERO, Instant::now());

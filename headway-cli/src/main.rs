@@ -69,8 +69,9 @@ struct BenchArgs {
     /// Path presets (comma separated) or a path text; may be given several times [default: clean,drop,lossy]
     #[arg(long)]
     path: Vec<String>,
-    /// Repetitions; each block runs every controller on every path once, in random order. 6 or more for verdicts
-    #[arg(long, default_value_t = 6)]
+    /// Repetitions; each block runs every controller on every path once, in random order. An interval takes 6,
+    /// verdicts over several paths a few more (the report says how many)
+    #[arg(long, default_value_t = 8)]
     blocks: u32,
     /// Length of the load in each cell, in seconds
     #[arg(long, default_value_t = 12)]

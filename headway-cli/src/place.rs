@@ -2,7 +2,7 @@
 //! the real path to an iperf3 server (`remote`).
 
 use crate::bench::{Cell, CellResult, Place, Plan, write_atomic};
-use crate::emu::{Emu, EmuOptions, Far};
+use crate::emu::{Emu, EmuLog, EmuOptions, Far};
 use crate::probe::{self, Prober};
 use crate::{kernel, lab, tools};
 use anyhow::{Context, Result, bail, ensure};
@@ -45,7 +45,18 @@ pub fn run_cell_here(plan: &Plan, cell: &Cell, dir: &FsPath) -> Result<()> {
     write_atomic(&dir.join("link.txt"), &log.bins)?;
     cc.finish()?;
     let load = load.with_context(|| format!("server said: {}", server_log.trim()))?;
-    conclude(plan, cell, dir, &load, path.base_rtt_us())
+    conclude(plan, cell, dir, &load, path.base_rtt_us(), disturbed(&log, path.base_rtt_us()))
+}
+
+/// The rule, fixed beforehand and blind to the controller, by which a run does not count: the emulator itself lost
+/// packets, or was later than 5 % of the base RTT (1 ms at least) with one packet in a thousand.
+fn disturbed(log: &EmuLog, base_rtt_us: u64) -> Option<String> {
+    let limit_us = (base_rtt_us / 20).max(1000);
+    if log.kernel_drops > 0 {
+        return Some(format!("disturbed: the emulator's devices lost {} packets", log.kernel_drops));
+    }
+    let late_us = log.late.p999_us;
+    (late_us > limit_us).then(|| format!("disturbed: the emulator was {late_us} us late (p99.9; limit {limit_us} us)"))
 }
 
 /// Runs one cell over the real path to the plan's host.
@@ -76,13 +87,20 @@ pub fn run_cell_remote(plan: &Plan, cell: &Cell, dir: &FsPath) -> Result<()> {
     let idle = probes.iter().filter(|p| p.sent_us < start_us).filter_map(|p| p.rtt_us).min();
     let base_rtt_us =
         idle.with_context(|| format!("`{host}` answers no ICMP echo: no latency can be measured"))?;
-    conclude(plan, cell, dir, &load, base_rtt_us as u64)
+    conclude(plan, cell, dir, &load, base_rtt_us as u64, None)
 }
 
 /// Judges the load by its JSON and writes what the report needs.
-fn conclude(plan: &Plan, cell: &Cell, dir: &FsPath, load: &str, base_rtt_us: u64) -> Result<()> {
+fn conclude(
+    plan: &Plan,
+    cell: &Cell,
+    dir: &FsPath,
+    load: &str,
+    base_rtt_us: u64,
+    disturbed: Option<String>,
+) -> Result<()> {
     write_atomic(&dir.join("load.json"), load)?;
-    let mut result = CellResult::new(plan, cell, "ok");
+    let mut result = CellResult::new(plan, cell, disturbed.as_deref().unwrap_or("ok"));
     result.base_rtt_us = base_rtt_us;
     result.kernel = kernel::release();
     match tools::parse_iperf3(load) {
@@ -114,7 +132,7 @@ fn resolve(host: &str) -> Result<SocketAddr> {
 struct Sender {
     name: String,
     trace: Option<kernel::trace::Trace>,
-    _attached: Option<kernel::Attached>,
+    attached: Option<kernel::Attached>,
 }
 
 impl Sender {
@@ -129,7 +147,7 @@ impl Sender {
                 cell.cc,
                 cell.cc
             );
-            return Ok(Self { name: cell.cc.clone(), trace: None, _attached: None });
+            return Ok(Self { name: cell.cc.clone(), trace: None, attached: None });
         }
         let mut attached = kernel::attach(&cell.cc, &kernel::Options { name: None, trace: plan.trace })?;
         let file = dir.join("acks.txt");
@@ -139,7 +157,7 @@ impl Sender {
             ),
             false => None,
         };
-        Ok(Self { name: attached.name().to_string(), trace, _attached: Some(attached) })
+        Ok(Self { name: attached.name().to_string(), trace, attached: Some(attached) })
     }
 
     /// Ends the trace, then takes the controller out of the kernel.

@@ -11,10 +11,10 @@ mod series;
 mod synthetic;
 mod table;
 
-use crate::bench::{Cell, LAYOUT, Place, Plan};
+use crate::bench::{self, Cell, Place, Plan};
 use crate::metric::{Better, CellData, METRICS, Margin, Metric};
 use crate::stats::{self, Shift, Verdict};
-use anyhow::{Context, bail};
+use anyhow::bail;
 use serde::Serialize;
 use serde_json::Value;
 use std::fs;
@@ -132,7 +132,7 @@ struct Count {
 
 impl Run {
     fn read(dir: &Path) -> anyhow::Result<Self> {
-        let plan = read_plan(dir)?;
+        let plan = bench::read_plan(dir)?;
         let env = fs::read_to_string(dir.join("env.json")).ok();
         let env = env.and_then(|text| serde_json::from_str(&text).ok()).unwrap_or(Value::Null);
         let cells = plan.cells.iter().map(|cell| RunCell::read(dir, cell)).collect();
@@ -177,34 +177,6 @@ impl Findings {
         let counts = count(run);
         Self { comparisons: compare(run), notes: notes(run, &counts), counts }
     }
-}
-
-fn read_plan(dir: &Path) -> anyhow::Result<Plan> {
-    let file = dir.join("plan.json");
-    let shown = dir.display();
-    let text = fs::read_to_string(&file).with_context(|| {
-        format!("`{shown}` is not a run: cannot read its plan.json\nhint: name the folder that `headway bench --out` made")
-    })?;
-    let broken = || {
-        format!("plan.json in `{shown}` is broken\nhint: the run cannot be read without it; repeat the bench")
-    };
-    let value: Value = serde_json::from_str(&text).with_context(broken)?;
-    match value["layout"].as_u64() {
-        Some(layout) if layout == u64::from(LAYOUT) => {}
-        Some(layout) => bail!(
-            "`{shown}` has raw folder layout {layout}, this program reads layout {LAYOUT}\n\
-             hint: use the version of headway that made it"
-        ),
-        None => {
-            bail!("plan.json in `{shown}` names no layout\nhint: is this a folder that `headway bench` made?")
-        }
-    }
-    let plan: Plan = serde_json::from_value(value).with_context(broken)?;
-    let known = |c: &Cell| c.path < plan.paths.len() && plan.ccs.contains(&c.cc);
-    if plan.ccs.is_empty() || plan.cells.is_empty() || !plan.cells.iter().all(known) {
-        bail!("{}", broken());
-    }
-    Ok(plan)
 }
 
 impl RunCell {
@@ -378,16 +350,10 @@ fn notes(run: &Run, counts: &[Count]) -> Vec<String> {
     notes
 }
 
-/// Writes under a temporary name and renames, so that a file that exists is whole.
+/// Writes one of the files a report is made of.
 fn write(dir: &Path, name: &str, text: &str) -> anyhow::Result<PathBuf> {
-    let (file, temporary) = (dir.join(name), dir.join(format!(".{name}.tmp")));
-    let result = fs::write(&temporary, text).and_then(|()| fs::rename(&temporary, &file));
-    if result.is_err() {
-        let _ = fs::remove_file(&temporary);
-    }
-    result.with_context(|| {
-        format!("cannot write `{}`\nhint: is the disk full or the folder read-only?", file.display())
-    })?;
+    let file = dir.join(name);
+    bench::write_atomic(&file, text)?;
     Ok(file)
 }
 

@@ -35,7 +35,7 @@ pub struct Job<'a> {
 impl Server {
     /// Starts `command` (iperf3 in the namespace where it is to listen) and waits until it listens.
     pub fn start(mut command: Command) -> Result<Self> {
-        command.args(["-s", "-1", "-J", "-p", &PORT.to_string()]);
+        command.args(["-s", "-1", "-i", "0.1", "-J", "-p", &PORT.to_string()]);
         let (child, output) = spawn(command)?;
         let pid = child.id();
         let guard = interrupt::guard(move || kill(pid));

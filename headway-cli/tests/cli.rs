@@ -139,7 +139,7 @@ fn damaged_run_folders_are_refused_with_a_sentence() {
     fs::write(s.0.join("run/plan.json"), &plan[..plan.len() / 2]).unwrap();
     refused("half a plan");
     fs::remove_file(s.0.join("run/plan.json")).unwrap();
-    assert!(refused("no plan").contains("not a run folder"));
+    assert!(refused("no plan").contains("is not a run"));
     // A damaged cell is excluded and named; the others are reported.
     fs::write(s.0.join("run/plan.json"), plan).unwrap();
     fs::write(s.0.join("run/cells/001/load.json"), "{\"start\":").unwrap();
