@@ -14,7 +14,7 @@ mod table;
 use crate::bench::{self, Cell, Place, Plan};
 use crate::metric::{Better, CellData, METRICS, Margin, Metric};
 use crate::stats::{self, Shift, Verdict};
-use anyhow::bail;
+use anyhow::Context;
 use serde::Serialize;
 use serde_json::Value;
 use std::fs;
@@ -360,6 +360,7 @@ fn write(dir: &Path, name: &str, text: &str) -> anyhow::Result<PathBuf> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::bench::LAYOUT;
     use serde_json::json;
 
     /// The findings, and the text that is printed.
