@@ -406,7 +406,7 @@ const MANY: &str = "serve; snd iperf3 -c 10.9.2.1 -C $CC -t 2 -P 16";
 const PROBE_RTT: &str = "rate 5mbit; serve; snd iperf3 -c 10.9.2.1 -C $CC -t 11";
 
 const NO_STORAGE: &str = "
-    snd test -e /proc/sys/net/core/optmem_max || exit 77
+    snd cat /proc/sys/net/core/optmem_max > /dev/null || exit 77
     snd sh -c 'echo 256 > /proc/sys/net/core/optmem_max'
     serve; snd iperf3 -c 10.9.2.1 -C $CC -t 2 -P 4 -J
 ";
