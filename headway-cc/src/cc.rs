@@ -108,11 +108,12 @@ pub struct Ack {
     srtt_us,
     /// The transport's own minimum RTT; [`NO_RTT`] when there is none yet.
     min_rtt_us,
-    /// Delivered over the sampling interval (`RS.delivered`); 0 when the sample is invalid.
+    /// Delivered over the sampling interval (`RS.delivered`); 0 when there is no sample. It may be above 0 with an
+    /// interval of 0: data arrived, but too soon to tell a rate.
     rs_delivered,
     /// Lost over the sampling interval (`RS.lost`).
     rs_lost,
-    /// Length of the sampling interval (`RS.interval`); 0 when the sample is invalid.
+    /// Length of the sampling interval (`RS.interval`); 0 when there is no valid rate.
     rs_interval_us,
     /// RTT sample (`RS.rtt`); [`NO_RTT`] when there is none.
     rs_rtt_us,

@@ -3,11 +3,11 @@
  * BBRv1, as Linux tcp_bbr.c behaves.
  *
  * Use: fill struct bbr1_params from Rust, call bbr1_on_event() for every event, apply what it puts in struct
- * control. The glue's min_tso_segs callback is bbr1_min_tso_segs(). struct ack is best kept in map memory: on the
- * stack the verifier tracks each word and walks six times as many instructions (241,000 instead of 38,000).
+ * control. The glue's min_tso_segs callback is bbr1_min_tso_segs(). struct ack is best kept in map memory: on
+ * the stack the verifier tracks each word and walks six times as many instructions.
  *
- * Twin: headway-cc/src/cc/bbr1.rs, which leads: same functions in the same order (that of tcp_bbr.c), the reasons
- * and every number are there. Plain C for BPF and for native builds. Amounts of data are in the transport's unit.
+ * Twin: headway-cc/src/cc/bbr1.rs, which leads: same functions in the same order (that of tcp_bbr.c); reasons
+ * and numbers are there. Plain C for BPF and native builds. Amounts of data are in the transport's unit.
  */
 #ifndef HEADWAY_BBR1_H
 #define HEADWAY_BBR1_H
@@ -246,7 +246,7 @@ static __always_inline u64 bbr_ack_aggregation_cwnd(const struct bbr1_sock *sk)
 		       bw_data(bbr_bw(sk), sk->p->extra_acked_max_us));
 }
 
-/* Cuts the window by losses, conserves packets in the first round of recovery, restores it after; 1: conserving. */
+/* Cuts the window by losses, conserves packets in recovery's first round (then 1), restores it after. */
 static __always_inline u64 bbr_set_cwnd_to_recover_or_restore(struct bbr1_sock *sk, u64 acked, u64 *new_cwnd)
 {
 	struct bbr1_state *bbr = sk->bbr;
@@ -385,12 +385,27 @@ static __always_inline void bbr_lt_bw_interval_done(struct bbr1_sock *sk, u64 bw
 	bbr_reset_lt_bw_sampling_interval(sk);
 }
 
+/* The interval may end here: was it lossy, and how fast? */
+static __always_inline void bbr_lt_bw_interval_end(struct bbr1_sock *sk)
+{
+	const struct bbr1_params *p = sk->p;
+	u64 lost = sat_sub(sk->ack->lost, sk->bbr->lt_last_lost);
+	u64 delivered = sat_sub(sk->ack->delivered, sk->bbr->lt_last_delivered);
+	u64 t_ms = sat_sub(sk->ack->delivered_us / USEC_PER_MSEC, sk->bbr->lt_last_stamp);
+
+	if (!delivered || sat_mul(lost, GAIN_UNIT) < sat_mul(delivered, p->lt_loss_thresh))
+		return;
+	if (t_ms >= p->lt_intvl_max_ms)
+		bbr_reset_lt_bw_sampling(sk);
+	else if (t_ms)
+		bbr_lt_bw_interval_done(sk, bw_from(delivered, sat_mul(t_ms, USEC_PER_MSEC)));
+}
+
 /* Looks for a policer: intervals between losses of 4 to 16 rounds with much loss. */
 static __noinline void bbr_lt_bw_sampling(struct bbr1_sock *sk, u64 losses, u64 is_app_limited)
 {
 	struct bbr1_state *bbr = sk->bbr;
 	const struct bbr1_params *p = sk->p;
-	u64 lost, delivered, t_ms;
 
 	if (bbr->lt_use_bw) {
 		if (bbr->mode == BBR_PROBE_BW && bbr->round_start && ++bbr->lt_rtt_cnt >= p->lt_bw_max_rtts) {
@@ -417,20 +432,8 @@ static __noinline void bbr_lt_bw_sampling(struct bbr1_sock *sk, u64 losses, u64 
 		bbr_reset_lt_bw_sampling(sk);
 		return;
 	}
-	if (!losses) /* an interval ends where tokens ran out */
-		return;
-	lost = sat_sub(sk->ack->lost, bbr->lt_last_lost);
-	delivered = sat_sub(sk->ack->delivered, bbr->lt_last_delivered);
-	if (!delivered || sat_mul(lost, GAIN_UNIT) < sat_mul(delivered, p->lt_loss_thresh))
-		return;
-	t_ms = sat_sub(sk->ack->delivered_us / USEC_PER_MSEC, bbr->lt_last_stamp);
-	if (!t_ms)
-		return;
-	if (t_ms >= p->lt_intvl_max_ms) {
-		bbr_reset_lt_bw_sampling(sk);
-		return;
-	}
-	bbr_lt_bw_interval_done(sk, bw_from(delivered, sat_mul(t_ms, USEC_PER_MSEC)));
+	if (losses) /* an interval ends where tokens ran out */
+		bbr_lt_bw_interval_end(sk);
 }
 
 /* Counts rounds and takes the delivery-rate sample into the windowed maximum. */
@@ -537,7 +540,7 @@ static __always_inline void bbr_update_min_rtt(struct bbr1_sock *sk)
 	u64 filter_expired = ack->now_us > sat_add(bbr->min_rtt_stamp, sk->p->min_rtt_win_us);
 
 	if (ack->rs_rtt_us < NO_RTT &&
-	    (ack->rs_rtt_us <= bbr->min_rtt_us || (filter_expired && !ack->rs_is_ack_delayed))) {
+	    (ack->rs_rtt_us < bbr->min_rtt_us || (filter_expired && !ack->rs_is_ack_delayed))) {
 		bbr->min_rtt_us = ack->rs_rtt_us;
 		bbr->min_rtt_stamp = ack->now_us;
 	}

@@ -3,8 +3,7 @@
  * The seam between a transport and a congestion controller: one flat event in, one control out.
  * Twin: headway-cc/src/cc.rs, which documents every field; same fields in the same order, all u64.
  *
- * Counters never wrap: glue over 32-bit counters extends them (delivered += (u32)(tp->delivered - (u32)delivered),
- * rs_prior_delivered = delivered - (u32)(tp->delivered - rs->prior_delivered)).
+ * Counters never wrap: glue over 32-bit counters extends them.
  */
 #ifndef HEADWAY_CC_H
 #define HEADWAY_CC_H

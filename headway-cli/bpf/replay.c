@@ -25,6 +25,20 @@ static void run_bbr1(const struct ack *ack, struct control *out)
 	bbr1_on_event(&bbr1_state, &bbr1_params, ack, out);
 }
 
+static struct winmax winmax;
+
+/* Not a controller: the arithmetic by itself, on the first words of the event. */
+static void run_fixed(const struct ack *ack, struct control *out)
+{
+	u64 a = ack->event, b = ack->now_us;
+
+	out->cwnd = bw_from(a, b);
+	out->pacing_rate = bw_data(a, b);
+	out->send_quantum = gain_apply(a, b);
+	out->mark_app_limited = mul_shift(a, b, 63);
+	winmax_running_max(&winmax, ack->unit_bytes, ack->smss, ack->cwnd);
+}
+
 /* Every controller with a C twin; a new one is one row. */
 static const struct twin {
 	const char *name;
@@ -35,6 +49,7 @@ static const struct twin {
 	void (*run)(const struct ack *ack, struct control *out);
 } twins[] = {
 	{ "bbr1", &bbr1_params, WORDS(bbr1_params), &bbr1_state, WORDS(bbr1_state), run_bbr1 },
+	{ "fixed", NULL, 0, &winmax, WORDS(winmax), run_fixed },
 };
 
 static void fail(size_t line, const char *what)

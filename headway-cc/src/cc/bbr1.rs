@@ -16,7 +16,7 @@
 //!
 //! Twin: `headway-cli/bpf/bbr1.h` (same functions in the same order, which is that of `tcp_bbr.c`).
 //!
-//! Differs from `tcp_bbr.c`: see "BBRv1" in `docs/spec.md`. With packets as the unit the integers are the kernel's.
+//! Differs from `tcp_bbr.c`: the list is in `docs/spec.md`. In packets the integers are the kernel's.
 
 use super::fixed::{
     BW_SCALE, BW_UNIT, GAIN_UNIT, USEC_PER_MSEC, USEC_PER_SEC, Winmax, WinmaxSample, bw_data, bw_from,
@@ -56,7 +56,7 @@ pub struct Bbr1Params {
     pacing_margin_percent = 1,
     /// A burst lasts 2^-shift seconds (Linux `sk_pacing_shift`).
     pacing_shift = 10,
-    /// Largest burst in bytes (Linux `GSO_LEGACY_MAX_SIZE - 1 - MAX_TCP_HEADER`, the latter as in kernels with WLAN).
+    /// Largest burst in bytes (Linux `GSO_LEGACY_MAX_SIZE - 1 - MAX_TCP_HEADER`, with WLAN configured).
     gso_max_bytes = 65_536 - 1 - 320,
     /// Largest burst in segments.
     max_tso_segs = 127,
@@ -508,6 +508,21 @@ fn bbr_lt_bw_interval_done(sk: &mut Sock, bw: u64) {
     bbr_reset_lt_bw_sampling_interval(sk);
 }
 
+/// The interval may end here: was it lossy, and how fast?
+fn bbr_lt_bw_interval_end(sk: &mut Sock) {
+    let lost = sk.ack.lost.saturating_sub(sk.bbr.lt_last_lost);
+    let delivered = sk.ack.delivered.saturating_sub(sk.bbr.lt_last_delivered);
+    let t_ms = (sk.ack.delivered_us / USEC_PER_MSEC).saturating_sub(sk.bbr.lt_last_stamp);
+    if delivered == 0 || lost.saturating_mul(GAIN_UNIT) < delivered.saturating_mul(sk.p.lt_loss_thresh) {
+        return;
+    }
+    if t_ms >= sk.p.lt_intvl_max_ms {
+        bbr_reset_lt_bw_sampling(sk);
+    } else if t_ms != 0 {
+        bbr_lt_bw_interval_done(sk, bw_from(delivered, t_ms.saturating_mul(USEC_PER_MSEC)));
+    }
+}
+
 /// Looks for a policer: intervals between losses of 4 to 16 rounds with much loss.
 fn bbr_lt_bw_sampling(sk: &mut Sock, losses: u64, is_app_limited: u64) {
     if sk.bbr.lt_use_bw != 0 {
@@ -541,23 +556,9 @@ fn bbr_lt_bw_sampling(sk: &mut Sock, losses: u64, is_app_limited: u64) {
         bbr_reset_lt_bw_sampling(sk);
         return;
     }
-    if losses == 0 {
-        return; // an interval ends where tokens ran out
+    if losses != 0 {
+        bbr_lt_bw_interval_end(sk); // an interval ends where tokens ran out
     }
-    let lost = sk.ack.lost.saturating_sub(sk.bbr.lt_last_lost);
-    let delivered = sk.ack.delivered.saturating_sub(sk.bbr.lt_last_delivered);
-    if delivered == 0 || lost.saturating_mul(GAIN_UNIT) < delivered.saturating_mul(sk.p.lt_loss_thresh) {
-        return;
-    }
-    let t_ms = (sk.ack.delivered_us / USEC_PER_MSEC).saturating_sub(sk.bbr.lt_last_stamp);
-    if t_ms == 0 {
-        return;
-    }
-    if t_ms >= sk.p.lt_intvl_max_ms {
-        bbr_reset_lt_bw_sampling(sk);
-        return;
-    }
-    bbr_lt_bw_interval_done(sk, bw_from(delivered, t_ms.saturating_mul(USEC_PER_MSEC)));
 }
 
 /// Counts rounds and takes the delivery-rate sample into the windowed maximum.
@@ -656,7 +657,7 @@ fn bbr_update_min_rtt(sk: &mut Sock) {
     let ack = sk.ack;
     let filter_expired = ack.now_us > sk.bbr.min_rtt_stamp.saturating_add(sk.p.min_rtt_win_us);
     if ack.rs_rtt_us < NO_RTT
-        && (ack.rs_rtt_us <= sk.bbr.min_rtt_us || (filter_expired && ack.rs_is_ack_delayed == 0))
+        && (ack.rs_rtt_us < sk.bbr.min_rtt_us || (filter_expired && ack.rs_is_ack_delayed == 0))
     {
         sk.bbr.min_rtt_us = ack.rs_rtt_us;
         sk.bbr.min_rtt_stamp = ack.now_us;

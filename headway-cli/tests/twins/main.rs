@@ -1,4 +1,4 @@
-//! The C twins against the Rust cores, bit for bit: seeded random streams and planted bugs.
+//! The C twins against the Rust cores, bit for bit: seeded random streams, every simulated preset, planted bugs.
 //!
 //! `HEADWAY_SEED=n` chooses the stream; the first differing event is the bug report.
 
@@ -6,11 +6,14 @@ mod replay;
 mod stream;
 
 use headway_cc::cc::bbr1::{BBR_PROBE_BW, Bbr1, Bbr1Params, Bbr1State};
+use headway_cc::cc::fixed::{Winmax, bw_data, bw_from, gain_apply, mul_shift};
 use headway_cc::cc::{Ack, CA_LOSS, CA_RECOVERY, Control, Controller, EVENT_INIT, EVENT_UNDO, controller};
-use replay::{Scratch, build, compare, sources};
+use headway_cc::path::{self, PRESETS};
+use headway_cc::sim::{self, FlowSpec, SimSpec, Source};
+use replay::{Scratch, build, compare, replay, sources};
 use std::collections::BTreeSet;
 use std::fs;
-use stream::{Unit, stream};
+use stream::{Rng, Unit, stream};
 
 /// Events per (controller, unit).
 const LINES: usize = 200_000;
@@ -53,7 +56,8 @@ fn random_streams_are_equal(unit: Unit) {
     for Twin { name, params } in TWINS {
         let acks = stream(seed, unit, LINES, &|| new(name));
         let mut seen = Coverage::default();
-        let result = compare(&program, (name, &params()), &acks, new(name), |ack, control, state| {
+        let rows = replay(&program, name, &params(), &acks);
+        let result = compare(rows, &acks, new(name), |ack, control, state| {
             seen.note(name, ack, control, state);
         });
         if let Err(difference) = result {
@@ -61,6 +65,83 @@ fn random_streams_are_equal(unit: Unit) {
         }
         seen.assert_complete();
     }
+}
+
+#[test]
+fn every_simulated_preset_is_equal() {
+    let seed = seed();
+    let scratch = Scratch::new("presets");
+    let program = build(&sources(), &scratch);
+    for (twin, preset) in TWINS.iter().flat_map(|t| PRESETS.iter().map(move |p| (t, p))) {
+        let path = path::resolve(preset.name).expect("presets parse");
+        if !path.files().is_empty() {
+            continue; // the trace file is no part of the program
+        }
+        let bulk = FlowSpec::bulk(twin.name);
+        let on_off = Source::OnOff { on_us: 700_000, off_us: 1_300_000 };
+        let second = FlowSpec { source: on_off, start_us: 2_000_000, ..bulk.clone() };
+        // Long enough for the first PROBE_RTT, unless the path is so fast that the trace would fill the memory.
+        let times_100_mbit = path.rate_bps_at(0).map_or(0, |bps| bps / 100_000_000);
+        let duration_us = (12_000_000 / times_100_mbit.max(1)).max(2_500_000);
+        let spec = SimSpec { trace: true, ..SimSpec::new(path, vec![bulk, second], duration_us, seed) };
+        let run = sim::run(&spec).expect("presets run");
+        let events: usize = run.flows.iter().map(|f| f.trace.len()).sum();
+        println!("{}, {}: {events} events", twin.name, preset.name);
+        assert!(events > 20, "{}: {events} events", preset.name);
+        for (i, flow) in run.flows.iter().enumerate() {
+            let acks: Vec<Ack> = flow.trace.iter().map(|row| row.ack).collect();
+            let rows = replay(&program, twin.name, &(twin.params)(), &acks);
+            if let Err(difference) = compare(rows, &acks, new(twin.name), |_, _, _| ()) {
+                panic!(
+                    "{}, preset `{}`, flow {i}, HEADWAY_SEED={seed}: {difference}",
+                    twin.name, preset.name
+                );
+            }
+        }
+    }
+}
+
+/// The arithmetic by itself; `replay.c` has the same under the name `fixed`.
+#[derive(Debug, Default)]
+struct Fixed(Winmax);
+
+impl Controller for Fixed {
+    fn on_event(&mut self, ack: &Ack) -> Control {
+        let (a, b) = (ack.event, ack.now_us);
+        self.0.running_max(ack.unit_bytes, ack.smss, ack.cwnd);
+        Control {
+            cwnd: bw_from(a, b),
+            pacing_rate: bw_data(a, b),
+            send_quantum: gain_apply(a, b),
+            mark_app_limited: mul_shift(a, b, 63),
+        }
+    }
+
+    fn state(&self) -> Vec<u64> {
+        self.0.s.iter().flat_map(|s| [s.t, s.v]).collect()
+    }
+
+    fn state_fields(&self) -> &'static [&'static str] {
+        &["s0_t", "s0_v", "s1_t", "s1_v", "s2_t", "s2_v"]
+    }
+}
+
+#[test]
+fn fixed_point_is_equal_at_both_ends() {
+    let scratch = Scratch::new("fixed");
+    let program = build(&sources(), &scratch);
+    let mut rng = Rng(seed());
+    let ends: Vec<u64> =
+        (0..64).flat_map(|bit| [(1 << bit) - 1, 1 << bit, (1 << bit) + 1]).chain([u64::MAX]).collect();
+    let pairs = ends.iter().flat_map(|a| ends.iter().map(move |b| (*a, *b)));
+    let acks: Vec<Ack> = pairs
+        .map(|(event, now_us)| {
+            let (unit_bytes, smss, cwnd) = (rng.range(0, 12), rng.range(0, 40), rng.range(0, 40));
+            Ack { event, now_us, unit_bytes, smss, cwnd, ..Ack::default() }
+        })
+        .collect();
+    let rows = replay(&program, "fixed", &[], &acks);
+    compare(rows, &acks, Box::new(Fixed::default()), |_, _, _| ()).unwrap_or_else(|d| panic!("{d}"));
 }
 
 /// What a stream has reached; an equality over a stream that stays in STARTUP would say little.
@@ -146,7 +227,7 @@ const BUGS: &[(&str, &str, &str, &str)] = &[
         "u64_max(sk->out->cwnd, bbr->prior_cwnd);\n\tbbr_reset",
         "u64_min(sk->out->cwnd, bbr->prior_cwnd);\n\tbbr_reset",
     ),
-    ("bbr1.h", "bbr_update_min_rtt", "ack->rs_rtt_us <= bbr->min_rtt_us", "ack->rs_rtt_us < bbr->min_rtt_us"),
+    ("bbr1.h", "bbr_update_min_rtt", "ack->rs_rtt_us < bbr->min_rtt_us", "ack->rs_rtt_us <= bbr->min_rtt_us"),
     ("bbr1.h", "bbr_update_gains", "bbr->cycle_idx == 1)", "bbr->cycle_idx == 2)"),
 ];
 
@@ -166,7 +247,8 @@ fn a_bug_planted_in_c_is_found() {
             fs::write(scratch.path().join(name), text).expect("the scratch folder is writable");
         }
         let program = build(scratch.path(), &scratch);
-        let result = compare(&program, ("bbr1", &params), &acks, new("bbr1"), |_, _, _| ());
+        let rows = replay(&program, "bbr1", &params, &acks);
+        let result = compare(rows, &acks, new("bbr1"), |_, _, _| ());
         let found = result.expect_err(&format!("a bug in {function} stays unseen (HEADWAY_SEED={seed})"));
         println!("{function}: event {}, `{}`", found.line, found.field);
     }
@@ -179,12 +261,13 @@ fn a_changed_parameter_in_rust_is_found() {
     let program = build(&sources(), &scratch);
     let acks = stream(seed, Unit::Packets, LINES, &|| new("bbr1"));
     let params = Bbr1Params::default().words();
+    let rows: Vec<String> = replay(&program, "bbr1", &params, &acks).collect();
     for (i, field) in Bbr1Params::FIELDS.iter().enumerate() {
         let found = [params[i] / 2, params[i] >> 16].into_iter().find_map(|value| {
             let mut changed = params.clone();
             changed[i] = value;
             let changed = Bbr1Params::from_words(&changed).expect("as many words as before");
-            compare(&program, ("bbr1", &params), &acks, Box::new(Bbr1::new(changed)), |_, _, _| ()).err()
+            compare(rows.iter(), &acks, Box::new(Bbr1::new(changed)), |_, _, _| ()).err()
         });
         let found = found.unwrap_or_else(|| panic!("no event depends on `{field}` (HEADWAY_SEED={seed})"));
         println!("{field}: event {}, `{}`", found.line, found.field);
@@ -218,8 +301,8 @@ fn a_single_wrong_answer_in_rust_is_reported_where_it_is() {
     let program = build(&sources(), &scratch);
     let acks = stream(seed(), Unit::Bytes, 20_000, &|| new("bbr1"));
     let wrong = Box::new(OffByOne(Bbr1::new(Bbr1Params::default()), 0));
-    let found = compare(&program, ("bbr1", &Bbr1Params::default().words()), &acks, wrong, |_, _, _| ())
-        .expect_err("one wrong answer");
+    let rows = replay(&program, "bbr1", &Bbr1Params::default().words(), &acks);
+    let found = compare(rows, &acks, wrong, |_, _, _| ()).expect_err("one wrong answer");
     assert_eq!((found.line, found.field.as_str(), found.rust), (12_345, "control.cwnd", found.c + 1));
     assert!(found.to_string().contains(&format!("now_us={}", acks[12_344].now_us)), "{found}");
 }

@@ -3,9 +3,9 @@
 use headway_cc::cc::{Ack, Control, Controller};
 use std::fmt;
 use std::fs::{self, File};
-use std::io::{BufRead, BufReader, BufWriter, Write};
+use std::io::{BufRead, BufReader, BufWriter, Lines, Write};
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::{Child, ChildStdout, Command, Stdio};
 
 /// The C sources, without which there is nothing to compare.
 pub fn sources() -> PathBuf {
@@ -66,16 +66,16 @@ impl fmt::Display for Difference {
     }
 }
 
-/// Runs the same events through a fresh Rust controller and through the C twin of the same name.
-///
-/// `visit` sees every event with control and state as Rust has them.
-pub fn compare(
-    program: &Path,
-    (name, params): (&str, &[u64]),
-    acks: &[Ack],
-    mut cc: Box<dyn Controller>,
-    mut visit: impl FnMut(&Ack, &Control, &[u64]),
-) -> Result<(), Box<Difference>> {
+/// What C computes: one line per event, as the program prints them.
+#[derive(Debug)]
+pub struct Rows {
+    child: Child,
+    /// `None` once dropped: the child ends when it can no longer write.
+    lines: Option<Lines<BufReader<ChildStdout>>>,
+}
+
+/// Starts the C twin of a controller over these events.
+pub fn replay(program: &Path, name: &str, params: &[u64], acks: &[Ack]) -> Rows {
     let input = program.with_extension("in");
     write_input(&input, name, params, acks);
     let mut child = Command::new(program)
@@ -83,21 +83,48 @@ pub fn compare(
         .stdout(Stdio::piped())
         .spawn()
         .expect("the program was just built");
-    let mut lines = BufReader::new(child.stdout.take().expect("stdout is a pipe")).lines();
+    let lines = child.stdout.take().map(|stdout| BufReader::new(stdout).lines());
+    Rows { child, lines }
+}
+
+impl Iterator for Rows {
+    type Item = String;
+
+    fn next(&mut self) -> Option<String> {
+        let line = self.lines.as_mut()?.next();
+        if line.is_none() {
+            assert!(self.child.wait().is_ok_and(|s| s.success()), "replay failed");
+        }
+        line.map(|l| l.expect("replay prints text"))
+    }
+}
+
+impl Drop for Rows {
+    fn drop(&mut self) {
+        self.lines = None;
+        self.child.wait().ok();
+    }
+}
+
+/// Runs the events through a fresh Rust controller and holds every row of C against it.
+///
+/// `visit` sees every event with control and state as Rust has them.
+pub fn compare(
+    mut rows: impl Iterator<Item = impl AsRef<str>>,
+    acks: &[Ack],
+    mut cc: Box<dyn Controller>,
+    mut visit: impl FnMut(&Ack, &Control, &[u64]),
+) -> Result<(), Box<Difference>> {
     for (i, ack) in acks.iter().enumerate() {
         let control = cc.on_event(ack);
         let state = cc.state();
         visit(ack, &control, &state);
-        let line = lines.next().unwrap_or_else(|| panic!("replay ended before event {}", i + 1));
-        let line = line.expect("replay prints text");
-        if let Some((field, rust, c)) = differing(&control, &state, cc.state_fields(), &line) {
-            drop(lines); // the child ends when it can no longer write
-            child.wait().ok();
+        let row = rows.next().unwrap_or_else(|| panic!("replay ended before event {}", i + 1));
+        if let Some((field, rust, c)) = differing(&control, &state, cc.state_fields(), row.as_ref()) {
             return Err(Box::new(Difference { line: i + 1, field, rust, c, ack: *ack }));
         }
     }
-    assert!(lines.next().is_none(), "replay printed more lines than there were events");
-    assert!(child.wait().is_ok_and(|s| s.success()), "replay failed");
+    assert!(rows.next().is_none(), "replay printed more rows than there were events");
     Ok(())
 }
 
@@ -112,16 +139,15 @@ fn write_input(path: &Path, name: &str, params: &[u64], acks: &[Ack]) {
     out.flush().expect("there is room for the events");
 }
 
-/// The first word of a line that differs from control and state.
-fn differing(control: &Control, state: &[u64], fields: &[&str], line: &str) -> Option<(String, u64, u64)> {
-    let rust = control.words().into_iter().chain(state.iter().copied());
-    let names =
-        Control::FIELDS.iter().map(|f| format!("control.{f}")).chain(fields.iter().map(|f| (*f).into()));
-    let c: Vec<u64> = line.split(' ').map(|w| w.parse().expect("replay prints integers")).collect();
-    assert_eq!(
-        c.len(),
-        Control::FIELDS.len() + fields.len(),
-        "a row of C and a row of Rust are equally long"
-    );
-    names.zip(rust).zip(c).find(|((_, rust), c)| rust != c).map(|((name, rust), c)| (name, rust, c))
+/// The first word of a row that differs from control and state.
+fn differing(control: &Control, state: &[u64], fields: &[&str], row: &str) -> Option<(String, u64, u64)> {
+    let rust: Vec<u64> = control.words().into_iter().chain(state.iter().copied()).collect();
+    let c: Vec<u64> = row.split(' ').map(|w| w.parse().expect("replay prints integers")).collect();
+    assert_eq!(c.len(), rust.len(), "a row of C and a row of Rust are equally long");
+    let at = rust.iter().zip(&c).position(|(rust, c)| rust != c)?;
+    let name = match at.checked_sub(Control::FIELDS.len()) {
+        None => format!("control.{}", Control::FIELDS[at]),
+        Some(at) => fields[at].into(),
+    };
+    Some((name, rust[at], c[at]))
 }
