@@ -11,6 +11,7 @@ const S: u64 = 1_000_000_000;
 
 /// What a random run saw.
 struct Seen {
+    seed: u64,
     /// Of each pushed packet: time, bytes, ECT.
     pushed: Vec<(u64, u32, bool)>,
     popped: Vec<Out<usize>>,
@@ -18,6 +19,20 @@ struct Seen {
     queue_bytes_max: u64,
     queue_packets_max: u64,
     stats: LinkStats,
+}
+
+impl Seen {
+    /// Pops what is due; whoever calls when told must get every packet at its very time.
+    fn take(&mut self, link: &mut Link<usize>, now_ns: u64, is_late: bool) {
+        while let Some(out) = link.pop(now_ns) {
+            assert!(
+                out.at_ns == now_ns || (is_late && out.at_ns < now_ns),
+                "seed {}: {out:?} at {now_ns}",
+                self.seed
+            );
+            self.popped.push(out);
+        }
+    }
 }
 
 fn seeds(n: u64) -> std::ops::Range<u64> {
@@ -33,6 +48,7 @@ fn drive(spec: &LinkSpec, seed: u64, length_ns: u64, is_late: bool) -> Seen {
     let mut link = Link::new(spec, seed);
     let mut rng = Rng::new(seed, 1000);
     let mut seen = Seen {
+        seed,
         pushed: Vec::new(),
         popped: Vec::new(),
         queue_bytes_max: 0,
@@ -56,16 +72,16 @@ fn drive(spec: &LinkSpec, seed: u64, length_ns: u64, is_late: bool) -> Seen {
         let next_ns = now_ns + gap_ns;
         while let Some(due_ns) = link.next_ns().filter(|due| *due < next_ns && !is_late) {
             now_ns = now_ns.max(due_ns);
-            seen.popped.extend(std::iter::from_fn(|| link.pop(now_ns)));
+            seen.take(&mut link, now_ns, is_late);
         }
         now_ns = next_ns;
-        seen.popped.extend(std::iter::from_fn(|| link.pop(now_ns)));
+        seen.take(&mut link, now_ns, is_late);
         conserve(&link, seed);
     }
     for _ in 0..10 * seen.pushed.len() {
         let Some(due_ns) = link.next_ns() else { break };
         now_ns = now_ns.max(due_ns);
-        seen.popped.extend(std::iter::from_fn(|| link.pop(now_ns)));
+        seen.take(&mut link, now_ns, is_late);
     }
     conserve(&link, seed);
     seen.stats = *link.stats();

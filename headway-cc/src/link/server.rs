@@ -342,7 +342,7 @@ mod tests {
         assert_eq!(times, [0, 1, 2, 3, 4, 5, 5, 6]);
         // Three small packets share a chance, a large one spans several.
         let mut s = server(LinkSpec { trace: Some(trace), ..LinkSpec::default() });
-        let times: Vec<u64> = [500, 500, 500, 4000, 500].iter().map(|b| s.serve(*b) / 1_000_000).collect();
+        let times: Vec<u64> = [500, 500, 500, 4000, 400].iter().map(|b| s.serve(*b) / 1_000_000).collect();
         assert_eq!(times, [0, 0, 0, 3, 3]);
         s.resume(3_000_001);
         assert_eq!(s.serve(100), 4_000_000);
