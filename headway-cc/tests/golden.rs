@@ -19,14 +19,14 @@ struct Figures {
     retransmitted: u64,
 }
 
-fn figures(name: &str, cc: &str) -> Figures {
+fn figures(name: &str, cc: &str, seconds: u64, warmup_us: u64) -> Figures {
     let path = path::resolve(name).unwrap();
-    let spec = SimSpec::new(path.clone(), vec![FlowSpec::bulk(cc)], SECONDS * 1_000_000, SEED);
+    let spec = SimSpec::new(path.clone(), vec![FlowSpec::bulk(cc)], seconds * 1_000_000, SEED);
     let run = run(&spec).unwrap();
-    let capacity_bits = path.capacity_bits(WARMUP_US * 1000, SECONDS * 1_000_000_000);
-    let bins = run.flows[0].bins.iter().filter(|b| b.t_us >= WARMUP_US);
+    let capacity_bits = path.capacity_bits(warmup_us * 1000, seconds * 1_000_000_000);
+    let bins = run.flows[0].bins.iter().filter(|b| b.t_us >= warmup_us);
     let payload_bits = 8 * bins.map(|b| b.delivered_bytes).sum::<u64>();
-    let queue = queueing_delays(&run);
+    let queue = queueing_delays(&run, warmup_us);
     Figures {
         // Headers are no payload: what fills the link is 1448 of 1500 bytes.
         utilisation: payload_bits * 1500 / 1448 * 1000 / capacity_bits,
@@ -37,8 +37,8 @@ fn figures(name: &str, cc: &str) -> Figures {
 }
 
 /// Of the probes that came back, sorted.
-fn queueing_delays(run: &SimRun) -> Vec<u64> {
-    let load = run.probes.iter().filter(|p| p.sent_us >= WARMUP_US);
+fn queueing_delays(run: &SimRun, warmup_us: u64) -> Vec<u64> {
+    let load = run.probes.iter().filter(|p| p.sent_us >= warmup_us);
     let mut delays: Vec<u64> = load.filter_map(|p| Some(p.rtt_us?.saturating_sub(run.base_rtt_us))).collect();
     delays.sort_unstable();
     delays
@@ -99,7 +99,7 @@ fn table_is_as_frozen_and_makes_sense() {
     // Presets that need a trace file are no part of the crate.
     for preset in PRESETS.iter().filter(|p| path::resolve(p.name).unwrap().files().is_empty()) {
         for cc in ["bbr1", "cubic"] {
-            let f = figures(preset.name, cc);
+            let f = figures(preset.name, cc, SECONDS, WARMUP_US);
             let row = format!(
                 "{} {cc} {} {} {} {}\n",
                 preset.name, f.utilisation, f.queue_p50_us, f.queue_p95_us, f.retransmitted
@@ -115,6 +115,34 @@ fn table_is_as_frozen_and_makes_sense() {
     }
     assert!(nonsense.is_empty(), "outside the bounds of SENSE:\n{nonsense}\n{table}");
     accept_or_compare(&table);
+}
+
+/// What Linux 6.12 measured in the lab over 12 s of which 3 s are warm-up (`bbr` is the kernel's own): (path,
+/// kernel's controller, ours, goodput kbit/s, queueing delay p95 µs).
+const LAB: &[(&str, &str, &str, u64, u64)] = &[
+    ("50mbit 40ms queue=1bdp", "bbr", "bbr1", 46_940, 11_300),
+    ("50mbit 40ms queue=1bdp", "cubic", "cubic", 48_230, 38_200),
+    ("50mbit 30ms queue=10bdp", "bbr", "bbr1", 46_970, 9_100),
+    ("50mbit 30ms queue=10bdp", "cubic", "cubic", 48_200, 297_800),
+];
+
+#[test]
+fn simulated_flows_behave_as_linux_did_in_the_lab() {
+    for (path, kernel, cc, goodput_kbps, p95_us) in LAB {
+        let f = figures(path, cc, 12, 3_000_000);
+        // The link is full of packets of 1500 bytes that carry 1448.
+        let lab_permille = goodput_kbps * 1500 / 1448 * 1000 / 50_000;
+        assert!(
+            f.utilisation.abs_diff(lab_permille) <= 30,
+            "{path}: {cc} {} ‰, {kernel} in the lab {lab_permille} ‰",
+            f.utilisation
+        );
+        assert!(
+            f.queue_p95_us.abs_diff(*p95_us) * 100 <= 15 * p95_us,
+            "{path}: {cc} {} µs, {kernel} in the lab {p95_us} µs",
+            f.queue_p95_us
+        );
+    }
 }
 
 /// The environment variable is the only one that a test of this crate reads.
