@@ -620,6 +620,7 @@ static __noinline void bbr_init(struct bbr1_sock *sk)
 	__builtin_memset(sk->bbr, 0, sizeof(*sk->bbr));
 	sk->bbr->min_rtt_us = u64_min(sk->ack->min_rtt_us, NO_RTT);
 	sk->bbr->min_rtt_stamp = sk->ack->now_us;
+	sk->bbr->next_rtt_delivered = sk->ack->delivered;
 	bbr_init_pacing_rate_from_rtt(sk);
 	bbr_reset_lt_bw_sampling(sk);
 	bbr_reset_startup_mode(sk);

@@ -730,6 +730,7 @@ fn bbr_init(sk: &mut Sock) {
     *sk.bbr = Bbr1State::default();
     sk.bbr.min_rtt_us = sk.ack.min_rtt_us.min(NO_RTT);
     sk.bbr.min_rtt_stamp = sk.ack.now_us;
+    sk.bbr.next_rtt_delivered = sk.ack.delivered;
     bbr_init_pacing_rate_from_rtt(sk);
     bbr_reset_lt_bw_sampling(sk);
     bbr_reset_startup_mode(sk);
