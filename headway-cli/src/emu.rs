@@ -14,6 +14,7 @@
 //! devices and the namespaces. [`command`] is `headway emu`; [`forward`] is the loop.
 
 pub mod command;
+mod ends;
 mod forward;
 mod log;
 mod packet;
@@ -21,14 +22,15 @@ mod packet;
 mod tests;
 
 use crate::doctor::Check;
-use crate::sys::{self, Tun};
-use anyhow::{Context, Result, anyhow, bail, ensure};
+use crate::sys;
+use anyhow::{Context, Result, anyhow, ensure};
+use ends::{DEVICE, Ends};
 use forward::{Orders, Outcome, Plan};
 use headway_cc::link::{LinkSpec, LinkStats};
 use headway_cc::path::Path;
 pub use log::Lateness;
 use std::io;
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::net::Ipv4Addr;
 use std::os::fd::OwnedFd;
 use std::process::Command;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -99,10 +101,8 @@ impl Emu {
             ensure!(!trace.at_ms.is_empty(), "the trace file `{}` has not been read", trace.name);
         }
         check_privilege()?;
-        let (far, far_end) = far_end(options)?;
-        let ends = far_end.ends;
-        let (near, near_tun) =
-            Netns::with(|| End { ends, is_near: true, name: DEVICE.into() }.create(options))?;
+        let (far, ends, far_tun) = ends::make_far(options)?;
+        let (near, near_tun) = Netns::with(|| ends.make_near(options))?;
         let orders = Arc::new(Orders {
             event: sys::event().context("cannot make an event descriptor")?,
             zero_ns: AtomicU64::new(0),
@@ -118,7 +118,7 @@ impl Emu {
         let taken = Arc::clone(&orders);
         let thread = thread::Builder::new()
             .name("emulator".into())
-            .spawn(move || forward::run([&near_tun, &far_end.tun], &plans, &taken, &tell))
+            .spawn(move || forward::run([&near_tun, &far_tun], &plans, &taken, &tell))
             .context("cannot start the emulator's thread")?;
         let (path, started, thread) = (path.clone(), Mutex::new(started), Some(thread));
         Ok(Emu { path, near, far, ends, orders, started, thread })
@@ -146,11 +146,11 @@ impl Emu {
     }
 
     pub fn near_addr(&self) -> Ipv4Addr {
-        self.ends.near
+        self.ends.near()
     }
 
     pub fn far_addr(&self) -> Ipv4Addr {
-        self.ends.far
+        self.ends.far()
     }
 
     /// Takes the path down and says what happened on it.
@@ -228,100 +228,6 @@ impl Netns {
 
 fn on_thread<T: Send>(f: impl FnOnce() -> T + Send) -> T {
     thread::scope(|s| s.spawn(f).join()).unwrap_or_else(|panic| std::panic::resume_unwind(panic))
-}
-
-/// Name of the device in a namespace of ours.
-const DEVICE: &str = "headway";
-/// Packets (of up to 64 KB) that wait in a device for the emulator before the kernel drops.
-const DEVICE_QUEUE: u32 = 10_000;
-
-/// The addresses of a path: 100.64.x.2 is near, 100.64.x.1 is far; likewise in IPv6.
-#[derive(Clone, Copy, Debug)]
-struct Ends {
-    x: u8,
-    near: Ipv4Addr,
-    far: Ipv4Addr,
-}
-
-impl Ends {
-    fn new(x: u8) -> Ends {
-        Ends { x, near: Ipv4Addr::new(100, 64, x, 2), far: Ipv4Addr::new(100, 64, x, 1) }
-    }
-
-    fn ipv6(&self, host: u16) -> Ipv6Addr {
-        Ipv6Addr::new(0xfd68, 0x6561, 0x6477, u16::from(self.x), 0, 0, 0, host)
-    }
-
-    fn caller_device(&self) -> String {
-        format!("{DEVICE}{}", self.x)
-    }
-}
-
-/// One end of the path, to be made in the namespace of the calling thread.
-struct End {
-    ends: Ends,
-    is_near: bool,
-    name: String,
-}
-
-struct FarEnd {
-    ends: Ends,
-    tun: Tun,
-}
-
-fn far_end(options: &EmuOptions) -> Result<(Option<Netns>, FarEnd)> {
-    let end = |x, name| End { ends: Ends::new(x), is_near: false, name };
-    if options.far == Far::Own {
-        let (netns, tun) = Netns::with(|| end(0, DEVICE.into()).create(options))?;
-        return Ok((Some(netns), FarEnd { ends: Ends::new(0), tun }));
-    }
-    // The device's name claims the addresses: two paths that start at the same moment cannot take the same.
-    let used = sys::ipv4_addresses().context("cannot list this host's addresses")?;
-    for x in 0..=255 {
-        let ends = Ends::new(x);
-        if used.contains(&ends.near) || used.contains(&ends.far) {
-            continue;
-        }
-        match end(x, ends.caller_device()).create(options) {
-            Err(e) if is_taken(&e) => continue,
-            tun => return Ok((None, FarEnd { ends, tun: tun? })),
-        }
-    }
-    bail!("no free address in 100.64.0.0/16\nhint: end some of the 256 paths that are up")
-}
-
-fn is_taken(error: &anyhow::Error) -> bool {
-    error.downcast_ref::<io::Error>().is_some_and(|e| e.raw_os_error() == Some(libc::EBUSY))
-}
-
-impl End {
-    fn create(&self, options: &EmuOptions) -> Result<Tun> {
-        let name = self.name.as_str();
-        let tun = Tun::create(name, options.offload)
-            .with_context(|| format!("cannot make TUN device `{name}` through /dev/net/tun"))?;
-        self.configure(options.mtu).with_context(|| format!("cannot configure TUN device `{name}`"))?;
-        Ok(tun)
-    }
-
-    fn configure(&self, mtu: u32) -> io::Result<()> {
-        let name = self.name.as_str();
-        let (ends, near6, far6) = (self.ends, self.ends.ipv6(2), self.ends.ipv6(1));
-        let mut pairs: Vec<(IpAddr, IpAddr)> = vec![(ends.near.into(), ends.far.into())];
-        sys::set_mtu(name, mtu)?;
-        sys::set_queue_len(name, DEVICE_QUEUE)?;
-        if mtu >= 1280 && sys::quiet_ipv6(name).is_ok() {
-            pairs.push((near6.into(), far6.into()));
-        }
-        sys::set_up(name)?;
-        for (near, far) in pairs {
-            let (local, peer) = if self.is_near { (near, far) } else { (far, near) };
-            sys::add_address(name, local, peer)?;
-            if self.is_near {
-                sys::add_default_route(name, local)?;
-            }
-        }
-        Ok(())
-    }
 }
 
 /// Names what an unprivileged user lacks before anything is half made.

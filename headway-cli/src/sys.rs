@@ -233,15 +233,27 @@ pub fn add_address(name: &str, local: IpAddr, peer: IpAddr) -> io::Result<()> {
     netlink(libc::RTM_NEWADDR, &body)
 }
 
-/// Sends everything of one family that has no better route through `name`.
-pub fn add_default_route(name: &str, family_of: IpAddr) -> io::Result<()> {
+/// Sends what goes to the network through `name`; of several routes the longest prefix wins.
+pub fn add_route(name: &str, network: IpAddr, prefix_bits: u8) -> io::Result<()> {
     const PROTOCOL_BOOT: u8 = 3;
-    let family = address_family(family_of);
     let (table, scope, kind) = (libc::RT_TABLE_MAIN, libc::RT_SCOPE_LINK, libc::RTN_UNICAST);
-    let mut body = vec![family, 0, 0, 0, table, PROTOCOL_BOOT, scope, kind];
+    let mut body = vec![address_family(network), prefix_bits, 0, 0, table, PROTOCOL_BOOT, scope, kind];
     body.extend(0_u32.to_ne_bytes());
+    if prefix_bits > 0 {
+        put_attribute(&mut body, libc::RTA_DST, &octets(network));
+    }
     put_attribute(&mut body, libc::RTA_OIF, &interface_index(name)?.to_ne_bytes());
     netlink(libc::RTM_NEWROUTE, &body)
+}
+
+pub fn has_interface(name: &str) -> bool {
+    interface_index(name).is_ok()
+}
+
+/// Whether the calling thread's namespace has IPv6, and lets us configure it.
+pub fn has_ipv6() -> bool {
+    // SAFETY: a valid C string, no other pointers.
+    unsafe { libc::access(c"/proc/sys/net/ipv6/conf/default/addr_gen_mode".as_ptr(), libc::W_OK) == 0 }
 }
 
 /// Keeps IPv6 from sending anything of its own accord: no link-local address, no router solicitations.

@@ -73,7 +73,7 @@ fn root_nothing_is_left_after_kill_9() {
         line.trim().to_string()
     };
     let (peer, netns) = (line(), line());
-    let device = format!("/sys/class/net/headway{}", peer.split('.').nth(2).expect("an address"));
+    let device = format!("/sys/class/net/headway{}-0", peer.split('.').nth(2).expect("an address"));
     assert!(Path::new(&device).exists(), "{device} while the path is up");
     assert!(namespaces().contains(&netns), "{netns} while the path is up");
     headway.kill().expect("kill -9");

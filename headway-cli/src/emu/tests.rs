@@ -39,11 +39,17 @@ fn transfer(emu: &Emu, bytes: usize) {
     assert!(received == sent, "{} bytes arrived, {} were sent, or they differ", received.len(), sent.len());
 }
 
+/// A packet that never comes fails a test instead of stopping it.
+fn patient(socket: &UdpSocket) {
+    socket.set_read_timeout(Some(std::time::Duration::from_secs(30))).unwrap();
+}
+
 fn udp_pair(emu: &Emu) -> (UdpSocket, UdpSocket) {
     let near = emu.near().enter(|| UdpSocket::bind((emu.near_addr(), 0))).unwrap();
     let far = emu.far().unwrap().enter(|| UdpSocket::bind((emu.far_addr(), 0))).unwrap();
     near.connect(far.local_addr().unwrap()).unwrap();
     far.connect(near.local_addr().unwrap()).unwrap();
+    [&near, &far].into_iter().for_each(patient);
     (near, far)
 }
 
@@ -175,7 +181,7 @@ fn ip_counter(name: &str) -> u64 {
 fn root_ipv6_crosses_the_path() {
     let Some(emu) = up("10gbit 2ms queue=1000pkt", &EmuOptions::default()) else { return };
     let ends = emu.ends;
-    let listener = emu.far().unwrap().enter(|| TcpListener::bind((ends.ipv6(1), 0))).unwrap();
+    let listener = emu.far().unwrap().enter(|| TcpListener::bind((ends.far_ipv6(), 0))).unwrap();
     let address = listener.local_addr().unwrap();
     let mut sender = emu.near().enter(|| TcpStream::connect(address)).unwrap();
     let mut receiver = listener.accept().unwrap().0;
@@ -188,22 +194,36 @@ fn root_ipv6_crosses_the_path() {
 }
 
 #[test]
-fn root_a_path_can_lie_inside_a_path() {
+fn root_paths_nest_and_the_innermost_command_reaches_the_outermost_host() {
     let Some(outer) = up("unlimited 10ms", &EmuOptions::default()) else { return };
-    outer.near().enter(|| {
-        let options = EmuOptions { far: Far::Caller, ..EmuOptions::default() };
-        let inner = up("unlimited 20ms", &options).unwrap();
-        assert!(inner.far().is_none());
-        assert_ne!(inner.far_addr(), outer.far_addr());
-        // The outer near end answers as the inner far end.
-        let far = UdpSocket::bind((inner.far_addr(), 0)).unwrap();
-        let near = inner.near().enter(|| UdpSocket::bind((inner.near_addr(), 0))).unwrap();
-        near.send_to(b"hello", far.local_addr().unwrap()).unwrap();
-        let mut buffer = [0; 10];
-        assert_eq!(far.recv_from(&mut buffer).unwrap(), (5, near.local_addr().unwrap()));
-        inner.start_clock();
-        assert_eq!(inner.stop().unwrap().kernel_drops, 0);
-    });
+    let host = outer.far().unwrap().enter(|| UdpSocket::bind((outer.far_addr(), 0))).unwrap();
+    let options = EmuOptions { far: Far::Caller, ..EmuOptions::default() };
+    let middle = outer.near().enter(|| up("unlimited 20ms", &options)).unwrap();
+    let inner = middle.near().enter(|| up("unlimited 30ms", &options)).unwrap();
+    assert!(inner.far().is_none());
+    let start_ns = sys::monotonic_ns();
+    let near = inner.near().enter(|| UdpSocket::bind((inner.near_addr(), 0))).unwrap();
+    [&near, &host].into_iter().for_each(patient);
+    near.send_to(b"hello", host.local_addr().unwrap()).unwrap();
+    let mut buffer = [0; 10];
+    assert_eq!(host.recv_from(&mut buffer).unwrap(), (5, near.local_addr().unwrap()));
+    host.send_to(b"there", near.local_addr().unwrap()).unwrap();
+    near.recv_from(&mut buffer).unwrap();
+    assert!(sys::monotonic_ns() - start_ns >= 60_000_000, "all three delays");
+    for emu in [inner, middle, outer] {
+        let log = emu.stop().unwrap();
+        assert_eq!((log.down.out_packets, log.up.out_packets, log.kernel_drops), (1, 1, 0));
+    }
+}
+
+#[test]
+fn root_paths_stand_side_by_side() {
+    let Some(host) = up("unlimited 0ms", &EmuOptions::default()) else { return };
+    // A namespace of its own plays the host, so that the machine's own interfaces stay as they are.
+    let options = EmuOptions { far: Far::Caller, ..EmuOptions::default() };
+    let [a, b] = [0, 1].map(|_| host.far().unwrap().enter(|| up("unlimited 0ms", &options)).unwrap());
+    assert_ne!(a.ends, b.ends);
+    assert_eq!((a.stop().unwrap().kernel_drops, b.stop().unwrap().kernel_drops), (0, 0));
 }
 
 #[test]

@@ -1,0 +1,157 @@
+//! The two ends of a path: devices, addresses, routes.
+//!
+//! Path `x` of a host has 100.64.x.1 at the far and 100.64.x.2 at the near end. A path whose caller is inside
+//! path `x` takes the next pair, 100.64.x.3 and .4, and so on: every near end passes on what comes from the
+//! paths within, and the far end sends all of 100.64.x.0/24 into the path, so that the innermost command
+//! reaches the outermost host.
+
+use super::{EmuOptions, Far, Netns};
+use crate::sys::{self, Tun};
+use anyhow::{Context, Result, bail};
+use std::io;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+
+/// Name of the device in a namespace of ours.
+pub const DEVICE: &str = "headway";
+/// Packets (of up to 64 KB) that wait in a device for the emulator before the kernel drops.
+const DEVICE_QUEUE: u32 = 10_000;
+/// Pairs of addresses in one 100.64.x.0/24.
+const DEPTHS: u8 = 127;
+
+/// The addresses of a path.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Ends {
+    x: u8,
+    /// 0 on the host, more inside another path.
+    depth: u8,
+}
+
+impl Ends {
+    pub fn near(&self) -> Ipv4Addr {
+        Ipv4Addr::new(100, 64, self.x, 2 * self.depth + 2)
+    }
+
+    pub fn far(&self) -> Ipv4Addr {
+        Ipv4Addr::new(100, 64, self.x, 2 * self.depth + 1)
+    }
+
+    pub fn near_ipv6(&self) -> Ipv6Addr {
+        Ipv6Addr::new(0xfd68, 0x6561, 0x6477, self.x.into(), self.depth.into(), 0, 0, 2)
+    }
+
+    pub fn far_ipv6(&self) -> Ipv6Addr {
+        Ipv6Addr::new(0xfd68, 0x6561, 0x6477, self.x.into(), self.depth.into(), 0, 0, 1)
+    }
+
+    /// Name of the far end's device in the caller's namespace.
+    pub fn caller_device(&self) -> String {
+        format!("{DEVICE}{}-{}", self.x, self.depth)
+    }
+
+    /// Makes the near end in the calling thread's namespace.
+    pub fn make_near(&self, options: &EmuOptions) -> Result<Tun> {
+        let pairs =
+            [(self.near().into(), self.far().into()), (self.near_ipv6().into(), self.far_ipv6().into())];
+        let tun = make(DEVICE, pairs, options)?;
+        let everywhere: [IpAddr; 2] = [Ipv4Addr::UNSPECIFIED.into(), Ipv6Addr::UNSPECIFIED.into()];
+        for to in everywhere.into_iter().filter(|to| to.is_ipv4() || has_ipv6(options)) {
+            sys::add_route(DEVICE, to, 0).context("cannot set the default route")?;
+        }
+        // The far end of a path within this one will send the rest of 100.64.x.0/24 inwards.
+        for outer in 1..=2 * self.depth {
+            let outer = Ipv4Addr::new(100, 64, self.x, outer);
+            sys::add_route(DEVICE, outer.into(), 32).context("cannot set a route")?;
+        }
+        // Only paths within this one need it: where /proc/sys is read-only they reach no further than here.
+        let _ = std::fs::write("/proc/sys/net/ipv4/ip_forward", "1");
+        Ok(tun)
+    }
+
+    /// Makes the far end as device `name` in the calling thread's namespace.
+    fn make_far(&self, name: &str, options: &EmuOptions) -> Result<Tun> {
+        let pairs =
+            [(self.far().into(), self.near().into()), (self.far_ipv6().into(), self.near_ipv6().into())];
+        let tun = make(name, pairs, options)?;
+        sys::add_route(name, Ipv4Addr::new(100, 64, self.x, 0).into(), 24).context("cannot set a route")?;
+        Ok(tun)
+    }
+}
+
+/// Makes the far end where the options say.
+pub fn make_far(options: &EmuOptions) -> Result<(Option<Netns>, Ends, Tun)> {
+    if options.far == Far::Own {
+        let ends = Ends { x: 0, depth: 0 };
+        let (netns, tun) = Netns::with(|| ends.make_far(DEVICE, options))?;
+        return Ok((Some(netns), ends, tun));
+    }
+    let used = sys::ipv4_addresses().context("cannot list this host's addresses")?;
+    // The device's name claims the addresses: two paths that start at the same moment cannot take the same.
+    for ends in candidates(&used, sys::has_interface(DEVICE)) {
+        match ends.make_far(&ends.caller_device(), options) {
+            Err(e) if is_taken(&e) => continue,
+            tun => return Ok((None, ends, tun?)),
+        }
+    }
+    bail!("no free address in 100.64.0.0/16\nhint: end some of the paths that are up")
+}
+
+/// Addresses that a path may take in a namespace where `used` are in use.
+fn candidates(used: &[Ipv4Addr], is_inside_path: bool) -> Vec<Ends> {
+    let taken = |x: u8| used.iter().map(|a| a.octets()).filter(move |o| o[..3] == [100, 64, x]).map(|o| o[3]);
+    let outer = (0..=255).find(|x| is_inside_path && taken(*x).next().is_some());
+    match outer {
+        Some(x) => {
+            let next = taken(x).max().map_or(0, |last| last.div_ceil(2));
+            (next..DEPTHS).map(|depth| Ends { x, depth }).collect()
+        }
+        None => (0..=255).filter(|x| taken(*x).next().is_none()).map(|x| Ends { x, depth: 0 }).collect(),
+    }
+}
+
+fn is_taken(error: &anyhow::Error) -> bool {
+    error.downcast_ref::<io::Error>().is_some_and(|e| e.raw_os_error() == Some(libc::EBUSY))
+}
+
+/// A device with its (local, peer) addresses, IPv4 and IPv6.
+fn make(name: &str, pairs: [(IpAddr, IpAddr); 2], options: &EmuOptions) -> Result<Tun> {
+    let tun = Tun::create(name, options.offload)
+        .with_context(|| format!("cannot make TUN device `{name}` through /dev/net/tun"))?;
+    let configure = || {
+        sys::set_mtu(name, options.mtu)?;
+        sys::set_queue_len(name, DEVICE_QUEUE)?;
+        if has_ipv6(options) {
+            sys::quiet_ipv6(name)?;
+        }
+        sys::set_up(name)?;
+        let pairs = pairs.into_iter().filter(|(local, _)| local.is_ipv4() || has_ipv6(options));
+        pairs.into_iter().try_for_each(|(local, peer)| sys::add_address(name, local, peer))
+    };
+    configure().with_context(|| format!("cannot configure TUN device `{name}`"))?;
+    Ok(tun)
+}
+
+/// Whether this kernel and this MTU can do IPv6.
+fn has_ipv6(options: &EmuOptions) -> bool {
+    options.mtu >= 1280 && sys::has_ipv6()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_path_takes_the_first_free_network_or_the_next_pair_inside_a_path() {
+        let address = |x, y| Ipv4Addr::new(100, 64, x, y);
+        let lan = Ipv4Addr::new(192, 0, 2, 2);
+        let first = |used: &[Ipv4Addr], inside| candidates(used, inside)[0];
+        assert_eq!(first(&[lan], false), Ends { x: 0, depth: 0 });
+        assert_eq!(
+            first(&[lan, address(0, 77), address(1, 1), address(1, 2)], false),
+            Ends { x: 2, depth: 0 }
+        );
+        assert_eq!(first(&[address(3, 2), address(3, 1)], true), Ends { x: 3, depth: 1 });
+        let nested = first(&[address(3, 2), address(3, 1), address(3, 3), address(3, 4)], true);
+        assert_eq!((nested.far(), nested.near()), (address(3, 5), address(3, 6)));
+        assert!(candidates(&[address(3, 254)], true).is_empty());
+    }
+}
