@@ -130,11 +130,6 @@ pub fn missing_capabilities() -> io::Result<Vec<String>> {
     Ok(needed.iter().filter(|(bit, _)| effective >> bit & 1 == 0).map(|(_, name)| name.to_string()).collect())
 }
 
-pub fn is_root() -> bool {
-    // SAFETY: no arguments, cannot fail.
-    unsafe { libc::geteuid() == 0 }
-}
-
 // ── network namespaces ──────────────────────────────────────────────────────────────────────────────────
 
 /// Moves the calling thread into a new network namespace and returns a descriptor that keeps it alive.
