@@ -303,9 +303,9 @@ fn put_attribute(body: &mut Vec<u8>, kind: u16, value: &[u8]) {
     body.extend(value); // values are 4 or 16 bytes long: no padding
 }
 
-/// One routing request that creates something, and the kernel's answer.
+/// One routing request that creates something, and the kernel's answer; `AlreadyExists` when it is there.
 fn netlink(kind: u16, body: &[u8]) -> io::Result<()> {
-    let flags = libc::NLM_F_REQUEST | libc::NLM_F_ACK | libc::NLM_F_CREATE | libc::NLM_F_REPLACE;
+    let flags = libc::NLM_F_REQUEST | libc::NLM_F_ACK | libc::NLM_F_CREATE | libc::NLM_F_EXCL;
     let mut message = Vec::new();
     message.extend((16 + body.len() as u32).to_ne_bytes());
     message.extend(kind.to_ne_bytes());
