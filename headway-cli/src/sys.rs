@@ -130,11 +130,6 @@ pub fn missing_capabilities() -> io::Result<Vec<String>> {
     Ok(needed.iter().filter(|(bit, _)| effective >> bit & 1 == 0).map(|(_, name)| name.to_string()).collect())
 }
 
-pub fn is_root() -> bool {
-    // SAFETY: no arguments, cannot fail.
-    unsafe { libc::geteuid() == 0 }
-}
-
 // ── network namespaces ──────────────────────────────────────────────────────────────────────────────────
 
 /// Moves the calling thread into a new network namespace and returns a descriptor that keeps it alive.
@@ -308,9 +303,9 @@ fn put_attribute(body: &mut Vec<u8>, kind: u16, value: &[u8]) {
     body.extend(value); // values are 4 or 16 bytes long: no padding
 }
 
-/// One routing request that creates something, and the kernel's answer.
+/// One routing request that creates something, and the kernel's answer; `AlreadyExists` when it is there.
 fn netlink(kind: u16, body: &[u8]) -> io::Result<()> {
-    let flags = libc::NLM_F_REQUEST | libc::NLM_F_ACK | libc::NLM_F_CREATE | libc::NLM_F_REPLACE;
+    let flags = libc::NLM_F_REQUEST | libc::NLM_F_ACK | libc::NLM_F_CREATE | libc::NLM_F_EXCL;
     let mut message = Vec::new();
     message.extend((16 + body.len() as u32).to_ne_bytes());
     message.extend(kind.to_ne_bytes());

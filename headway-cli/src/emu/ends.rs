@@ -72,8 +72,11 @@ impl Ends {
         let pairs =
             [(self.far().into(), self.near().into()), (self.far_ipv6().into(), self.near_ipv6().into())];
         let tun = make(name, pairs, options)?;
-        sys::add_route(name, Ipv4Addr::new(100, 64, self.x, 0).into(), 24).context("cannot set a route")?;
-        Ok(tun)
+        match sys::add_route(name, Ipv4Addr::new(100, 64, self.x, 0).into(), 24) {
+            // Another path from inside the same path has it: only paths within this one would need it.
+            Err(e) if e.kind() == io::ErrorKind::AlreadyExists && self.depth > 0 => Ok(tun),
+            done => done.context("cannot set a route").map(|()| tun),
+        }
     }
 }
 
@@ -108,8 +111,10 @@ fn candidates(used: &[Ipv4Addr], is_inside_path: bool) -> Vec<Ends> {
     }
 }
 
+/// A device of that name, or a route to that network, is there already.
 fn is_taken(error: &anyhow::Error) -> bool {
-    error.downcast_ref::<io::Error>().is_some_and(|e| e.raw_os_error() == Some(libc::EBUSY))
+    let code = error.downcast_ref::<io::Error>().and_then(|e| e.raw_os_error());
+    matches!(code, Some(libc::EBUSY | libc::EEXIST))
 }
 
 /// A device with its (local, peer) addresses, IPv4 and IPv6.
