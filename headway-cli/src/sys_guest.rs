@@ -54,14 +54,16 @@ pub fn allowed_cpus() -> Vec<usize> {
     (0..count).filter(|&cpu| unsafe { libc::CPU_ISSET(cpu, &set) }).collect()
 }
 
-/// The child and all its threads stay on one CPU. Best effort.
-pub fn pin_to_cpu(command: &mut Command, cpu: usize) -> &mut Command {
-    // SAFETY: the closure only makes a system call on memory of its own; `cpu` came from a set of this size.
+/// The child's threads share one CPU and take turns: none is interrupted because another wakes up. Best effort.
+pub fn take_turns_on_cpu(command: &mut Command, cpu: usize) -> &mut Command {
+    // SAFETY: the closure only makes system calls on memory of its own; `cpu` came from a set of this size.
     unsafe {
         command.pre_exec(move || {
             let mut set: libc::cpu_set_t = std::mem::zeroed();
             libc::CPU_SET(cpu, &mut set);
             libc::sched_setaffinity(0, size_of::<libc::cpu_set_t>(), &set);
+            let normal: libc::sched_param = std::mem::zeroed();
+            libc::sched_setscheduler(0, libc::SCHED_BATCH, &normal);
             Ok(())
         })
     }
