@@ -74,7 +74,7 @@ struct BenchArgs {
     #[arg(long, default_value_t = 8)]
     blocks: u32,
     /// Length of the load in each cell, in seconds
-    #[arg(long, default_value_t = 12)]
+    #[arg(long, default_value_t = 10)]
     seconds: u32,
     /// Seconds at the start of the load that the summary leaves out [default: max(2, 20 RTT), at most a third]
     #[arg(long)]

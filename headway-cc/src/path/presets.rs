@@ -26,13 +26,13 @@ const fn row(name: &'static str, text: &'static str, about: &'static str) -> Pre
 
 /// Every preset; a new one is one row here.
 pub const PRESETS: &[Preset] = &[
-    row("clean", "50mbit 40ms queue=1bdp", "nothing but a bottleneck of 1 BDP [own]"),
+    row("clean", "20mbit 40ms queue=1bdp", "nothing but a bottleneck of 1 BDP [own]"),
     row(
         "drop",
-        "50mbit 40ms queue=2bdp @4s 15mbit @9s 50mbit",
-        "rate falls to 30 % for 5 s and recovers [own]",
+        "20mbit 40ms queue=2bdp @4s 6mbit @8s 20mbit",
+        "rate falls to 30 % for 4 s and recovers [own]",
     ),
-    row("lossy", "50mbit 150ms queue=1bdp loss=1%", "long round trip, 1 % random loss [own]"),
+    row("lossy", "20mbit 150ms queue=1bdp loss=1%", "long round trip, 1 % random loss [own]"),
     row(
         "policer",
         "100mbit 20ms queue=1bdp policer=12mbit/75kB",
