@@ -457,9 +457,7 @@ pub fn write_atomic(file: &FsPath, text: &str) -> Result<()> {
         f.write_all(text.as_bytes())?;
         fs::rename(&tmp, file)
     };
-    write()
-        .inspect_err(|_| drop(fs::remove_file(&tmp)))
-        .with_context(|| {
+    write().inspect_err(|_| drop(fs::remove_file(&tmp))).with_context(|| {
         format!("cannot write `{}`\nhint: is the disk full or the folder read-only?", file.display())
     })
 }

@@ -90,7 +90,26 @@ pub struct EmuLog {
     /// Packets that the kernel lost on the way into or out of the emulator, outside the model: should be 0.
     pub kernel_drops: u64,
     /// Reads of the devices: fewer than packets when the kernel hands over several at once.
+    #[cfg(test)]
     pub reads: u64,
+}
+
+impl EmuLog {
+    /// The rule, fixed beforehand and blind to the traffic, by which a run does not count: the emulator itself lost
+    /// packets, or was later than 5 % of the base RTT (1 ms at least) with one packet in a thousand.
+    pub fn disturbed(&self, base_rtt_us: u64) -> Option<String> {
+        let limit_us = (base_rtt_us / 20).max(1000);
+        let late = self.late;
+        if self.kernel_drops > 0 {
+            return Some(format!("the kernel lost {} packets outside the emulated path", self.kernel_drops));
+        }
+        (late.p999_us > limit_us).then(|| {
+            format!(
+                "packets left {} us late (p99.9, limit {limit_us} us; worst {} us)",
+                late.p999_us, late.max_us
+            )
+        })
+    }
 }
 
 impl Emu {
@@ -167,6 +186,7 @@ impl Emu {
             down: outcome.stats[0],
             up: outcome.stats[1],
             kernel_drops: outcome.refused + device_drops,
+            #[cfg(test)]
             reads: outcome.reads,
         })
     }

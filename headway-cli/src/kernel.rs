@@ -122,8 +122,6 @@ pub struct Attached {
     object: Object,
     name: String,
     program: &'static Program,
-    /// Else the program keeps a marker of its own.
-    writes_app_limited: bool,
     traces: bool,
 }
 
@@ -224,31 +222,31 @@ struct Wanted<'a> {
 
 fn register(wanted: &Wanted<'_>) -> Result<Attached> {
     let api = Api::of_kernel()?;
-    let (mut object, writes_app_limited) = load(wanted, &api)?;
+    let mut object = load(wanted, &api)?;
     let mut table =
         object.maps_mut().find(|m| is_named(m.name(), TABLE)).context("the BPF object has no table")?;
     let (link, log) = with_log(|| table.attach_struct_ops());
     let link = link.map_err(|e| match e.kind() {
         ErrorKind::AlreadyExists => anyhow!(
             "the kernel has a congestion control of that name already\n\
-             hint: another `headway` may hold it; choose another name with `--as NAME`"
+             hint: another `headway` may hold it; run again when it has ended"
         ),
         _ => anyhow!("the kernel does not register it: {e}\n{log}"),
     })?;
     let &Wanted { program, name, trace, .. } = wanted;
-    Ok(Attached { _link: link, object, name: name.into(), program, writes_app_limited, traces: trace })
+    Ok(Attached { _link: link, object, name: name.into(), program, traces: trace })
 }
 
 /// Loads the programs; where the kernel refuses the write to `app_limited`, without it, which the flag tells.
-fn load(wanted: &Wanted<'_>, api: &Api) -> Result<(Object, bool)> {
+fn load(wanted: &Wanted<'_>, api: &Api) -> Result<Object> {
     let (loaded, log) = with_log(|| prepare(wanted, api, true)?.load().map_err(Into::into));
     match loaded {
-        Ok(object) => return Ok((object, true)),
+        Ok(object) => return Ok(object),
         Err(e) if !log.contains(REFUSED_WRITE) => return Err(explain(&e, &log)),
         Err(_) => (),
     }
     let (loaded, log) = with_log(|| prepare(wanted, api, false)?.load().map_err(Into::into));
-    loaded.map(|object| (object, false)).map_err(|e: anyhow::Error| explain(&e, &log))
+    loaded.map_err(|e: anyhow::Error| explain(&e, &log))
 }
 
 /// How the verifier says that a field of the socket is not BPF's to write.

@@ -188,7 +188,14 @@ fn run(cli: Cli) -> Result<ExitCode> {
         }
         Cmd::Sim(a) => {
             let path = usage(bench::PathEntry::resolve(&a.path))?;
-            let what = simcell::Show { path, ccs: a.cc, flows: a.flows, seconds: a.seconds, seed: a.seed, json: a.json };
+            let what = simcell::Show {
+                path,
+                ccs: a.cc,
+                flows: a.flows,
+                seconds: a.seconds,
+                seed: a.seed,
+                json: a.json,
+            };
             print!("{}", usage(simcell::show(&what))?);
             Ok(ExitCode::SUCCESS)
         }

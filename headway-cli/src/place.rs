@@ -2,7 +2,7 @@
 //! the real path to an iperf3 server (`remote`).
 
 use crate::bench::{Cell, CellResult, Place, Plan, write_atomic};
-use crate::emu::{Emu, EmuLog, EmuOptions, Far};
+use crate::emu::{Emu, EmuOptions, Far};
 use crate::probe::{self, Prober};
 use crate::{kernel, lab, tools};
 use anyhow::{Context, Result, bail, ensure};
@@ -45,18 +45,14 @@ pub fn run_cell_here(plan: &Plan, cell: &Cell, dir: &FsPath) -> Result<()> {
     write_atomic(&dir.join("link.txt"), &log.bins)?;
     cc.finish()?;
     let load = load.with_context(|| format!("server said: {}", server_log.trim()))?;
-    conclude(plan, cell, dir, &load, path.base_rtt_us(), disturbed(&log, path.base_rtt_us()))
-}
-
-/// The rule, fixed beforehand and blind to the controller, by which a run does not count: the emulator itself lost
-/// packets, or was later than 5 % of the base RTT (1 ms at least) with one packet in a thousand.
-fn disturbed(log: &EmuLog, base_rtt_us: u64) -> Option<String> {
-    let limit_us = (base_rtt_us / 20).max(1000);
-    if log.kernel_drops > 0 {
-        return Some(format!("disturbed: the emulator's devices lost {} packets", log.kernel_drops));
-    }
-    let late_us = log.late.p999_us;
-    (late_us > limit_us).then(|| format!("disturbed: the emulator was {late_us} us late (p99.9; limit {limit_us} us)"))
+    conclude(
+        plan,
+        cell,
+        dir,
+        &load,
+        path.base_rtt_us(),
+        log.disturbed(path.base_rtt_us()).map(|why| format!("disturbed: {why}")),
+    )
 }
 
 /// Runs one cell over the real path to the plan's host.
@@ -160,7 +156,8 @@ impl Sender {
         Ok(Self { name: attached.name().to_string(), trace, attached: Some(attached) })
     }
 
-    /// Ends the trace, then takes the controller out of the kernel.
+    /// Ends the trace, then takes the controller out of the kernel. What would make the run say something about
+    /// another controller than the one it names is an error.
     fn finish(self) -> Result<()> {
         if let Some(trace) = self.trace {
             let traced = trace.finish()?;
@@ -170,6 +167,10 @@ impl Sender {
                 traced.lost,
                 traced.lost + traced.events
             );
+        }
+        if let Some(attached) = &self.attached {
+            let without = attached.counters()?.without_storage;
+            ensure!(without == 0, "{without} connections found no memory for the state of `{}`", self.name);
         }
         Ok(())
     }

@@ -67,12 +67,14 @@ fn summary(run: &SimRun, spec: &SimSpec, path: &PathEntry) -> Value {
     let delay = |rtt: u64| rtt.saturating_sub(run.base_rtt_us) as f64;
     let mut delays: Vec<f64> = run.probes.iter().filter_map(|p| p.rtt_us.map(delay)).collect();
     delays.sort_by(f64::total_cmp);
-    let quantile = |q: f64| delays.get(((delays.len() as f64 * q) as usize).min(delays.len().saturating_sub(1)));
+    let quantile =
+        |q: f64| delays.get(((delays.len() as f64 * q) as usize).min(delays.len().saturating_sub(1)));
     let capacity_bits = spec.path.capacity_bits(0, run.duration_us * 1000);
     let payload_share = f64::from(run.mss) / f64::from(run.mss + sim::HEADER_BYTES);
     let total: f64 = run.flows.iter().map(rate).sum();
     let rates: Vec<f64> = run.flows.iter().map(rate).collect();
-    let utilisation = (capacity_bits != u64::MAX).then(|| total * seconds / (capacity_bits as f64 * payload_share));
+    let utilisation =
+        (capacity_bits != u64::MAX).then(|| total * seconds / (capacity_bits as f64 * payload_share));
     json!({
         "path": path.name, "text": path.text, "seconds": seconds, "seed": spec.seed, "base_rtt_us": run.base_rtt_us,
         "goodput_bps": total, "utilisation": utilisation, "jain": stats::jain(&rates),
@@ -86,9 +88,15 @@ fn summary(run: &SimRun, spec: &SimSpec, path: &PathEntry) -> Value {
 }
 
 fn table(v: &Value) -> String {
-    let number = |v: &Value, factor: f64| v.as_f64().map_or_else(|| "-".to_string(), |n| format!("{:.2}", n * factor));
-    let mut s = format!("{}, {} s, seed {}\n\n", v["text"].as_str().unwrap_or_default(), v["seconds"], v["seed"]);
-    let _ = writeln!(s, "{:<8}{:>16}{:>14}{:>10}{:>14}{:>14}", "cc", "goodput Mbit/s", "retransmit %", "timeouts", "mean RTT ms", "max RTT ms");
+    let number =
+        |v: &Value, factor: f64| v.as_f64().map_or_else(|| "-".to_string(), |n| format!("{:.2}", n * factor));
+    let mut s =
+        format!("{}, {} s, seed {}\n\n", v["text"].as_str().unwrap_or_default(), v["seconds"], v["seed"]);
+    let _ = writeln!(
+        s,
+        "{:<8}{:>16}{:>14}{:>10}{:>14}{:>14}",
+        "cc", "goodput Mbit/s", "retransmit %", "timeouts", "mean RTT ms", "max RTT ms"
+    );
     for f in v["flows"].as_array().into_iter().flatten() {
         let _ = writeln!(
             s,

@@ -1,6 +1,6 @@
 //! `headway emu PATH [--far CMD] -- CMD…`: a command or a shell inside the path.
 
-use super::{Emu, EmuLog, EmuOptions, Far, Netns};
+use super::{Emu, EmuOptions, Far, Netns};
 use crate::sys;
 use anyhow::{Context, Result, ensure};
 use headway_cc::path::Path;
@@ -48,7 +48,15 @@ pub fn run_command(what: &EmuCommand) -> Result<i32> {
     if let Some((mut file, name)) = log {
         file.write_all(link.bins.as_bytes()).with_context(|| format!("cannot write {}", name.display()))?;
     }
-    warn_of_disturbance(&link, what.path.base_rtt_us());
+    for (direction, l) in [("to the far end", &link.down), ("back", &link.up)] {
+        eprintln!(
+            "{direction}: {} packets, {} dropped by the queue, {} lost, {} marked",
+            l.in_packets, l.drop_packets, l.lost_packets, l.mark_packets
+        );
+    }
+    if let Some(why) = link.disturbed(what.path.base_rtt_us()) {
+        eprintln!("warning: a measurement over this path would not count: {why}");
+    }
     let status = status?;
     Ok(status.code().unwrap_or_else(|| 128 + status.signal().unwrap_or(0)))
 }
@@ -68,20 +76,6 @@ fn run_near(emu: &Emu, words: &[OsString]) -> Result<ExitStatus> {
 
 fn set_addresses(command: &mut Command, local: Ipv4Addr, peer: Ipv4Addr) {
     command.env("HEADWAY_LOCAL", local.to_string()).env("HEADWAY_PEER", peer.to_string());
-}
-
-/// Says on stderr what a user should know before believing a measurement.
-fn warn_of_disturbance(link: &EmuLog, base_rtt_us: u64) {
-    let late = link.late;
-    if late.p999_us > (base_rtt_us / 20).max(1000) {
-        eprintln!(
-            "warning: this machine was too busy: 0.1 % of the packets left {} us late or more (worst {} us)",
-            late.p999_us, late.max_us
-        );
-    }
-    if link.kernel_drops > 0 {
-        eprintln!("warning: the kernel dropped {} packets outside the emulated path", link.kernel_drops);
-    }
 }
 
 /// The near command starts when the far end listens, or after this many waits.

@@ -284,7 +284,7 @@ fn traced_run(tag: char, script: &str) -> Option<Run> {
     let traced = trace.finish().unwrap();
     let text = sink.text();
     let report = replay_check(&text).unwrap_or_else(|e| panic!("{e:#}"));
-    println!("{traced:?} {report:?}, app_limited written: {}", attached.writes_app_limited);
+    println!("{traced:?} {report:?}");
     let counters = attached.counters().unwrap();
     assert_eq!((traced.lost, report.events), (0, traced.events));
     assert!(counters.traced >= traced.events, "{counters:?}");
