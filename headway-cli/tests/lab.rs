@@ -89,7 +89,8 @@ fn guests(headway: &Child) -> Vec<u32> {
     });
     let is_guest = |pid: &u32| {
         let line = fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
-        line.starts_with(b"qemu-system-x86_64\0")
+        // Not the one that is only asked for its version.
+        line.starts_with(b"qemu-system-x86_64\0") && line.windows(9).any(|word| word == b"\0-kernel\0")
     };
     children.filter(is_guest).collect()
 }
