@@ -32,7 +32,7 @@ pub const PRESETS: &[Preset] = &[
         "20mbit 40ms queue=2bdp @4s 6mbit @8s 20mbit",
         "rate falls to 30 % for 4 s and recovers [own]",
     ),
-    row("lossy", "20mbit 150ms queue=1bdp loss=1%", "long round trip, 1 % random loss [own]"),
+    row("lossy", "10mbit 150ms queue=1bdp loss=1%", "long round trip, 1 % random loss [own]"),
     row(
         "policer",
         "100mbit 20ms queue=1bdp policer=12mbit/75kB",

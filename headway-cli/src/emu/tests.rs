@@ -283,12 +283,13 @@ fn root_measure_accuracy() {
     assert!(moment_ns.abs() < 20_000_000);
 }
 
-/// How much longer than the base RTT an answer to `ping` takes on average, in milliseconds. The kernel answers:
+/// How much longer than the base RTT an answer to `ping` takes on average, in milliseconds, with pings as dense as the
+/// probes of a run (a processor that idles for longer takes 0.1 to 0.2 ms more to wake up). The kernel answers:
 /// waking a process to do so takes longer than all that is measured here.
 fn mean_rtt_excess_ms(rtt_ms: f64) -> Option<(f64, Lateness)> {
     let emu = up(&format!("unlimited {rtt_ms}ms"), &EmuOptions::default())?;
     let peer = emu.far_addr().to_string();
-    let out = emu.near().command("ping").args(["-q", "-c50", "-i0.05", &peer]).output().expect("ping runs");
+    let out = emu.near().command("ping").args(["-q", "-c50", "-i0.02", &peer]).output().expect("ping runs");
     let text = String::from_utf8_lossy(&out.stdout).into_owned();
     // rtt min/avg/max/mdev = 40.1/40.2/40.5/0.1 ms
     let mean_ms = text.rsplit(" = ").next().and_then(|t| t.split('/').nth(1)?.parse::<f64>().ok());
