@@ -3,7 +3,7 @@
 //! The seam between measuring and judging is the run folder (docs/architecture.md): an interrupted run goes on
 //! where it stopped, and `headway report` works on any folder that was ever made.
 
-use crate::{interrupt, kernel, lab, place, simcell};
+use crate::{doctor, interrupt, kernel, lab, place, simcell};
 use anyhow::{Context, Result, bail, ensure};
 use headway_cc::path;
 use serde::{Deserialize, Serialize};
@@ -275,11 +275,12 @@ fn cells(r: &Request, paths: usize) -> Vec<Cell> {
 
 /// Runs every cell of the plan that the run folder does not have yet. Returns how many failed.
 pub fn run(plan: &Plan, o: &Options) -> Result<usize> {
-    let _lock = open_run(plan, &o.out)?;
+    doctor::need(plan)?;
     let lab_kernel = match plan.place {
         Place::Lab => Some(lab::Kernel::find(some(&plan.kernel), some(&plan.modules).map(FsPath::new))?),
         _ => None,
     };
+    let _lock = open_run(plan, &o.out)?;
     let env = place::env(plan, lab_kernel.as_ref())?;
     write_atomic(&o.out.join("env.json"), &(serde_json::to_string_pretty(&env)? + "\n"))?;
     let todo: Vec<&Cell> = plan.cells.iter().filter(|c| !cell_dir(&o.out, c).exists()).collect();
@@ -401,7 +402,7 @@ fn run_and_keep(plan: &Plan, cell: &Cell, lab_kernel: Option<&lab::Kernel>, out:
     };
     if let Err(e) = ran {
         ensure!(!is_disk_full(&e), "{e:#}\nhint: free some room and run the same command again");
-        let failed = CellResult::new(plan, cell, &format!("failed: {e:#}"));
+        let failed = CellResult::new(plan, cell, &format!("failed: {}", crate::sentence(&e)));
         failed.write(&tmp)?;
     }
     let status = CellResult::read(&tmp)?.status;

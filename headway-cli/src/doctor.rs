@@ -1,6 +1,8 @@
 //! `headway doctor` (what this machine can do, what is missing, what mends it) and `headway list`.
 
+use crate::bench::{Place, Plan};
 use crate::{emu, kernel, lab};
+use anyhow::{Result, bail};
 use headway_cc::{cc, path};
 use std::fmt::Write as _;
 use std::process::{Command, Stdio};
@@ -35,17 +37,34 @@ pub fn has_tool(tool: &str) -> bool {
 
 /// The text, and whether at least the lab works.
 pub fn doctor() -> (String, bool) {
-    let iperf3 = Check::required("iperf3", has_tool("iperf3"), "apt-get install iperf3");
-    let mut lab_checks = lab::check();
-    lab_checks.push(iperf3.clone());
-    let mut here_checks = emu::check();
-    here_checks.extend(kernel::check());
-    here_checks.push(iperf3);
     let mut s = String::new();
     place(&mut s, "sim", &[]);
-    let lab_ok = place(&mut s, "lab", &lab_checks);
-    place(&mut s, "here", &here_checks);
+    let lab_ok = place(&mut s, "lab", &lab::check());
+    place(&mut s, "here", &[emu::check(), kernel::check(), vec![iperf3()]].concat());
     (s, lab_ok)
+}
+
+/// Fails with the first thing that the plan's place needs and this machine lacks, before anything is made.
+pub fn need(plan: &Plan) -> Result<()> {
+    let bpf = match plan.ccs.iter().any(|cc| kernel::available().attachable.contains(&cc.as_str())) {
+        true => kernel::check(),
+        false => Vec::new(),
+    };
+    let checks = match &plan.place {
+        Place::Sim => Vec::new(),
+        Place::Lab if !plan.kernel.is_empty() => Vec::new(), // finding that kernel says more
+        Place::Lab => lab::check(),
+        Place::Here => [emu::check(), bpf, vec![iperf3()]].concat(),
+        Place::Remote(_) => [bpf, vec![iperf3()]].concat(),
+    };
+    match checks.into_iter().find(|c| c.required && !c.ok) {
+        Some(c) => bail!("cannot run --in {}: this machine lacks {}\nhint: {}", plan.place, c.what, c.hint),
+        None => Ok(()),
+    }
+}
+
+fn iperf3() -> Check {
+    Check::required("iperf3", has_tool("iperf3"), "apt-get install iperf3")
 }
 
 fn place(s: &mut String, name: &str, checks: &[Check]) -> bool {

@@ -59,7 +59,7 @@ fn run() -> Result<()> {
     let window = sys::map_physical(mailbox::ADDRESS, mailbox::BYTES as usize)?;
     let status = match run_job(mailbox::job(window)) {
         Ok(()) => "ok".to_string(),
-        Err(error) => format!("{error:#}"),
+        Err(error) => crate::sentence(&error),
     };
     let answer = Answer { status, files: read_files(Path::new(RAW_DIR))? };
     mailbox::put_answer(window, &answer).or_else(|error| {

@@ -158,7 +158,7 @@ fn main() -> ExitCode {
     match interrupt::catch().and_then(|()| run(cli)) {
         Ok(code) => code,
         Err(e) => {
-            eprintln!("error: {e:#}");
+            eprintln!("error: {}", sentence(&e));
             ExitCode::from(if e.is::<Usage>() { 2 } else { 1 })
         }
     }
@@ -176,7 +176,18 @@ impl std::fmt::Display for Usage {
 impl std::error::Error for Usage {}
 
 fn usage<T>(r: Result<T>) -> Result<T> {
-    r.map_err(|e| Usage(format!("{e:#}")).into())
+    r.map_err(|e| Usage(sentence(&e)).into())
+}
+
+/// What failed, from the outside in, and then what to do about it: the hints come last.
+fn sentence(e: &anyhow::Error) -> String {
+    let (mut what, mut hints) = (Vec::new(), Vec::new());
+    for cause in e.chain().map(ToString::to_string) {
+        let (first, rest) = cause.split_once("\nhint: ").unwrap_or((&cause, ""));
+        what.push(first.to_string());
+        hints.extend(rest.split("\nhint: ").filter(|h| !h.is_empty()).map(|h| format!("\nhint: {h}")));
+    }
+    what.join(": ") + &hints.concat()
 }
 
 fn run(cli: Cli) -> Result<ExitCode> {

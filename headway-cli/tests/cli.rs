@@ -83,6 +83,31 @@ fn wrong_usage_exits_2_and_names_the_word() {
 }
 
 #[test]
+fn what_the_machine_lacks_is_named_before_anything_is_made() {
+    let s = Scratch::new("lacks");
+    for (place, lacks) in [("lab", "qemu-system"), ("here", "")] {
+        let mut bare = Command::new(env!("CARGO_BIN_EXE_headway"));
+        bare.args(words(&format!("bench --in {place} --cc bbr --path clean --out run")));
+        let o = bare.env("PATH", &s.0).current_dir(&s.0).output().unwrap();
+        let text = stderr(&o);
+        // Where the running kernel has no `bbr`, that is what is said first.
+        assert!(matches!(o.status.code(), Some(1 | 2)), "{place}\n{text}");
+        assert!(
+            text.starts_with("error: ") && text.contains("\nhint: ") && text.contains(lacks),
+            "{place}\n{text}"
+        );
+        assert_eq!(fs::read_dir(&s.0).unwrap().count(), 0, "{place}");
+    }
+    let o = s.headway("report nowhere");
+    assert_eq!(o.status.code(), Some(1));
+    assert!(
+        stderr(&o).starts_with("error: `nowhere` is not a run") && stderr(&o).contains("\nhint: "),
+        "{}",
+        stderr(&o)
+    );
+}
+
+#[test]
 fn bad_trace_files_name_the_line() {
     let s = Scratch::new("trace");
     for (name, text, line) in [
