@@ -8,7 +8,7 @@ use crate::bench::{Cell, Plan};
 use crate::lab::initramfs::MODULE_DIR;
 use crate::lab::mailbox::{self, Answer};
 use crate::place;
-use crate::sys_guest as sys;
+use crate::sys::{lab as sys, set_up};
 use anyhow::{Context, Result, ensure};
 use serde::{Deserialize, Serialize};
 use std::path::Path;
@@ -88,7 +88,7 @@ fn prepare(seed: u64) -> Result<()> {
     for (name, value) in SYSCTLS {
         std::fs::write(format!("/proc/sys/{name}"), value).with_context(|| format!("cannot set {name}"))?;
     }
-    sys::interface_up("lo")?;
+    set_up("lo").context("cannot bring `lo` up")?;
     std::thread::sleep(Duration::from_micros(draws[8] % 20_000));
     Ok(())
 }

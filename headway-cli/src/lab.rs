@@ -20,7 +20,7 @@ pub mod mailbox;
 use crate::bench::{Cell, Plan};
 use crate::doctor::Check;
 use crate::guest::{self, Job};
-use crate::sys_guest as sys;
+use crate::sys::lab as sys;
 use anyhow::{Context, Result, anyhow, bail};
 use std::collections::{BTreeMap, VecDeque};
 use std::fs::File;

@@ -14,7 +14,6 @@ mod report;
 mod simcell;
 mod stats;
 mod sys;
-mod sys_guest;
 mod tools;
 
 use anyhow::{Result, bail};
@@ -85,7 +84,7 @@ struct BenchArgs {
     /// Seed of every random choice; the same plan and seed give the same bytes in sim and lab
     #[arg(long, default_value_t = 1)]
     seed: u64,
-    /// Where: sim, lab, here, or remote HOST[:PORT]
+    /// Where: sim, lab, here, or `remote HOST[:PORT]`
     #[arg(long = "in", num_args = 1..=2, default_value = "lab", value_names = ["PLACE", "HOST"])]
     place: Vec<String>,
     /// The run folder; an existing one of the same plan is continued [default: a new headway-run-N]

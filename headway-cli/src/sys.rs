@@ -3,6 +3,8 @@
 //! Nothing here decides anything: a function is one system call, or the few that make sense only together.
 //! Callers add what was being attempted; see [`crate::emu`].
 
+pub mod lab;
+
 use std::cell::Cell;
 use std::ffi::CString;
 use std::fs::File;

@@ -118,7 +118,7 @@ fn part(bytes: &[u8]) -> Option<(&str, &[u8], &[u8])> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::sys_guest::memory_file;
+    use crate::sys::lab::memory_file;
 
     fn exchange(answer_in: &Answer) -> Result<Answer> {
         let memory = memory_file("headway-test", ADDRESS + BYTES)?;

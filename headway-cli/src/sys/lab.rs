@@ -1,6 +1,7 @@
 //! System calls of the lab: those of the host side (memory files, a child that dies with its parent) and those
 //! of the guest's first process.
 
+use super::check;
 use anyhow::{Context, Result};
 use std::ffi::CString;
 use std::fs::File;
@@ -82,7 +83,7 @@ pub fn mount(fstype: &str, target: &str) -> Result<()> {
     let dir = CString::new(target)?;
     // SAFETY: three valid C strings and no data.
     let rc = unsafe { libc::mount(fs.as_ptr(), dir.as_ptr(), fs.as_ptr(), 0, std::ptr::null()) };
-    check(rc).with_context(|| format!("cannot mount {fstype} on {target}"))
+    check(rc).map(drop).with_context(|| format!("cannot mount {fstype} on {target}"))
 }
 
 /// Loads one module; one that is there already is no error.
@@ -92,7 +93,7 @@ pub fn load_module(path: &Path) -> Result<()> {
     let rc = unsafe { libc::syscall(libc::SYS_finit_module, file.as_raw_fd(), c"".as_ptr(), 0) };
     match check(rc as i32) {
         Err(e) if e.raw_os_error() == Some(libc::EEXIST) => Ok(()),
-        other => other.with_context(|| format!("cannot load module {}", path.display())),
+        other => other.map(drop).with_context(|| format!("cannot load module {}", path.display())),
     }
 }
 
@@ -109,22 +110,8 @@ pub fn seed_kernel_random(bytes: &[u8; 64]) -> Result<()> {
     let info = PoolInfo { entropy_bits: 512, bytes: 64, data: *bytes };
     // SAFETY: the layout is that of `struct rand_pool_info` with 64 bytes behind it.
     check(unsafe { libc::ioctl(urandom.as_raw_fd(), RNDADDENTROPY as _, &info) })
+        .map(drop)
         .context("cannot seed the kernel's random generator")
-}
-
-/// Brings one network interface up.
-pub fn interface_up(name: &str) -> Result<()> {
-    // SAFETY: an all-zero `ifreq` is valid; the name below fits with its terminating zero.
-    let mut request: libc::ifreq = unsafe { std::mem::zeroed() };
-    anyhow::ensure!(name.len() < libc::IFNAMSIZ, "interface name `{name}` is too long");
-    for (to, from) in request.ifr_name.iter_mut().zip(name.bytes()) {
-        *to = from as libc::c_char;
-    }
-    let socket = std::net::UdpSocket::bind("0.0.0.0:0").context("cannot open a socket")?;
-    request.ifr_ifru.ifru_flags = (libc::IFF_UP | libc::IFF_RUNNING) as libc::c_short;
-    // SAFETY: a valid descriptor and a filled `ifreq` that outlives the call.
-    check(unsafe { libc::ioctl(socket.as_raw_fd(), libc::SIOCSIFFLAGS, &request) })
-        .with_context(|| format!("cannot bring `{name}` up"))
 }
 
 /// A window of physical memory that the kernel was told to leave alone; mapped until the process ends.
@@ -162,8 +149,4 @@ pub fn reset() -> ! {
             libc::pause();
         }
     }
-}
-
-fn check(rc: i32) -> std::io::Result<()> {
-    if rc < 0 { Err(std::io::Error::last_os_error()) } else { Ok(()) }
 }
