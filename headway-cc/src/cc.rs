@@ -9,6 +9,8 @@
 //! "Data" is counted in the transport's own unit. The TCP glue counts packets (`smss = 1`, `unit_bytes` = the
 //! MSS); QUIC and the simulator count bytes (`smss` = the MSS in bytes, `unit_bytes = 1`).
 
+use std::sync::{Arc, LazyLock};
+
 pub mod bbr1;
 pub mod cubic;
 pub mod fixed;
@@ -179,7 +181,10 @@ pub const CONTROLLERS: &[Entry] = &[
     Entry {
         name: "bbr1",
         about: "BBRv1, as Linux tcp_bbr.c behaves",
-        new: || Box::new(bbr1::Bbr1::new(bbr1::Bbr1Params::default())),
+        new: || {
+            static PARAMS: LazyLock<Arc<bbr1::Bbr1Params>> = LazyLock::new(Arc::default);
+            Box::new(bbr1::Bbr1::new(PARAMS.clone()))
+        },
     },
     Entry {
         name: "cubic",

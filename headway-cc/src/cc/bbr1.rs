@@ -26,6 +26,7 @@ use super::{
     Ack, CA_LOSS, CA_RECOVERY, Control, Controller, EVENT_ACK, EVENT_INIT, EVENT_LOSS, EVENT_SSTHRESH,
     EVENT_TX_START, EVENT_UNDO, NO_RTT, row,
 };
+use std::sync::Arc;
 
 /// [`Bbr1State::mode`]: ramp up quickly.
 pub const BBR_STARTUP: u64 = 0;
@@ -213,13 +214,14 @@ impl Bbr1State {
 /// A BBRv1 connection.
 #[derive(Debug)]
 pub struct Bbr1 {
-    params: Bbr1Params,
+    /// Shared by all flows with the same parameters: a thousand flows read one copy.
+    params: Arc<Bbr1Params>,
     state: Bbr1State,
 }
 
 impl Bbr1 {
-    pub fn new(params: Bbr1Params) -> Self {
-        Self { params, state: Bbr1State::default() }
+    pub fn new(params: impl Into<Arc<Bbr1Params>>) -> Self {
+        Self { params: params.into(), state: Bbr1State::default() }
     }
 }
 
