@@ -27,6 +27,7 @@ use libbpf_rs::{
 };
 
 use crate::doctor::Check;
+use crate::interrupt::{self, Guard};
 use trace::{Columns, Trace};
 
 /// A controller that exists as a BPF program.
@@ -119,6 +120,8 @@ pub fn attach(cc: &str, options: &Options) -> Result<Attached> {
 pub struct Attached {
     // Fields drop in this order: the name goes first, then the programs.
     _link: Link,
+    // Before Linux 6.4 nothing takes the name away when the process is interrupted, unless it is asked to.
+    _guard: Option<Guard>,
     object: Object,
     name: String,
     program: &'static Program,
@@ -233,8 +236,15 @@ fn register(wanted: &Wanted<'_>) -> Result<Attached> {
         ),
         _ => anyhow!("the kernel does not register it: {e}\n{log}"),
     })?;
+    let _guard = match api.has_links {
+        true => None,
+        false => {
+            let map = MapHandle::try_from(&table)?;
+            Some(interrupt::guard(move || drop(map.delete(&0u32.to_ne_bytes()))))
+        }
+    };
     let &Wanted { program, name, trace, .. } = wanted;
-    Ok(Attached { _link: link, object, name: name.into(), program, traces: trace })
+    Ok(Attached { _link: link, _guard, object, name: name.into(), program, traces: trace })
 }
 
 /// Loads the programs; where the kernel refuses the write to `app_limited`, without it, which the flag tells.

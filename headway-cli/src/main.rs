@@ -193,6 +193,7 @@ fn run(cli: Cli) -> Result<ExitCode> {
     match cli.command {
         Cmd::Bench(a) => bench(a),
         Cmd::Report { dir, metric } => {
+            usage(report::known(&metric))?;
             show(&dir, metric)?;
             Ok(ExitCode::SUCCESS)
         }
@@ -240,6 +241,7 @@ fn show(dir: &std::path::Path, metrics: Vec<String>) -> Result<()> {
 
 fn bench(a: BenchArgs) -> Result<ExitCode> {
     let plan = usage(request(&a).and_then(|r| bench::Plan::new(&r)))?;
+    usage(report::known(&a.metric))?;
     let jobs = a.jobs.unwrap_or_else(|| std::thread::available_parallelism().map_or(1, usize::from));
     if a.dry_run {
         print!("{}", bench::dry_run(&plan, jobs)?);

@@ -35,6 +35,11 @@ pub struct Summary {
     pub page: PathBuf,
 }
 
+/// Fails on a name that is no metric.
+pub fn known(metrics: &[String]) -> anyhow::Result<()> {
+    metrics.iter().try_for_each(|name| metric(name).map(drop))
+}
+
 /// Makes results and report of the run in `run_dir`.
 ///
 /// # Errors

@@ -68,6 +68,8 @@ fn wrong_usage_exits_2_and_names_the_word() {
         ("bench --in sim --cc bbr1 --path clean --seconds 5 --warmup 5", "--warmup"),
         ("bench --in sim --cc bbr1 --path clean --warmup -1", "-1"),
         ("bench --in sim --cc bbr1 --path 'trace=missing.down 40ms'", "missing.down"),
+        ("bench --in sim --cc bbr1 --path clean --metric nosuch", "nosuch"),
+        ("report . --metric nosuch", "nosuch"),
         ("sim --cc nosuch", "nosuch"),
         ("emu '12 parsecs' -- true", "12"),
         ("nosuch", "nosuch"),
