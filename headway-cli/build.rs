@@ -1,4 +1,5 @@
-//! Compiles every `bpf/*.bpf.c` into `OUT_DIR/*.bpf.o`; `kernel.rs` embeds the objects.
+//! Compiles every `bpf/*.bpf.c` into `OUT_DIR/*.bpf.o`, which `kernel.rs` embeds, and `lab/clock.c` into
+//! `OUT_DIR/clock.so` for `lab.rs`.
 
 use std::env;
 use std::fs;
@@ -13,28 +14,26 @@ fn main() {
     for source in sources.flatten().map(|entry| entry.path()) {
         let Some(name) = source.file_name().and_then(|n| n.to_str()) else { continue };
         if let Some(stem) = name.strip_suffix(".bpf.c") {
-            compile(&source, &out.join(format!("{stem}.bpf.o")));
+            compile(&source, &out.join(format!("{stem}.bpf.o")), BPF);
         }
     }
+    println!("cargo::rerun-if-changed=lab");
+    compile(Path::new("lab/clock.c"), &out.join("clock.so"), SHARED_OBJECT);
 }
 
 /// `-mcpu=v3`: 32-bit arithmetic and atomics, in every kernel that lets BPF set the pacing rate.
-fn compile(source: &Path, object: &Path) {
-    let result = Command::new("clang")
-        .args(["-target", "bpf", "-mcpu=v3", "-O2", "-g", "-Wall", "-Wno-unused-function", "-c"])
-        .arg(source)
-        .arg("-o")
-        .arg(object)
-        .output();
+const BPF: &[&str] = &["-target", "bpf", "-mcpu=v3", "-O2", "-g", "-Wall", "-Wno-unused-function", "-c"];
+const SHARED_OBJECT: &[&str] = &["-O2", "-Wall", "-fPIC", "-ftls-model=initial-exec", "-nostdlib", "-shared"];
+
+fn compile(source: &Path, object: &Path, flags: &[&str]) {
+    let result = Command::new("clang").args(flags).arg(source).arg("-o").arg(object).output();
     match result {
         Ok(output) if output.status.success() => warn(&output.stderr),
         Ok(output) => {
             warn(&output.stderr);
-            fail(&format!("clang cannot compile {} for BPF", source.display()));
+            fail(&format!("clang cannot compile {}", source.display()));
         }
-        Err(e) if e.kind() == ErrorKind::NotFound => {
-            fail("clang is missing, it compiles the BPF programs: `apt-get install clang`")
-        }
+        Err(e) if e.kind() == ErrorKind::NotFound => fail("clang is missing: `apt-get install clang`"),
         Err(e) => fail(&format!("cannot run clang: {e}")),
     }
 }

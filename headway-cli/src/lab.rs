@@ -21,7 +21,7 @@ use crate::bench::{Cell, Plan};
 use crate::doctor::Check;
 use crate::guest::{self, Job};
 use crate::sys::lab as sys;
-use anyhow::{Context, Result, anyhow, bail};
+use anyhow::{Context, Result, anyhow, bail, ensure};
 use std::collections::{BTreeMap, VecDeque};
 use std::fs::File;
 use std::io::{PipeReader, Read, Write};
@@ -46,6 +46,9 @@ const ICOUNT_SHIFT: u32 = 0;
 
 /// The guest's clock starts here, on every run.
 const CLOCK_BASE: &str = "2020-01-01T00:00:00";
+
+/// Stands in for the host's time of day, which QEMU lets the guest feel (`lab/clock.c` says how).
+static CLOCK: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/clock.so"));
 
 /// What the kernel is told, besides the mailbox. Most of it saves work that a guest of a few virtual seconds has
 /// no use for; none of it touches TCP.
@@ -73,6 +76,7 @@ pub struct Kernel {
     pub version: String,
     image: File,
     initramfs: File,
+    clock: File,
 }
 
 impl Kernel {
@@ -97,6 +101,7 @@ impl Kernel {
             version,
             image: filled("headway-kernel", &image)?,
             initramfs: filled("headway-initramfs", &initramfs)?,
+            clock: filled("headway-clock", CLOCK)?,
         })
     }
 }
@@ -146,7 +151,7 @@ pub fn run_cell(kernel: &Kernel, plan: &Plan, cell: &Cell, dest: &Path, limits: 
 pub fn env(kernel: &Kernel) -> Result<serde_json::Value> {
     Ok(serde_json::json!({
         "kernel": kernel.version,
-        "emulator": emulator_version()?,
+        "emulator": emulator_version(&kernel.clock)?,
         "icount_shift": ICOUNT_SHIFT,
         "memory_mib": MEMORY_MIB,
         "clock_base": CLOCK_BASE,
@@ -333,19 +338,29 @@ impl Drop for Seat {
     }
 }
 
+/// Where another process opens a memory file of ours: through us, so that it inherits none.
+fn shown(file: &File) -> String {
+    format!("/proc/{}/fd/{}", std::process::id(), file.as_raw_fd())
+}
+
+fn emulator(clock: &File) -> Command {
+    let mut command = Command::new(EMULATOR);
+    command.env("LD_PRELOAD", shown(clock));
+    command
+}
+
 /// Starts the emulator; both its own messages and the guest's console come out of one pipe.
 fn start(kernel: &Kernel, memory: &File, seed: u64, seat: Option<&Seat>) -> Result<(Child, PipeReader)> {
     let (reader, writer) = std::io::pipe().context("cannot create a pipe")?;
-    // The emulator opens the memory files through this process, so that no sibling inherits them.
-    let path = |file: &File| format!("/proc/{}/fd/{}", std::process::id(), file.as_raw_fd());
-    let backend = format!("memory-backend-file,id=ram,size={MEMORY_MIB}M,share=on,mem-path={}", path(memory));
-    let mut command = Command::new(EMULATOR);
+    let backend =
+        format!("memory-backend-file,id=ram,size={MEMORY_MIB}M,share=on,mem-path={}", shown(memory));
+    let mut command = emulator(&kernel.clock);
     command
         .args(machine_arguments())
         .args(["-object", &backend])
         .args(["-seed", &(seed as u32).to_string()])
-        .args(["-kernel", &path(&kernel.image)])
-        .args(["-initrd", &path(&kernel.initramfs)])
+        .args(["-kernel", &shown(&kernel.image)])
+        .args(["-initrd", &shown(&kernel.initramfs)])
         .args(["-append", &command_line()])
         .args(["-serial", "stdio"])
         .stdin(Stdio::null())
@@ -413,11 +428,14 @@ fn cpu_time(pid: u32) -> Option<Duration> {
     Some(Duration::from_millis(ticks * 1000 / sys::clock_ticks_per_s()))
 }
 
-fn emulator_version() -> Result<String> {
-    let output = Command::new(EMULATOR)
+/// The emulator's version. Fails if it does not take the clock: nothing would be the same again.
+fn emulator_version(clock: &File) -> Result<String> {
+    let output = emulator(clock)
         .arg("--version")
         .output()
         .with_context(|| format!("cannot run {EMULATOR}\nhint: apt-get install qemu-system-x86"))?;
+    let complaint = String::from_utf8_lossy(&output.stderr);
+    ensure!(!complaint.contains("LD_PRELOAD"), "{EMULATOR} must see another clock, but {}", complaint.trim());
     let text = String::from_utf8_lossy(&output.stdout);
     Ok(text.lines().next().unwrap_or_default().to_string())
 }

@@ -127,7 +127,11 @@ fn the_same_seed_gives_the_same_bytes_and_another_seed_does_not() {
     let [a, b, c] = ["a", "b", "c"].map(|out| raw_files(&s.0.join(out)));
     assert!(a.keys().any(|name| name.ends_with("acks.txt")), "{:?}", a.keys());
     for (name, content) in &a {
-        assert!(b.get(name) == Some(content), "{} differs", name.display());
+        let other = b.get(name).unwrap_or_else(|| panic!("{} is missing", name.display()));
+        let lines =
+            |bytes: &[u8]| String::from_utf8_lossy(bytes).lines().map(str::to_string).collect::<Vec<_>>();
+        let first = lines(content).into_iter().zip(lines(other)).enumerate().find(|(_, (x, y))| x != y);
+        assert!(content == other, "{} differs, first at line {first:?}", name.display());
     }
     assert_eq!(a.len(), b.len());
     let probe = Path::new("cells/000/probe.txt");
