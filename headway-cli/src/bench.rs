@@ -217,11 +217,10 @@ impl Plan {
 
     /// The command that makes this plan again.
     pub fn command(&self) -> String {
-        let mut s = format!("headway bench --cc {}", self.ccs.join(","));
+        let mut s = format!("headway bench --cc {}", shell_word(&self.ccs.join(",")));
         if !matches!(self.place, Place::Remote(_)) {
             for p in &self.paths {
-                let quote = if p.name.contains(' ') { "'" } else { "" };
-                s += &format!(" --path {quote}{}{quote}", p.name);
+                s += &format!(" --path {}", shell_word(&p.name));
             }
         }
         s += &format!(" --blocks {} --seconds {} --streams {}", self.blocks, self.seconds, self.streams);
@@ -229,13 +228,23 @@ impl Plan {
             &format!(" --warmup {} --seed {} --in {}", self.warmup_ms as f64 / 1000.0, self.seed, self.place);
         for (flag, value) in [("--kernel", &self.kernel), ("--modules", &self.modules)] {
             if !value.is_empty() {
-                s += &format!(" {flag} {value}");
+                s += &format!(" {flag} {}", shell_word(value));
             }
         }
         if self.trace {
             s += " --trace";
         }
         s
+    }
+}
+
+/// The word as a shell takes it.
+pub fn shell_word(word: &str) -> String {
+    let plain = |c: char| c.is_ascii_alphanumeric() || "-_./:,=@%+".contains(c);
+    if !word.is_empty() && word.chars().all(plain) {
+        word.to_string()
+    } else {
+        format!("'{}'", word.replace('\'', r"'\''"))
     }
 }
 
@@ -292,7 +301,7 @@ pub fn run(plan: &Plan, o: &Options) -> Result<usize> {
         );
     }
     let jobs = match plan.place {
-        Place::Sim | Place::Lab => o.jobs.max(1),
+        Place::Sim | Place::Lab => o.jobs,
         Place::Here | Place::Remote(_) => 1,
     };
     let next = AtomicUsize::new(0);
@@ -480,7 +489,9 @@ pub fn dry_run(plan: &Plan, jobs: usize) -> Result<String> {
         let path = &plan.paths[c.path];
         writeln!(s, "{} {} `{}` {} {}", c.index, c.block + 1, path.name, c.cc, c.seed)?;
         if !matches!(plan.place, Place::Remote(_)) {
-            bits += path.path()?.capacity_bits(0, u64::from(plan.seconds) * 1_000_000_000);
+            // An unlimited link carries u64::MAX.
+            bits =
+                bits.saturating_add(path.path()?.capacity_bits(0, u64::from(plan.seconds) * 1_000_000_000));
         }
     }
     // Measured: a lab cell boots in 3 s and runs at about the speed of the clock; the simulator is free.
@@ -489,13 +500,11 @@ pub fn dry_run(plan: &Plan, jobs: usize) -> Result<String> {
         Place::Lab => (u64::from(plan.seconds) + 6) * plan.cells.len() as u64 / jobs as u64,
         Place::Here | Place::Remote(_) => (u64::from(plan.seconds) + 3) * plan.cells.len() as u64,
     };
-    writeln!(
-        s,
-        "{} cells, about {} min, at most {:.1} GB over the paths",
-        plan.cells.len(),
-        seconds.div_ceil(60),
-        bits as f64 / 8e9
-    )?;
+    write!(s, "{} cells, about {} min, ", plan.cells.len(), seconds.div_ceil(60))?;
+    match bits {
+        u64::MAX => writeln!(s, "no limit to the traffic over the paths")?,
+        bits => writeln!(s, "at most {:.1} GB over the paths", bits as f64 / 8e9)?,
+    }
     Ok(s)
 }
 

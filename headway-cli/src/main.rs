@@ -20,6 +20,7 @@ use anyhow::{Result, bail};
 use clap::{Args, Parser, Subcommand};
 use emu::command::EmuCommand;
 use std::ffi::OsString;
+use std::num::NonZeroUsize;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
@@ -101,7 +102,7 @@ struct BenchArgs {
     trace: bool,
     /// Cells side by side in sim and lab [default: one a core]
     #[arg(long)]
-    jobs: Option<usize>,
+    jobs: Option<NonZeroUsize>,
     /// Further metrics in the table (comma separated; results.csv has all of them)
     #[arg(long, value_delimiter = ',')]
     metric: Vec<String>,
@@ -242,7 +243,7 @@ fn show(dir: &std::path::Path, metrics: Vec<String>) -> Result<()> {
 fn bench(a: BenchArgs) -> Result<ExitCode> {
     let plan = usage(request(&a).and_then(|r| bench::Plan::new(&r)))?;
     usage(report::known(&a.metric))?;
-    let jobs = a.jobs.unwrap_or_else(|| std::thread::available_parallelism().map_or(1, usize::from));
+    let jobs = a.jobs.or_else(|| std::thread::available_parallelism().ok()).map_or(1, usize::from);
     if a.dry_run {
         print!("{}", bench::dry_run(&plan, jobs)?);
         return Ok(ExitCode::SUCCESS);

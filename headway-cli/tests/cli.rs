@@ -198,6 +198,9 @@ fn dry_run_shows_cells_and_writes_nothing() {
     let s = Scratch::new("dry");
     let o = s.headway("bench --in sim --cc bbr1,cubic --path clean,lossy --blocks 3 --dry-run");
     assert!(o.status.success() && stdout(&o).contains("12 cells"), "{}", stdout(&o));
+    let o = s.headway("bench --in sim --cc bbr1 --path 'unlimited 20ms' --blocks 3 --dry-run");
+    assert!(o.status.success() && stdout(&o).contains("no limit to the traffic"), "{}", stdout(&o));
+    assert_eq!(s.headway("bench --in lab --dry-run --jobs 0").status.code(), Some(2));
     assert_eq!(fs::read_dir(&s.0).unwrap().count(), 0);
 }
 
