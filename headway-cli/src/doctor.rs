@@ -1,11 +1,11 @@
 //! `headway doctor` (what this machine can do, what is missing, what mends it) and `headway list`.
 
 use crate::bench::{Place, Plan};
+use crate::lab::initramfs::find_program;
 use crate::{emu, kernel, lab};
 use anyhow::{Result, bail};
 use headway_cc::{cc, path};
 use std::fmt::Write as _;
-use std::process::{Command, Stdio};
 
 /// One thing that a place needs of this machine.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -22,17 +22,6 @@ impl Check {
     pub fn required(what: impl Into<String>, ok: bool, hint: impl Into<String>) -> Self {
         Self { what: what.into(), ok, hint: hint.into(), required: true }
     }
-}
-
-/// Can `tool` be started?
-pub fn has_tool(tool: &str) -> bool {
-    Command::new(tool)
-        .arg("--version")
-        .stdin(Stdio::null())
-        .stdout(Stdio::null())
-        .stderr(Stdio::null())
-        .status()
-        .is_ok()
 }
 
 /// The text, and whether at least the lab works.
@@ -64,7 +53,7 @@ pub fn need(plan: &Plan) -> Result<()> {
 }
 
 fn iperf3() -> Check {
-    Check::required("iperf3", has_tool("iperf3"), "apt-get install iperf3")
+    Check::required("iperf3", find_program("iperf3").is_some(), "apt-get install iperf3")
 }
 
 fn place(s: &mut String, name: &str, checks: &[Check]) -> bool {

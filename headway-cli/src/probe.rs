@@ -6,7 +6,7 @@ use crate::sys;
 use anyhow::{Context, Result};
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::net::{AddressFamily, RecvFlags, SendFlags, SocketAddrV4, SocketType, ipproto};
-use rustix::time::{ClockId, Timespec, clock_gettime};
+use rustix::time::Timespec;
 use std::fmt::Write as _;
 use std::net::Ipv4Addr;
 use std::os::fd::OwnedFd;
@@ -35,8 +35,7 @@ pub struct Prober {
 
 /// The monotonic clock in microseconds.
 pub fn now_us() -> i64 {
-    let t = clock_gettime(ClockId::Monotonic);
-    t.tv_sec * 1_000_000 + t.tv_nsec / 1000
+    (sys::monotonic_ns() / 1000) as i64
 }
 
 impl Prober {

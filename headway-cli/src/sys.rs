@@ -81,12 +81,9 @@ pub fn tie_to_namespace(command: &mut Command, netns: Arc<OwnedFd>) {
     let parent = std::process::id();
     let setup = move || {
         enter_netns(&netns)?;
-        // SAFETY: prctl, getppid and signal are async-signal-safe and take integers only.
+        end_with(parent)?;
+        // SAFETY: signal is async-signal-safe and takes integers only.
         unsafe {
-            check(libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL as libc::c_ulong, 0, 0, 0))?;
-            if libc::getppid() as u32 != parent {
-                return Err(io::Error::from_raw_os_error(libc::ESRCH)); // the parent died in between
-            }
             libc::signal(libc::SIGINT, libc::SIG_DFL);
             libc::signal(libc::SIGQUIT, libc::SIG_DFL);
         }
@@ -94,6 +91,18 @@ pub fn tie_to_namespace(command: &mut Command, netns: Arc<OwnedFd>) {
     };
     // SAFETY: between fork and exec the closure only makes system calls; it allocates nothing.
     unsafe { command.pre_exec(setup) };
+}
+
+/// In a child between fork and exec: SIGKILL when the thread that started it ends. Allocates nothing.
+fn end_with(parent: u32) -> io::Result<()> {
+    // SAFETY: prctl and getppid are async-signal-safe and take integers only.
+    unsafe {
+        check(libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL as libc::c_ulong, 0, 0, 0))?;
+        if libc::getppid() as u32 != parent {
+            return Err(io::Error::from_raw_os_error(libc::ESRCH)); // the parent died in between
+        }
+    }
+    Ok(())
 }
 
 /// Leaves Ctrl-C and Ctrl-\ to the child that holds the terminal, as a shell does, until dropped.

@@ -2,7 +2,7 @@
 
 use super::chart::{arrow, distribution, dots, forest, key, order, typeset, verbatim, verdict_class};
 use super::{Comparison, Count, Findings, NOT_RUN, Run, series};
-use crate::bench::{PathEntry, Place};
+use crate::bench::{PathEntry, Place, shell_word};
 use crate::metric::METRICS;
 use crate::stats::{MIN_BLOCKS, Verdict};
 use maud::{DOCTYPE, Markup, html};
@@ -131,30 +131,7 @@ fn place_in_words(place: &Place) -> String {
 
 /// The command of the run, as `env.json` has it; else the same run spelled out from the plan.
 fn command(run: &Run) -> String {
-    run.env["command"].as_str().map_or_else(|| spelled_out(run), str::to_string)
-}
-
-fn spelled_out(run: &Run) -> String {
-    let plan = &run.plan;
-    let paths: String = plan.paths.iter().map(|p| format!(" --path {}", shell_word(&p.name))).collect();
-    format!(
-        "headway bench --cc {}{paths} --blocks {} --seconds {} --streams {} --seed {} --in {}",
-        shell_word(&plan.ccs.join(",")),
-        plan.blocks,
-        plan.seconds,
-        plan.streams,
-        plan.seed,
-        run.place(),
-    )
-}
-
-fn shell_word(word: &str) -> String {
-    let plain = |c: char| c.is_ascii_alphanumeric() || "-_./:,=@%+".contains(c);
-    if !word.is_empty() && word.chars().all(plain) {
-        word.to_string()
-    } else {
-        format!("'{}'", word.replace('\'', r"'\''"))
-    }
+    run.env["command"].as_str().map_or_else(|| run.plan.command(), str::to_string)
 }
 
 fn controls(run: &Run) -> Markup {

@@ -28,18 +28,7 @@ pub fn memory_file(name: &str, bytes: u64) -> Result<File> {
 pub fn die_with_parent(command: &mut Command) -> &mut Command {
     let parent = std::process::id();
     // SAFETY: the closure runs between fork and exec and makes async-signal-safe calls only.
-    unsafe {
-        command.pre_exec(move || {
-            if libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL) != 0 {
-                return Err(std::io::Error::last_os_error());
-            }
-            // The parent may have died before prctl took effect.
-            if libc::getppid() as u32 != parent {
-                libc::_exit(1);
-            }
-            Ok(())
-        })
-    }
+    unsafe { command.pre_exec(move || super::end_with(parent)) }
 }
 
 /// The CPUs that this process may use.
