@@ -65,6 +65,11 @@ pub const EVENT_SSTHRESH: u64 = 3;
 pub const EVENT_LOSS: u64 = 4;
 /// [`Ack::event`]: the last reduction proved spurious (Linux `undo_cwnd()`).
 pub const EVENT_UNDO: u64 = 5;
+/// [`Ack::event`]: a packet was marked lost. Comes once a lost packet and before the event that reveals the loss.
+/// `newly_lost` is the packet's size and `rs_tx_in_flight`, `rs_lost` (the packet itself included) and
+/// `rs_is_app_limited` tell of its own transmission. The TCP glue sends it once an ACK: for the earliest of the
+/// lost packets, with the size of them all.
+pub const EVENT_LOST: u64 = 6;
 
 /// [`Ack::ca_state`], as Linux numbers them.
 pub const CA_OPEN: u64 = 0;
@@ -96,6 +101,8 @@ pub struct Ack {
     delivered,
     /// Time of the most recent delivery (Linux `delivered_mstamp`).
     delivered_us,
+    /// CE-marked part of `delivered`, so far as the receiver has said.
+    delivered_ce,
     /// Total marked lost so far.
     lost,
     /// Newly ACKed or SACKed by this ACK.
@@ -125,6 +132,9 @@ pub struct Ack {
     rs_tx_in_flight,
     /// CE-marked part of `rs_delivered`.
     rs_delivered_ce,
+    /// [`EVENT_LOST`]: 1 when the packet does not follow the last one marked lost, so that it starts a
+    /// discontiguous range of losses.
+    rs_starts_lost_range,
     /// 1 when the sample is application-limited.
     rs_is_app_limited,
     /// 1 when the receiver probably delayed the ACK (Linux `is_ack_delayed`).
@@ -133,6 +143,8 @@ pub struct Ack {
     is_app_limited,
     /// 1 when the window, not the application, limited sending in the last round.
     is_cwnd_limited,
+    /// 1 when the receiver acknowledges selectively (QUIC: always; TCP: with SACK).
+    has_selective_acks,
     /// One of the `CA_…` constants.
     ca_state,
     /// How far in the future the next packet's departure is already scheduled, microseconds (EDT pacing).
