@@ -14,6 +14,7 @@ use std::sync::{Arc, LazyLock};
 pub mod bbr1;
 pub mod cubic;
 pub mod fixed;
+pub mod params;
 
 /// Declares a `#[repr(C)]` struct of `u64` fields that can be read from and written to a row of integers.
 ///
@@ -22,11 +23,11 @@ pub mod fixed;
 macro_rules! row {
     (@default) => { 0 };
     (@default $value:expr) => { $value };
-    ($(#[$m:meta])* pub struct $name:ident { $($(#[$fm:meta])* $f:ident $(= $value:expr)?),+ $(,)? }) => {
+    ($(#[$m:meta])* pub struct $name:ident { $($(#[doc = $doc:literal])* $f:ident $(= $value:expr)?),+ $(,)? }) => {
         $(#[$m])*
         #[derive(Clone, Copy, Debug, PartialEq, Eq)]
         #[repr(C)]
-        pub struct $name { $($(#[$fm])* pub $f: u64),+ }
+        pub struct $name { $($(#[doc = $doc])* pub $f: u64),+ }
 
         impl Default for $name {
             fn default() -> Self { Self { $($f: $crate::cc::row!(@default $($value)?)),+ } }
@@ -35,6 +36,9 @@ macro_rules! row {
         impl $name {
             /// Field names in row order.
             pub const FIELDS: &'static [&'static str] = &[$(stringify!($f)),+];
+
+            /// What each field is, as its documentation says; empty without one.
+            pub const ABOUT: &'static [&'static str] = &[$(concat!($($doc),*).trim_ascii()),+];
 
             /// The row: one integer a field, in declaration order.
             pub fn words(&self) -> Vec<u64> { vec![$(self.$f),+] }
