@@ -81,13 +81,13 @@ fn place(s: &mut String, name: &str, checks: &[Check]) -> bool {
 }
 
 /// What `headway load` has put into the kernel, and how it fares.
-fn loaded() -> String {
+pub fn loaded() -> String {
     let all = match kernel::loaded::all() {
-        Ok(all) if all.is_empty() => return "\nloaded in the kernel: nothing by us\n".into(),
+        Ok(all) if all.is_empty() => return "loaded in the kernel: nothing by us\n".into(),
         Ok(all) => all,
-        Err(_) => return "\nloaded in the kernel: only root can see it\n".into(),
+        Err(_) => return "loaded in the kernel: only root can see it\n".into(),
     };
-    let mut s = String::from("\nloaded in the kernel\n");
+    let mut s = String::from("loaded in the kernel\n");
     for l in all {
         let _ = writeln!(s, "  {:<15} {}", l.name, l.what());
         let c = l.counters;
@@ -118,6 +118,7 @@ pub fn list() -> String {
         lab::BUILT_IN.join(", "),
         ours.registered.join(", ")
     );
+    s.push('\n');
     s += &loaded();
     s.push_str("\npaths\n");
     for p in path::PRESETS {

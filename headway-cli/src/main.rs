@@ -62,12 +62,24 @@ enum Cmd {
     },
     /// Show controllers, what is loaded in the kernel, path presets and the words of a path text
     List {
+        /// Show only what is loaded in the kernel
+        #[arg(long, conflicts_with = "params")]
+        loaded: bool,
         /// Show the parameters of this controller instead: default, range, and what each is for
         #[arg(long, value_name = "CONTROLLER")]
         params: Option<String>,
     },
     /// What can this machine do (sim, lab, here), what is missing, and the command that mends it
     Doctor,
+    /// Run commands in a guest of the lab, to try out what a kernel does
+    #[command(hide = true)]
+    InLab {
+        /// A version prefix (6.1) or a vmlinuz file
+        #[arg(long)]
+        kernel: Option<String>,
+        /// One argument each; words are split at blanks
+        commands: Vec<String>,
+    },
     /// Check a per-ACK trace (acks.txt): feed its inputs to the Rust controller and demand equality
     Replay {
         /// acks.txt of a cell that was run with `--trace`
@@ -258,18 +270,23 @@ fn run(cli: Cli) -> Result<ExitCode> {
             Ok(ExitCode::SUCCESS)
         }
         Cmd::Unload { name, all } => unload(name, all),
-        Cmd::List { params: Some(cc) } => {
+        Cmd::List { params: Some(cc), .. } => {
             print!("{}", usage(kernel::loaded::params_text(&cc))?);
             Ok(ExitCode::SUCCESS)
         }
-        Cmd::List { params: None } => {
-            print!("{}", doctor::list());
+        Cmd::List { loaded, .. } => {
+            print!("{}", if loaded { doctor::loaded() } else { doctor::list() });
             Ok(ExitCode::SUCCESS)
         }
         Cmd::Doctor => {
             let (text, ok) = doctor::doctor();
             print!("{text}");
             Ok(if ok { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+        }
+        Cmd::InLab { kernel, commands } => {
+            let kernel = lab::Kernel::find(kernel.as_deref(), None)?;
+            print!("{}", lab::run_commands(&kernel, commands)?);
+            Ok(ExitCode::SUCCESS)
         }
         Cmd::Replay { file } => {
             println!("{}", kernel::replay::replay_file(&file)?);
