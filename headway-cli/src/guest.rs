@@ -21,7 +21,10 @@ pub const ARGUMENT: &str = "lab-guest";
 /// What the host asks of a guest.
 #[derive(Debug, Serialize, Deserialize)]
 pub enum Job {
-    Cell { plan: Box<Plan>, cell: Cell },
+    Cell {
+        plan: Box<Plan>,
+        cell: Cell,
+    },
     /// Commands, one after the other; see [`run_commands`].
     Commands(Vec<String>),
 }

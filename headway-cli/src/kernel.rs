@@ -25,7 +25,8 @@ use headway_cc::cc::{self, Ack, Control};
 use libbpf_rs::btf::types::{FuncProto, MemberAttr, Ptr, Struct, StructMember};
 use libbpf_rs::btf::{Btf, ReferencesType, TypeId};
 use libbpf_rs::{
-    ErrorKind, Link, MapCore, MapFlags, MapHandle, MapMut, Object, ObjectBuilder, OpenObject, PrintLevel, set_print,
+    ErrorKind, Link, MapCore, MapFlags, MapHandle, MapMut, Object, ObjectBuilder, OpenObject, PrintLevel,
+    set_print,
 };
 
 use crate::doctor::Check;
@@ -54,8 +55,7 @@ macro_rules! object {
 use object;
 
 /// Every controller that can be attached. A new one is one row here.
-const PROGRAMS: &[Program] =
-    &[Program { name: "bbr1", object: object!("bbr1"), params: &params::BBR1 }];
+const PROGRAMS: &[Program] = &[Program { name: "bbr1", object: object!("bbr1"), params: &params::BBR1 }];
 
 /// `TCP_CA_NAME_MAX` less the closing zero.
 const NAME_MAX: usize = 15;
@@ -101,7 +101,7 @@ pub fn release() -> String {
 /// How to attach.
 #[derive(Clone, Debug, Default)]
 pub struct Options {
-    /// The name in the kernel; by default the controller's own, or where that is taken, `hw-` and our process id.
+    /// The name in the kernel; by default the controller's own, or where that is taken, `hw_` and our process id.
     pub name: Option<String>,
     /// Record every event, to be read by [`Attached::trace`].
     pub trace: bool,
@@ -179,7 +179,9 @@ pub fn check() -> Vec<Check> {
     let ends = Check {
         what: "registration that ends with the process".into(),
         ok: Api::of_kernel().is_ok_and(|a| a.has_links),
-        hint: "without it (before Linux 6.4) a killed `headway` leaves its controller registered until reboot".into(),
+        hint:
+            "without it (before Linux 6.4) a killed `headway` leaves its controller registered until reboot"
+                .into(),
         required: false,
     };
     [check_bpf(), vec![ends]].concat()
@@ -189,10 +191,22 @@ pub fn check() -> Vec<Check> {
 fn check_bpf() -> Vec<Check> {
     let release = release();
     vec![
-        Check::required("rights to load BPF", has_rights(), "run as root (or with CAP_BPF, CAP_PERFMON and CAP_NET_ADMIN)"),
-        Check::required("kernel type information (BTF)", Path::new(BTF_FILE).exists(), "use a kernel with CONFIG_DEBUG_INFO_BTF, or try the simulator: `headway sim`"),
+        Check::required(
+            "rights to load BPF",
+            has_rights(),
+            "run as root (or with CAP_BPF, CAP_PERFMON and CAP_NET_ADMIN)",
+        ),
+        Check::required(
+            "kernel type information (BTF)",
+            Path::new(BTF_FILE).exists(),
+            "use a kernel with CONFIG_DEBUG_INFO_BTF, or try the simulator: `headway sim`",
+        ),
         Check::required("BPF compiler (JIT)", is_jit_on(), "enable it: `sysctl net.core.bpf_jit_enable=1`"),
-        Check::required("BPF congestion controls", Api::of_kernel().is_ok(), "use a kernel with CONFIG_BPF_JIT and CONFIG_INET, 6.0 or newer, or try the simulator: `headway sim`"),
+        Check::required(
+            "BPF congestion controls",
+            Api::of_kernel().is_ok(),
+            "use a kernel with CONFIG_BPF_JIT and CONFIG_INET, 6.0 or newer, or try the simulator: `headway sim`",
+        ),
         Check {
             what: "Linux 6.0 or newer".into(),
             ok: version(&release).is_none_or(|v| v >= (6, 0)),
@@ -218,17 +232,17 @@ fn unknown(cc: &str) -> anyhow::Error {
 /// The controller's own name, unless somebody has loaded it for good, or the kernel has one of that name.
 fn free_name(own: &str) -> String {
     match available().registered.iter().any(|r| r == own) {
-        true => format!("hw-{}", std::process::id()),
+        true => format!("hw_{}", std::process::id()),
         false => own.to_string(),
     }
 }
 
-/// A dot would be fine for the kernel's table, but not for a name in its BPF file system.
+/// Linux takes what is letters, digits, `_` and `.` from BPF, and its BPF file system has no names with a dot.
 fn check_name(name: &str) -> Result<()> {
-    let is_fine = |c: char| c.is_ascii_alphanumeric() || "_-".contains(c);
+    let is_fine = |c: char| c.is_ascii_alphanumeric() || c == '_';
     ensure!(
         (1..=NAME_MAX).contains(&name.len()) && name.chars().all(is_fine),
-        "`{name}` cannot name a congestion control\nhint: use 1 to {NAME_MAX} letters, digits, `_` or `-`"
+        "`{name}` cannot name a congestion control\nhint: use 1 to {NAME_MAX} letters, digits or `_`"
     );
     Ok(())
 }
@@ -365,7 +379,8 @@ impl Api {
         let member = |name| ops.iter().find(|m| m.name.is_some_and(|n| n == name));
         let params =
             member("cong_control").and_then(|m| prototype(&btf, m.ty)).context("no cong_control in BTF")?;
-        let value: Struct = btf.type_by_name("bpf_struct_ops_tcp_congestion_ops").context("no table in BTF")?;
+        let value: Struct =
+            btf.type_by_name("bpf_struct_ops_tcp_congestion_ops").context("no table in BTF")?;
         let offset = |m: Option<StructMember<'_>>| match m.map(|m| m.attr) {
             Some(MemberAttr::Normal { offset }) => Ok(offset as usize / 8),
             _ => Err(anyhow!("no place for `init` in BTF")),
@@ -529,10 +544,13 @@ mod tests {
 
     #[test]
     fn names_and_versions() {
-        for bad in ["", "sixteen_letters_", "a b", "ümlaut", "a/b", "a.b"] {
+        for bad in ["", "sixteen_letters_", "a b", "ümlaut", "a/b", "a.b", "a-b"] {
             assert!(check_name(bad).is_err(), "{bad}");
         }
         assert!(check_name("fifteen_letters").is_ok());
+        assert_eq!(free_name("nosuch"), "nosuch");
+        let beside = free_name("reno"); // in every kernel
+        assert!(beside.starts_with("hw_") && check_name(&beside).is_ok(), "{beside}");
         assert_eq!(version("6.1.0-49-cloud-amd64"), Some((6, 1)));
         assert_eq!(version("7.2"), Some((7, 2)));
         assert_eq!(version("next"), None);

@@ -149,7 +149,7 @@ struct LoadArgs {
     /// One of our controllers
     #[arg(value_name = "CONTROLLER")]
     cc: String,
-    /// The name that sockets choose: at most 15 letters, digits, `_` or `-` [default: the controller's own]
+    /// The name that sockets choose: at most 15 letters, digits or `_` [default: the controller's own]
     #[arg(long = "as", value_name = "NAME")]
     name: Option<String>,
     /// Parameters that are not to have their defaults (comma separated, or several times); gains are decimals, times

@@ -106,7 +106,7 @@ fn conclude(
             if let Err(e) = parsed.judge(sender) {
                 result.status = format!("failed: {e}");
             }
-            result.sender_cc = parsed.sender_cc.unwrap_or_default();
+            result.sender_cc = sender.to_string();
         }
         Err(e) => result.status = format!("failed: {e}"),
     }

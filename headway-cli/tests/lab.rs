@@ -178,6 +178,10 @@ fn a_loaded_controller_stays_until_it_is_unloaded() {
             "headway list --loaded",
             "headway unload --all",
             "headway list --loaded",
+            // A run is not disturbed by a loaded controller of the same name, nor the other way round.
+            "headway load bbr1 --set cwnd_gain=1.5",
+            "headway bench --in here --cc bbr1 --path clean --blocks 1 --seconds 2 --warmup 0.5 --out /tmp/run",
+            "headway list --loaded",
         ];
         let kernel = version.trim_end_matches('.');
         let output = Command::new(env!("CARGO_BIN_EXE_headway"))
@@ -206,6 +210,9 @@ fn a_loaded_controller_stays_until_it_is_unloaded() {
             " 0 sockets now, 0 flows so far",
             "`mine` is unloaded",
             "nothing by us",
+            "`bbr1` is loaded: bbr1 with cwnd_gain=1.5",
+            "bbr1: 1 of 1 cells ok",
+            " 0 sockets now, 0 flows so far",
         ];
         assert_eq!(parts.len(), expected.len(), "{said}");
         for (part, words) in parts.iter().zip(expected) {

@@ -95,9 +95,8 @@ fn exchange(near: &mut TcpStream, far: &mut TcpStream) {
 fn choose(socket: &TcpStream, name: &str) {
     let (fd, len) = (socket.as_raw_fd(), name.len() as u32);
     // SAFETY: the pointer and the length describe `name`, which outlives the call.
-    let rc = unsafe {
-        libc::setsockopt(fd, libc::IPPROTO_TCP, libc::TCP_CONGESTION, name.as_ptr().cast(), len)
-    };
+    let rc =
+        unsafe { libc::setsockopt(fd, libc::IPPROTO_TCP, libc::TCP_CONGESTION, name.as_ptr().cast(), len) };
     assert_eq!(rc, 0, "{}", std::io::Error::last_os_error());
 }
 
@@ -142,11 +141,16 @@ fn a_name_that_is_taken_is_refused_and_nothing_changes() {
     assert!(said.contains(&format!("`headway unload {}` first", m.name)), "{said}");
     assert!(m.ok("list --loaded").contains("with cwnd_gain=1.5, "));
     let said = m.refused("load bbr1 --as reno", 1);
-    assert!(said.contains("the kernel has a congestion control `reno`") && said.contains("--as NAME"), "{said}");
+    assert!(
+        said.contains("the kernel has a congestion control `reno`") && said.contains("--as NAME"),
+        "{said}"
+    );
     assert!(m.refused("unload reno", 1).contains("not from `headway load`"));
     // Another mount namespace, such as a container's: the name is the kernel's all the same.
     let elsewhere = std::thread::scope(|s| {
-        s.spawn(|| Machine::new('x').unwrap().refused(&format!("load bbr1 --as {}", m.name), 1)).join().unwrap()
+        s.spawn(|| Machine::new('x').unwrap().refused(&format!("load bbr1 --as {}", m.name), 1))
+            .join()
+            .unwrap()
     });
     assert!(elsewhere.contains("not from `headway load`"), "{elsewhere}");
     assert!(m.is_registered());
@@ -211,5 +215,8 @@ fn what_is_missing_is_said_with_what_mends_it() {
     assert!(!m.is_registered());
     let doctor = text(&m.run("doctor"));
     let load = doctor.split_once("load: not ready\n").expect("a verdict on loading").1;
-    assert!(load.contains("MISSING BPF file system\n          hint: mount -t bpf bpf /sys/fs/bpf\n"), "{doctor}");
+    assert!(
+        load.contains("MISSING BPF file system\n          hint: mount -t bpf bpf /sys/fs/bpf\n"),
+        "{doctor}"
+    );
 }

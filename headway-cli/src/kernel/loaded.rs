@@ -120,7 +120,9 @@ impl Order {
         }
         let other = format!("hint: give ours another name: `headway load {} --as NAME`", program.name);
         if is_registered(name) {
-            bail!("the kernel has a congestion control `{name}` already, and not from `headway load`\n{other}");
+            bail!(
+                "the kernel has a congestion control `{name}` already, and not from `headway load`\n{other}"
+            );
         }
         let modules = fs::read_to_string(format!("/lib/modules/{}/modules.dep", release()));
         if modules.is_ok_and(|m| m.contains(&format!("/tcp_{name}.ko"))) {
@@ -154,7 +156,8 @@ fn take_away(name: &str) -> Result<u64> {
     let _alone = lock()?;
     let api = Api::of_kernel()?;
     let there = pins().into_iter().find(|(_, pin)| pin.ends_with(name));
-    let Some((pin, loaded)) = there.and_then(|(by, pin)| Some((Loaded::open(by, &pin, &api).ok()?, pin)))
+    let Some((pin, loaded)) = there
+        .and_then(|(by, pin)| Some((Loaded::open(by, &pin, &api).ok()?, pin)))
         .map(|(loaded, pin)| (pin, loaded))
     else {
         let whose = match is_registered(name) {
@@ -210,7 +213,8 @@ pub fn check() -> Vec<Check> {
 /// The parameters of a controller: name, default, range, and what each is for.
 pub fn params_text(cc: &str) -> Result<String> {
     let program = PROGRAMS.iter().find(|p| p.name == cc).ok_or_else(|| unknown(cc))?;
-    let mut text = format!("parameters of {cc}: default (range), for `headway load {cc} --set PARAM=VALUE`\n");
+    let mut text =
+        format!("parameters of {cc}: default (range), for `headway load {cc} --set PARAM=VALUE`\n");
     for (param, default, about) in program.params.described() {
         text += &format!("  {:<29} {default} ({})\n      {about}\n", param.name, param.range());
     }
@@ -225,7 +229,10 @@ fn has_bpf_fs() -> bool {
 
 /// Not mounted here by us: in a container the mount, and with it the controller, would end with the container.
 fn need_bpf_fs() -> Result<()> {
-    ensure!(has_bpf_fs(), "{BPF_FS} is not the kernel's BPF file system, where it would be kept\nhint: {MOUNT}");
+    ensure!(
+        has_bpf_fs(),
+        "{BPF_FS} is not the kernel's BPF file system, where it would be kept\nhint: {MOUNT}"
+    );
     Ok(())
 }
 
@@ -365,6 +372,9 @@ mod tests {
     #[test]
     fn times_are_told_in_one_unit() {
         let of = |s| span(Duration::from_secs(s));
-        assert_eq!([of(0), of(119), of(120), of(7200), of(200_000)], ["0 s", "119 s", "2 min", "2 h", "2 days"]);
+        assert_eq!(
+            [of(0), of(119), of(120), of(7200), of(200_000)],
+            ["0 s", "119 s", "2 min", "2 h", "2 days"]
+        );
     }
 }
