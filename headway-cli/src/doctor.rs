@@ -90,13 +90,15 @@ pub fn loaded() -> String {
     let mut s = String::from("loaded in the kernel\n");
     for l in all {
         let _ = writeln!(s, "  {:<15} {}", l.name, l.what());
-        let c = l.counters;
-        let _ = write!(s, "  {:<15} {} sockets now, {} flows so far", "", l.users, c.flows);
-        if c.spare > 0 {
-            let _ = write!(s, ", {} of them in the spare table", c.spare);
-        }
-        if c.without_storage > 0 {
-            let _ = write!(s, ", {} without memory for their state: plain AIMD", c.without_storage);
+        let _ = write!(s, "  {:<15} {} sockets now", "", l.users);
+        if let Some(c) = l.counters {
+            let _ = write!(s, ", {} flows so far", c.flows);
+            if c.spare > 0 {
+                let _ = write!(s, ", {} of them in the spare table", c.spare);
+            }
+            if c.without_storage > 0 {
+                let _ = write!(s, ", {} without memory for their state: plain AIMD", c.without_storage);
+            }
         }
         s.push('\n');
     }

@@ -100,6 +100,35 @@ fn choose(socket: &TcpStream, name: &str) {
     assert_eq!(rc, 0, "{}", std::io::Error::last_os_error());
 }
 
+/// `tcpi_pacing_rate`, bytes per second.
+fn pacing_rate(socket: &TcpStream) -> u64 {
+    const AT: usize = 8 + 24 * 4; // in struct tcp_info: behind 8 bytes and 24 words of 32 bits
+    let (mut info, mut len) = ([0_u8; AT + 8], (AT + 8) as u32);
+    // SAFETY: the kernel writes at most `len` bytes, the size of `info`.
+    let rc = unsafe {
+        let into = info.as_mut_ptr().cast();
+        libc::getsockopt(socket.as_raw_fd(), libc::IPPROTO_TCP, libc::TCP_INFO, into, &mut len)
+    };
+    assert_eq!((rc, len as usize), (0, info.len()));
+    u64::from_ne_bytes(info[AT..].try_into().unwrap())
+}
+
+/// The first pacing rate is the window per round trip, times the gain.
+#[test]
+fn a_parameter_is_in_force() {
+    let Some(m) = Machine::new('f') else { return };
+    let (mut near, mut far) = pair();
+    exchange(&mut near, &mut far);
+    let [low, high] = [2, 8].map(|gain| {
+        m.ok(&format!("load bbr1 --as NAME --set high_gain={gain}"));
+        choose(&near, "reno");
+        choose(&near, &m.name);
+        m.ok("unload NAME");
+        pacing_rate(&near)
+    });
+    assert!(high.abs_diff(4 * low) <= 4, "{low} {high}");
+}
+
 #[test]
 fn it_stays_is_listed_and_leaves_connections_alone() {
     let Some(m) = Machine::new('a') else { return };
@@ -202,6 +231,13 @@ fn what_is_missing_is_said_with_what_mends_it() {
     let output = bare.output().unwrap();
     let said = text(&output);
     assert!(output.status.code() == Some(1) && said.contains("hint: run as root"), "{said}");
+    for (args, code, words) in [("list --loaded", 0, "only root"), ("unload reno", 1, "hint: run as root")] {
+        let mut bare = Command::new("setpriv");
+        bare.args(["--bounding-set=-all", "--inh-caps=-all", env!("CARGO_BIN_EXE_headway")]);
+        let output = bare.args(args.split(' ')).output().unwrap();
+        let said = text(&output);
+        assert!(output.status.code() == Some(code) && said.contains(words), "{said}");
+    }
     // SAFETY: C strings and no other pointers; the mount is this thread's alone.
     let rc = unsafe {
         let tmpfs = c"tmpfs".as_ptr();

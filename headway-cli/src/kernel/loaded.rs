@@ -10,7 +10,6 @@
 //!   between, a file remains whose table is not in force: it counts as absent, and the next load replaces it.
 
 use std::fs::{self, File};
-use std::io::ErrorKind as IoErrorKind;
 use std::path::{Path, PathBuf};
 use std::thread;
 use std::time::{Duration, Instant, SystemTime};
@@ -22,7 +21,8 @@ use rustix::fs::{FlockOperation, flock, statfs};
 
 use super::{
     Api, COUNTERS, Counters, PROGRAMS, Program, SETTINGS, SWITCHES, Wanted, available, blocker, check_bpf,
-    check_name, is_named, load, put_in_force, read_counters, read_line, release, table_of, to_words, unknown,
+    check_name, has_rights, is_named, load, put_in_force, read_counters, read_line, release, table_of,
+    to_words, unknown, with_log,
 };
 use crate::doctor::Check;
 use crate::interrupt;
@@ -59,7 +59,8 @@ pub struct Loaded {
     pub settings: Option<Vec<String>>,
     /// Sockets that use it now, in all network namespaces; a namespace whose default it is counts as one.
     pub users: u64,
-    pub counters: Counters,
+    /// `None` if another version's.
+    pub counters: Option<Counters>,
 }
 
 impl Order {
@@ -152,14 +153,13 @@ pub fn unload(name: &str) -> Result<u64> {
 }
 
 fn take_away(name: &str) -> Result<u64> {
+    blocker()?;
     need_bpf_fs()?;
     let _alone = lock()?;
     let api = Api::of_kernel()?;
     let there = pins().into_iter().find(|(_, pin)| pin.ends_with(name));
-    let Some((pin, loaded)) = there
-        .and_then(|(by, pin)| Some((Loaded::open(by, &pin, &api).ok()?, pin)))
-        .map(|(loaded, pin)| (pin, loaded))
-    else {
+    let in_force = there.and_then(|(_, pin)| Some((table_value(&pin, &api).ok()?, pin)));
+    let Some((value, pin)) = in_force else {
         let whose = match is_registered(name) {
             true => "the kernel has it, but not from `headway load`",
             false => "it is not loaded",
@@ -183,25 +183,20 @@ fn take_away(name: &str) -> Result<u64> {
         ensure!(Instant::now() < deadline, "the kernel still has it: another program holds its BPF link");
         thread::sleep(Duration::from_millis(5));
     }
-    Ok(loaded.users)
+    users(&value)
 }
 
 /// Everything loaded, by name.
 pub fn all() -> Result<Vec<Loaded>> {
-    let Err(e) = fs::read_dir(BPF_FS) else {
-        let pins = pins();
-        if pins.is_empty() {
-            return Ok(Vec::new());
-        }
-        let api = Api::of_kernel()?;
-        let mut all: Vec<_> = pins.iter().filter_map(|(by, pin)| Loaded::open(by, pin, &api).ok()).collect();
-        all.sort_by(|a, b| a.name.cmp(&b.name));
-        return Ok(all);
-    };
-    match e.kind() {
-        IoErrorKind::NotFound => Ok(Vec::new()),
-        _ => bail!("{e}\nhint: only root can tell"),
+    ensure!(has_rights(), "only root can tell what is loaded");
+    let pins = pins();
+    if pins.is_empty() {
+        return Ok(Vec::new());
     }
+    let api = Api::of_kernel()?;
+    let mut all: Vec<_> = pins.iter().filter_map(|(by, pin)| Loaded::open(by, pin, &api).ok()).collect();
+    all.sort_by(|a, b| a.name.cmp(&b.name));
+    Ok(all)
 }
 
 /// What loading for good needs of this machine.
@@ -274,7 +269,8 @@ fn is_registered(name: &str) -> bool {
 /// A table is a map with one element.
 const TABLE_KEY: [u8; 4] = [0; 4];
 
-/// The start of a table's value, before and after Linux 6.4: a count of references, then the state.
+/// A table's value starts with two words of 32 bits: a count of references, then the state. This is the state of a
+/// registered table where there are no links.
 const BEFORE_LINKS_IN_FORCE: u32 = 1;
 
 impl Loaded {
@@ -290,20 +286,8 @@ impl Loaded {
 
     /// Reads what a pin stands for; an error when its table is not in force.
     fn open(program: &'static Program, pin: &Path, api: &Api) -> Result<Loaded> {
-        let table = match api.has_links {
-            true => match Link::open(pin)?.info()?.info {
-                LinkTypeInfo::StructOps(ops) => MapHandle::from_map_id(ops.map_id)?,
-                other => bail!("{} is another kind of link: {other:?}", pin.display()),
-            },
-            false => MapHandle::from_pinned_path(pin)?,
-        };
-        let value = table.lookup(&TABLE_KEY, MapFlags::ANY)?.context("the table has no value")?;
-        let word = |at: usize| {
-            let bytes = value.get(at..at + 4).and_then(|b| b.try_into().ok());
-            bytes.map(u32::from_ne_bytes).context("the table's value is too short")
-        };
-        ensure!(api.has_links || word(4)? == BEFORE_LINKS_IN_FORCE, "{} is not in force", pin.display());
-        let maps = maps_of(word(api.init_at)?)?;
+        let value = table_value(pin, api)?;
+        let maps = maps_of(word(&value, api.init_at)?)?;
         let map = |name: &str| {
             let found = maps.iter().find(|m| is_named(m.name(), name));
             found.with_context(|| format!("the programs have no map `{name}`"))
@@ -317,10 +301,35 @@ impl Loaded {
             controller: program.name,
             age: age.unwrap_or_default(),
             settings: is_ours.then(|| program.params.changed(&words[SWITCHES..])),
-            users: word(0)?.saturating_sub(1).into(), // one is the registration's own
-            counters: read_counters(map(COUNTERS)?)?,
+            users: users(&value)?,
+            counters: read_counters(map(COUNTERS)?).ok(),
         })
     }
+}
+
+/// The value of the table that a pin stands for; an error when it is not in force.
+fn table_value(pin: &Path, api: &Api) -> Result<Vec<u8>> {
+    let open = || match api.has_links {
+        true => match Link::open(pin)?.info()?.info {
+            LinkTypeInfo::StructOps(ops) => Ok(MapHandle::from_map_id(ops.map_id)?),
+            other => bail!("{} is another kind of link: {other:?}", pin.display()),
+        },
+        false => Ok(MapHandle::from_pinned_path(pin)?),
+    };
+    let table = with_log(open).0?;
+    let value = table.lookup(&TABLE_KEY, MapFlags::ANY)?.context("the table has no value")?;
+    ensure!(api.has_links || word(&value, 4)? == BEFORE_LINKS_IN_FORCE, "{} is not in force", pin.display());
+    Ok(value)
+}
+
+/// References to a table in force, less the registration's own.
+fn users(value: &[u8]) -> Result<u64> {
+    Ok(word(value, 0)?.saturating_sub(1).into())
+}
+
+fn word(value: &[u8], at: usize) -> Result<u32> {
+    let bytes = value.get(at..at + 4).and_then(|b| b.try_into().ok());
+    bytes.map(u32::from_ne_bytes).context("the table's value is too short")
 }
 
 /// The maps of a program.
