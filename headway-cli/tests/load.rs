@@ -115,7 +115,7 @@ fn pacing_rate(socket: &TcpStream) -> u64 {
 
 /// The first pacing rate is the window per round trip, times the gain.
 #[test]
-fn a_parameter_is_in_force() {
+fn root_a_parameter_is_in_force() {
     let Some(m) = Machine::new('f') else { return };
     let (mut near, mut far) = pair();
     exchange(&mut near, &mut far);
@@ -130,7 +130,7 @@ fn a_parameter_is_in_force() {
 }
 
 #[test]
-fn it_stays_is_listed_and_leaves_connections_alone() {
+fn root_it_stays_is_listed_and_leaves_connections_alone() {
     let Some(m) = Machine::new('a') else { return };
     let said = m.ok("load bbr1 --as NAME --set high_gain=2.9 --set min_rtt_win_us=5s,probe_rtt_mode_us=0s");
     assert!(m.is_registered() && said.contains("high_gain=2.9"), "{said}");
@@ -162,7 +162,7 @@ fn it_stays_is_listed_and_leaves_connections_alone() {
 }
 
 #[test]
-fn a_name_that_is_taken_is_refused_and_nothing_changes() {
+fn root_a_name_that_is_taken_is_refused_and_nothing_changes() {
     let Some(m) = Machine::new('b') else { return };
     m.ok("load bbr1 --as NAME --set cwnd_gain=1.5");
     let said = m.refused("load bbr1 --as NAME", 1);
@@ -186,7 +186,7 @@ fn a_name_that_is_taken_is_refused_and_nothing_changes() {
 }
 
 #[test]
-fn the_default_of_new_connections_is_not_unloaded() {
+fn root_the_default_of_new_connections_is_not_unloaded() {
     let Some(m) = Machine::new('c') else { return };
     let default = "/proc/sys/net/ipv4/tcp_congestion_control";
     m.ok("load bbr1 --as NAME");
@@ -203,7 +203,7 @@ fn the_default_of_new_connections_is_not_unloaded() {
 
 /// Killed or interrupted at any moment: either nothing is there, or the whole.
 #[test]
-fn an_interrupted_load_leaves_nothing_or_the_whole() {
+fn root_an_interrupted_load_leaves_nothing_or_the_whole() {
     let Some(m) = Machine::new('d') else { return };
     let mut wholes = 0;
     for ms in (1..300).step_by(12) {
@@ -224,7 +224,7 @@ fn an_interrupted_load_leaves_nothing_or_the_whole() {
 }
 
 #[test]
-fn what_is_missing_is_said_with_what_mends_it() {
+fn root_what_is_missing_is_said_with_what_mends_it() {
     let Some(m) = Machine::new('e') else { return };
     let mut bare = Command::new("setpriv");
     bare.args(["--bounding-set=-all", "--inh-caps=-all", env!("CARGO_BIN_EXE_headway"), "load", "bbr1"]);
