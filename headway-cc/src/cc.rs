@@ -14,6 +14,7 @@ use std::sync::{Arc, LazyLock};
 pub mod bbr1;
 pub mod cubic;
 pub mod fixed;
+pub mod params;
 
 /// Declares a `#[repr(C)]` struct of `u64` fields that can be read from and written to a row of integers.
 ///
@@ -22,11 +23,11 @@ pub mod fixed;
 macro_rules! row {
     (@default) => { 0 };
     (@default $value:expr) => { $value };
-    ($(#[$m:meta])* pub struct $name:ident { $($(#[$fm:meta])* $f:ident $(= $value:expr)?),+ $(,)? }) => {
+    ($(#[$m:meta])* pub struct $name:ident { $($(#[doc = $doc:literal])* $f:ident $(= $value:expr)?),+ $(,)? }) => {
         $(#[$m])*
         #[derive(Clone, Copy, Debug, PartialEq, Eq)]
         #[repr(C)]
-        pub struct $name { $($(#[$fm])* pub $f: u64),+ }
+        pub struct $name { $($(#[doc = $doc])* pub $f: u64),+ }
 
         impl Default for $name {
             fn default() -> Self { Self { $($f: $crate::cc::row!(@default $($value)?)),+ } }
@@ -35,6 +36,9 @@ macro_rules! row {
         impl $name {
             /// Field names in row order.
             pub const FIELDS: &'static [&'static str] = &[$(stringify!($f)),+];
+
+            /// What each field is, as its documentation says; empty without one.
+            pub const ABOUT: &'static [&'static str] = &[$(concat!($($doc),*).trim_ascii()),+];
 
             /// The row: one integer a field, in declaration order.
             pub fn words(&self) -> Vec<u64> { vec![$(self.$f),+] }
@@ -65,6 +69,11 @@ pub const EVENT_SSTHRESH: u64 = 3;
 pub const EVENT_LOSS: u64 = 4;
 /// [`Ack::event`]: the last reduction proved spurious (Linux `undo_cwnd()`).
 pub const EVENT_UNDO: u64 = 5;
+/// [`Ack::event`]: a packet was marked lost. Comes once a lost packet and before the event that reveals the loss.
+/// `newly_lost` is the packet's size and `rs_tx_in_flight`, `rs_lost` (the packet itself included) and
+/// `rs_is_app_limited` tell of its own transmission. The TCP glue sends it once an ACK: for the earliest of the
+/// lost packets, with the size of them all.
+pub const EVENT_LOST: u64 = 6;
 
 /// [`Ack::ca_state`], as Linux numbers them.
 pub const CA_OPEN: u64 = 0;
@@ -96,6 +105,8 @@ pub struct Ack {
     delivered,
     /// Time of the most recent delivery (Linux `delivered_mstamp`).
     delivered_us,
+    /// CE-marked part of `delivered`, so far as the receiver has said.
+    delivered_ce,
     /// Total marked lost so far.
     lost,
     /// Newly ACKed or SACKed by this ACK.
@@ -125,6 +136,9 @@ pub struct Ack {
     rs_tx_in_flight,
     /// CE-marked part of `rs_delivered`.
     rs_delivered_ce,
+    /// [`EVENT_LOST`]: 1 when the packet does not follow the last one marked lost, so that it starts a
+    /// discontiguous range of losses.
+    rs_starts_lost_range,
     /// 1 when the sample is application-limited.
     rs_is_app_limited,
     /// 1 when the receiver probably delayed the ACK (Linux `is_ack_delayed`).
@@ -133,6 +147,8 @@ pub struct Ack {
     is_app_limited,
     /// 1 when the window, not the application, limited sending in the last round.
     is_cwnd_limited,
+    /// 1 when the receiver acknowledges selectively (QUIC: always; TCP: with SACK).
+    has_selective_acks,
     /// One of the `CA_…` constants.
     ca_state,
     /// How far in the future the next packet's departure is already scheduled, microseconds (EDT pacing).

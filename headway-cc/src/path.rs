@@ -32,7 +32,7 @@ mod files;
 mod parse;
 mod presets;
 mod show;
-mod units;
+pub(crate) mod units;
 
 use crate::link::{LinkSpec, Loss, TRACE_SLOT_BYTES, UNLIMITED};
 pub use presets::{PRESETS, Preset};

@@ -176,11 +176,22 @@ impl Sampler {
         }
     }
 
+    /// Fills what `EVENT_LOST` says of a packet that [`Sampler::on_lost`] has just counted.
+    pub fn fill_lost(&self, ack: &mut Ack, p: &Sent) {
+        self.fill_counters(ack);
+        ack.newly_lost = u64::from(p.bytes);
+        ack.rs_prior_delivered = p.delivered;
+        ack.rs_tx_in_flight = p.tx_in_flight;
+        ack.rs_lost = self.lost - p.lost;
+        ack.rs_is_app_limited = u64::from(p.is_app_limited);
+    }
+
     /// Fills the counters that every event carries.
     #[inline]
     pub fn fill_counters(&self, ack: &mut Ack) {
         ack.delivered = self.delivered;
         ack.delivered_us = self.delivered_us;
+        ack.delivered_ce = self.delivered_ce;
         ack.lost = self.lost;
         ack.inflight = self.inflight;
         ack.prior_inflight = self.inflight;

@@ -20,6 +20,7 @@ enum cc_event {
 	EVENT_SSTHRESH = 3,
 	EVENT_LOSS = 4,
 	EVENT_UNDO = 5,
+	EVENT_LOST = 6,
 };
 
 enum cc_ca_state {
@@ -41,6 +42,7 @@ struct ack {
 	u64 max_pacing_rate;
 	u64 delivered;
 	u64 delivered_us;
+	u64 delivered_ce;
 	u64 lost;
 	u64 newly_acked;
 	u64 newly_lost;
@@ -55,10 +57,12 @@ struct ack {
 	u64 rs_prior_delivered;
 	u64 rs_tx_in_flight;
 	u64 rs_delivered_ce;
+	u64 rs_starts_lost_range;
 	u64 rs_is_app_limited;
 	u64 rs_is_ack_delayed;
 	u64 is_app_limited;
 	u64 is_cwnd_limited;
+	u64 has_selective_acks;
 	u64 ca_state;
 	u64 edt_us;
 	u64 rand;

@@ -79,8 +79,13 @@ struct minmax {
 	struct minmax_sample s[3];
 };
 
+struct tcp_options_received {
+	u16 sack_ok : 3;
+};
+
 struct tcp_sock {
 	struct inet_connection_sock inet_conn;
+	struct tcp_options_received rx_opt;
 	struct minmax rtt_min;
 	u64 tcp_wstamp_ns;
 	u64 tcp_clock_cache;
@@ -96,6 +101,7 @@ struct tcp_sock {
 	u32 lost_out;
 	u32 retrans_out;
 	u32 delivered;
+	u32 delivered_ce;
 	u32 lost;
 	u32 srtt_us;
 	u32 app_limited;

@@ -112,12 +112,14 @@ static __always_inline void fill_socket(struct flow *flow, const struct tcp_sock
 	ack->max_pacing_rate = sk->sk_max_pacing_rate;
 	ack->delivered = widen(ack->delivered, tp->delivered);
 	ack->delivered_us = tp->delivered_mstamp;
+	ack->delivered_ce = widen(ack->delivered_ce, tp->delivered_ce);
 	ack->lost = widen(ack->lost, tp->lost);
 	ack->inflight = packets_in_flight(tp);
 	ack->srtt_us = srtt ? (srtt >> 3 ? srtt >> 3 : 1) : 0;
 	ack->min_rtt_us = tp->rtt_min.s[0].v;
 	ack->is_app_limited = tp->app_limited || ack->delivered <= flow->marked_end;
 	ack->is_cwnd_limited = read_bits(tp, is_cwnd_limited);
+	ack->has_selective_acks = read_bits(tp, rx_opt.sack_ok) != 0;
 	ack->ca_state = read_bits((const struct inet_connection_sock *)tp, icsk_ca_state);
 	ack->edt_us = edt_ns > now_ns ? (edt_ns - now_ns) / 1000 : 0;
 	ack->rand = bpf_get_prandom_u32();
@@ -170,6 +172,7 @@ static __always_inline void clear_sample(struct flow *flow)
 	ack->rs_prior_delivered = 0;
 	ack->rs_tx_in_flight = 0;
 	ack->rs_delivered_ce = 0;
+	ack->rs_starts_lost_range = 0;
 	ack->rs_is_app_limited = 0;
 	ack->rs_is_ack_delayed = 0;
 }

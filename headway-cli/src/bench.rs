@@ -105,7 +105,7 @@ pub struct CellResult {
     pub kernel: String,
     /// `ok`, or why the cell does not count.
     pub status: String,
-    /// The controller that the sending sockets reported.
+    /// The controller's name in the kernel, which the sending sockets must report.
     pub sender_cc: String,
     pub base_rtt_us: u64,
 }
@@ -440,7 +440,7 @@ impl CellResult {
             warmup_ms: plan.warmup_ms,
             kernel: String::new(),
             status: status.into(),
-            sender_cc: String::new(),
+            sender_cc: cell.cc.clone(),
             base_rtt_us: 0,
         }
     }

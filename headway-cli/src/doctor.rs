@@ -27,9 +27,10 @@ impl Check {
 /// The text, and whether at least the lab works.
 pub fn doctor() -> (String, bool) {
     let mut s = String::new();
-    place(&mut s, "sim", &[]);
-    let lab_ok = place(&mut s, "lab", &lab::check());
-    place(&mut s, "here", &[emu::check(), kernel::check(), vec![iperf3()]].concat());
+    place(&mut s, "--in sim", &[]);
+    let lab_ok = place(&mut s, "--in lab", &lab::check());
+    place(&mut s, "load", &kernel::loaded::check());
+    place(&mut s, "--in here", &[emu::check(), kernel::check(), vec![iperf3()]].concat());
     (s, lab_ok)
 }
 
@@ -58,7 +59,7 @@ fn iperf3() -> Check {
 
 fn place(s: &mut String, name: &str, checks: &[Check]) -> bool {
     let ok = checks.iter().all(|c| c.ok || !c.required);
-    let _ = writeln!(s, "--in {name}: {}", if ok { "ready" } else { "not ready" });
+    let _ = writeln!(s, "{name}: {}", if ok { "ready" } else { "not ready" });
     for c in checks {
         let _ = writeln!(s, "  {} {}", if c.ok { "ok     " } else { "MISSING" }, c.what);
         if !c.ok {
@@ -68,7 +69,32 @@ fn place(s: &mut String, name: &str, checks: &[Check]) -> bool {
     ok
 }
 
-/// Controllers, presets, and the words of a path text.
+/// What `headway load` has put into the kernel, and how it fares.
+pub fn loaded() -> String {
+    let all = match kernel::loaded::all() {
+        Ok(all) if all.is_empty() => return "loaded in the kernel: nothing by us\n".into(),
+        Ok(all) => all,
+        Err(_) => return "loaded in the kernel: only root can see it\n".into(),
+    };
+    let mut s = String::from("loaded in the kernel\n");
+    for l in all {
+        let _ = writeln!(s, "  {:<15} {}", l.name, l.what());
+        let _ = write!(s, "  {:<15} {} sockets now", "", l.users);
+        if let Some(c) = l.counters {
+            let _ = write!(s, ", {} flows so far", c.flows);
+            if c.spare > 0 {
+                let _ = write!(s, ", {} of them in the spare table", c.spare);
+            }
+            if c.without_storage > 0 {
+                let _ = write!(s, ", {} without memory for their state: plain AIMD", c.without_storage);
+            }
+        }
+        s.push('\n');
+    }
+    s
+}
+
+/// Controllers, what is loaded, presets, and the words of a path text.
 pub fn list() -> String {
     let mut s = String::from("controllers\n");
     let ours = kernel::available();
@@ -83,6 +109,8 @@ pub fn list() -> String {
         lab::BUILT_IN.join(", "),
         ours.registered.join(", ")
     );
+    s.push('\n');
+    s += &loaded();
     s.push_str("\npaths\n");
     for p in path::PRESETS {
         let _ = writeln!(s, "  {:<13} {}\n                {}", p.name, p.text, p.about);

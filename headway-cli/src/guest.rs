@@ -13,6 +13,7 @@ use anyhow::{Context, Result, ensure};
 use headway_cc::rand::hash;
 use serde::{Deserialize, Serialize};
 use std::path::Path;
+use std::process::{Command, Stdio};
 use std::time::Duration;
 
 /// The argument that tells the guest's `/init` from a `headway` that happens to be a container's first process.
@@ -20,9 +21,13 @@ pub const ARGUMENT: &str = "lab-guest";
 
 /// What the host asks of a guest.
 #[derive(Debug, Serialize, Deserialize)]
-pub struct Job {
-    pub plan: Plan,
-    pub cell: Cell,
+pub enum Job {
+    Cell {
+        plan: Box<Plan>,
+        cell: Cell,
+    },
+    /// Commands, one after the other; see [`run_commands`].
+    Commands(Vec<String>),
 }
 
 /// The guest's own settings: buffers that hold four times the bandwidth-delay product of any path the lab can
@@ -71,9 +76,62 @@ fn run() -> Result<()> {
 fn run_job(job: Option<&[u8]>) -> Result<()> {
     let job = job.context("the mailbox holds no job (does the kernel honour `memmap=`?)")?;
     let job: Job = serde_json::from_slice(job).context("cannot read the job")?;
-    prepare(job.cell.seed)?;
     std::fs::create_dir_all(RAW_DIR).context("cannot create the raw folder")?;
-    place::run_cell_here(&job.plan, &job.cell, Path::new(RAW_DIR))
+    match job {
+        Job::Cell { plan, cell } => {
+            prepare(cell.seed)?;
+            place::run_cell_here(&plan, &cell, Path::new(RAW_DIR))
+        }
+        Job::Commands(commands) => {
+            prepare(COMMANDS_SEED)?;
+            sys::mount("bpf", "/sys/fs/bpf")?;
+            let said = run_commands(&commands)?;
+            std::fs::write(Path::new(RAW_DIR).join(SAID), said).context("cannot write what was said")
+        }
+    }
+}
+
+/// The file with what [`Job::Commands`] printed.
+pub const SAID: &str = "said.txt";
+const COMMANDS_SEED: u64 = 1;
+
+/// Runs each command and notes it, what it printed and its exit code. There is no shell: words are split at blanks,
+/// `headway` is this program, `wait MS` waits, `ID & COMMAND` starts one and `ID wait` ends it, all in virtual time.
+fn run_commands(commands: &[String]) -> Result<String> {
+    let mut said = String::new();
+    let mut started = std::collections::BTreeMap::new();
+    for command in commands {
+        said += &format!("$ {command}\n");
+        let words: Vec<&str> = command.split_whitespace().collect();
+        let output = match words.as_slice() {
+            ["wait", ms] => {
+                std::thread::sleep(Duration::from_millis(ms.parse()?));
+                continue;
+            }
+            [id, "wait"] => {
+                let child: std::process::Child = started.remove(*id).context("nothing of that name runs")?;
+                child.wait_with_output()
+            }
+            [id, "&", program, arguments @ ..] => {
+                started.insert(id.to_string(), child(program, arguments).spawn()?);
+                continue;
+            }
+            [program, arguments @ ..] => child(program, arguments).output(),
+            [] => continue,
+        };
+        let output = output.with_context(|| format!("cannot run `{command}`"))?;
+        for text in [&output.stdout, &output.stderr] {
+            said += &String::from_utf8_lossy(text);
+        }
+        said += &format!("[{}]\n", output.status);
+    }
+    Ok(said)
+}
+
+fn child(program: &str, arguments: &[&str]) -> Command {
+    let mut command = Command::new(if program == "headway" { "/init" } else { program });
+    command.args(arguments).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    command
 }
 
 /// Modules, settings and the seed. Two cells that differ in the seed alone differ in the kernel's random

@@ -3,10 +3,12 @@
 //! [`attach`] registers a controller as a TCP congestion control under a name that any socket may then choose;
 //! dropping [`Attached`] takes the name away again, and sockets that still use it keep it until they close.
 //! From Linux 6.4 on the registration hangs on a file descriptor, so not even `kill -9` leaves it behind.
+//! What is to stay after the program ends is loaded by [`loaded`] instead.
 //!
 //! The programs are `bpf/*.bpf.c`, compiled by `build.rs`. They hold no numbers: every parameter is copied from
 //! the Rust controller's defaults into the object's read-only data before the kernel verifies it.
 
+pub mod loaded;
 pub mod replay;
 #[cfg(test)]
 mod root_tests;
@@ -18,12 +20,13 @@ use std::path::Path;
 use std::sync::Mutex;
 
 use anyhow::{Context, Result, anyhow, bail, ensure};
-use headway_cc::cc::bbr1::Bbr1Params;
+use headway_cc::cc::params::{self, ParamTable};
 use headway_cc::cc::{self, Ack, Control};
 use libbpf_rs::btf::types::{FuncProto, MemberAttr, Ptr, Struct, StructMember};
 use libbpf_rs::btf::{Btf, ReferencesType, TypeId};
 use libbpf_rs::{
-    ErrorKind, Link, MapCore, MapFlags, MapHandle, Object, ObjectBuilder, OpenObject, PrintLevel, set_print,
+    ErrorKind, Link, MapCore, MapFlags, MapHandle, MapMut, Object, ObjectBuilder, OpenObject, PrintLevel,
+    set_print,
 };
 
 use crate::doctor::Check;
@@ -35,7 +38,7 @@ use trace::{Columns, Trace};
 struct Program {
     name: &'static str,
     object: &'static [u8],
-    params: fn() -> Vec<u64>,
+    params: &'static ParamTable,
 }
 
 /// Embeds an object file; libelf reads it in place and wants it aligned.
@@ -52,8 +55,7 @@ macro_rules! object {
 use object;
 
 /// Every controller that can be attached. A new one is one row here.
-const PROGRAMS: &[Program] =
-    &[Program { name: "bbr1", object: object!("bbr1"), params: || Bbr1Params::default().words() }];
+const PROGRAMS: &[Program] = &[Program { name: "bbr1", object: object!("bbr1"), params: &params::BBR1 }];
 
 /// `TCP_CA_NAME_MAX` less the closing zero.
 const NAME_MAX: usize = 15;
@@ -67,6 +69,9 @@ const SETTINGS: &str = ".rodata";
 const COUNTERS: &str = ".bss";
 const RING: &str = "trace";
 const SPARE: &str = "spare_flows";
+
+/// Words in the settings before the parameters.
+const SWITCHES: usize = 3;
 
 /// How many sockets without storage of their own find room.
 const SPARE_FLOWS: u32 = 1024;
@@ -96,7 +101,7 @@ pub fn release() -> String {
 /// How to attach.
 #[derive(Clone, Debug, Default)]
 pub struct Options {
-    /// The name in the kernel; by default the controller's own.
+    /// The name in the kernel; by default the controller's own, or where that is taken, `hw_` and our process id.
     pub name: Option<String>,
     /// Record every event, to be read by [`Attached::trace`].
     pub trace: bool,
@@ -108,9 +113,9 @@ pub struct Options {
 /// allow it, or when the name is taken.
 pub fn attach(cc: &str, options: &Options) -> Result<Attached> {
     let program = PROGRAMS.iter().find(|p| p.name == cc).ok_or_else(|| unknown(cc))?;
-    let name = options.name.as_deref().unwrap_or(program.name);
-    check_name(name)?;
-    let wanted = Wanted { program, name, trace: options.trace, spare_flows: SPARE_FLOWS };
+    let name = options.name.clone().unwrap_or_else(|| free_name(program.name));
+    check_name(&name)?;
+    let wanted = Wanted::new(program, &name, options.trace);
     let attached = blocker().and_then(|()| register(&wanted));
     attached.with_context(|| format!("cannot attach `{name}`"))
 }
@@ -169,25 +174,43 @@ impl Attached {
     }
 }
 
-/// What attaching needs of this machine, in the order in which it is needed.
+/// What attaching needs of this machine.
 pub fn check() -> Vec<Check> {
+    let ends = Check {
+        what: "registration that ends with the process".into(),
+        ok: Api::of_kernel().is_ok_and(|a| a.has_links),
+        hint:
+            "without it (before Linux 6.4) a killed `headway` leaves its controller registered until reboot"
+                .into(),
+        required: false,
+    };
+    [check_bpf(), vec![ends]].concat()
+}
+
+/// What our programs need of this machine, in the order in which it is needed.
+fn check_bpf() -> Vec<Check> {
     let release = release();
-    let api = Api::of_kernel();
     vec![
-        Check::required("rights to load BPF", has_rights(), "run as root (or with CAP_BPF, CAP_PERFMON and CAP_NET_ADMIN)"),
-        Check::required("kernel type information (BTF)", Path::new(BTF_FILE).exists(), "use a kernel with CONFIG_DEBUG_INFO_BTF"),
+        Check::required(
+            "rights to load BPF",
+            has_rights(),
+            "run as root (or with CAP_BPF, CAP_PERFMON and CAP_NET_ADMIN)",
+        ),
+        Check::required(
+            "kernel type information (BTF)",
+            Path::new(BTF_FILE).exists(),
+            "use a kernel with CONFIG_DEBUG_INFO_BTF, or try the simulator: `headway sim`",
+        ),
         Check::required("BPF compiler (JIT)", is_jit_on(), "enable it: `sysctl net.core.bpf_jit_enable=1`"),
-        Check::required("BPF congestion controls", api.is_ok(), "use a kernel with CONFIG_BPF_JIT and CONFIG_INET, 6.0 or newer"),
+        Check::required(
+            "BPF congestion controls",
+            Api::of_kernel().is_ok(),
+            "use a kernel with CONFIG_BPF_JIT and CONFIG_INET, 6.0 or newer, or try the simulator: `headway sim`",
+        ),
         Check {
             what: "Linux 6.0 or newer".into(),
             ok: version(&release).is_none_or(|v| v >= (6, 0)),
             hint: format!("this is {release}; older kernels let BPF set the pacing rate only by backports"),
-            required: false,
-        },
-        Check {
-            what: "registration that ends with the process".into(),
-            ok: api.is_ok_and(|a| a.has_links),
-            hint: "without it (before Linux 6.4) a killed `headway` leaves its controller registered until reboot".into(),
             required: false,
         },
     ]
@@ -195,7 +218,7 @@ pub fn check() -> Vec<Check> {
 
 /// The first check that fails and must not, as an error.
 fn blocker() -> Result<()> {
-    match check().into_iter().find(|c| c.required && !c.ok) {
+    match check_bpf().into_iter().find(|c| c.required && !c.ok) {
         Some(c) => bail!("this machine lacks: {}\nhint: {}", c.what, c.hint),
         None => Ok(()),
     }
@@ -206,11 +229,20 @@ fn unknown(cc: &str) -> anyhow::Error {
     anyhow!("no BPF controller is called `{cc}`\nhint: there is {}", names.join(", "))
 }
 
+/// The controller's own name, unless somebody has loaded it for good, or the kernel has one of that name.
+fn free_name(own: &str) -> String {
+    match available().registered.iter().any(|r| r == own) {
+        true => format!("hw_{}", std::process::id()),
+        false => own.to_string(),
+    }
+}
+
+/// Linux takes what is letters, digits, `_` and `.` from BPF, and its BPF file system has no names with a dot.
 fn check_name(name: &str) -> Result<()> {
-    let is_fine = |c: char| c.is_ascii_alphanumeric() || "_-.".contains(c);
+    let is_fine = |c: char| c.is_ascii_alphanumeric() || c == '_';
     ensure!(
         (1..=NAME_MAX).contains(&name.len()) && name.chars().all(is_fine),
-        "`{name}` cannot name a congestion control\nhint: use 1 to {NAME_MAX} letters, digits, `_`, `-` or `.`"
+        "`{name}` cannot name a congestion control\nhint: use 1 to {NAME_MAX} letters, digits or `_`"
     );
     Ok(())
 }
@@ -221,21 +253,21 @@ struct Wanted<'a> {
     name: &'a str,
     trace: bool,
     spare_flows: u32,
+    /// The row of parameters.
+    params: Vec<u64>,
+}
+
+impl<'a> Wanted<'a> {
+    fn new(program: &'static Program, name: &'a str, trace: bool) -> Self {
+        Self { program, name, trace, spare_flows: SPARE_FLOWS, params: (program.params.defaults)() }
+    }
 }
 
 fn register(wanted: &Wanted<'_>) -> Result<Attached> {
     let api = Api::of_kernel()?;
     let mut object = load(wanted, &api)?;
-    let mut table =
-        object.maps_mut().find(|m| is_named(m.name(), TABLE)).context("the BPF object has no table")?;
-    let (link, log) = with_log(|| table.attach_struct_ops());
-    let link = link.map_err(|e| match e.kind() {
-        ErrorKind::AlreadyExists => anyhow!(
-            "the kernel has a congestion control of that name already\n\
-             hint: another `headway` may hold it; run again when it has ended"
-        ),
-        _ => anyhow!("the kernel does not register it: {e}\n{log}"),
-    })?;
+    let mut table = table_of(&mut object)?;
+    let link = put_in_force(&mut table)?;
     let _guard = match api.has_links {
         true => None,
         false => {
@@ -245,6 +277,22 @@ fn register(wanted: &Wanted<'_>) -> Result<Attached> {
     };
     let &Wanted { program, name, trace, .. } = wanted;
     Ok(Attached { _link: link, _guard, object, name: name.into(), program, traces: trace })
+}
+
+fn table_of(object: &mut Object) -> Result<MapMut<'_>> {
+    object.maps_mut().find(|m| is_named(m.name(), TABLE)).context("the BPF object has no table")
+}
+
+/// Registers a loaded table; from here on sockets can choose it.
+fn put_in_force(table: &mut MapMut<'_>) -> Result<Link> {
+    let (link, log) = with_log(|| table.attach_struct_ops());
+    link.map_err(|e| match e.kind() {
+        ErrorKind::AlreadyExists => anyhow!(
+            "the kernel has a congestion control of that name already\n\
+             hint: another `headway` may hold it; run again when it has ended"
+        ),
+        _ => anyhow!("the kernel does not register it: {e}\n{log}"),
+    })
 }
 
 /// Loads the programs; where the kernel refuses the write to `app_limited`, without it, which the flag tells.
@@ -264,10 +312,11 @@ const REFUSED_WRITE: &str = "no write support to tcp_sock";
 
 /// Opens the object and adapts it to this kernel and these options.
 fn prepare(wanted: &Wanted<'_>, api: &Api, writes_app_limited: bool) -> Result<OpenObject> {
-    let &Wanted { program, name, trace, spare_flows } = wanted;
+    let &Wanted { program, name, trace, spare_flows, .. } = wanted;
     let mut open = ObjectBuilder::default().open_memory(program.object)?;
-    let mut words = vec![api.cong_control_has_ack.into(), writes_app_limited.into(), trace.into()];
-    words.extend((program.params)());
+    let switches: [u64; SWITCHES] =
+        [api.cong_control_has_ack.into(), writes_app_limited.into(), trace.into()];
+    let words: Vec<u64> = switches.into_iter().chain(wanted.params.iter().copied()).collect();
     let layout = Layout::of_object(program)?;
     for mut map in open.maps_mut() {
         let map_name = map.name().to_string_lossy().into_owned();
@@ -312,6 +361,8 @@ struct Api {
     cong_control_has_ack: bool,
     /// From 6.4 on a registration can hang on a file descriptor.
     has_links: bool,
+    /// Where a registered table's value, as the kernel shows it, names the program behind `init`.
+    init_at: usize,
 }
 
 const BTF_FILE: &str = "/sys/kernel/btf/vmlinux";
@@ -328,7 +379,15 @@ impl Api {
         let member = |name| ops.iter().find(|m| m.name.is_some_and(|n| n == name));
         let params =
             member("cong_control").and_then(|m| prototype(&btf, m.ty)).context("no cong_control in BTF")?;
+        let value: Struct =
+            btf.type_by_name("bpf_struct_ops_tcp_congestion_ops").context("no table in BTF")?;
+        let offset = |m: Option<StructMember<'_>>| match m.map(|m| m.attr) {
+            Some(MemberAttr::Normal { offset }) => Ok(offset as usize / 8),
+            _ => Err(anyhow!("no place for `init` in BTF")),
+        };
+        let data = value.iter().find(|m| m.name.is_some_and(|n| n == "data"));
         Ok(Api {
+            init_at: offset(data)? + offset(member("init"))?,
             members: ops.iter().filter_map(|m| Some(m.name?.to_string_lossy().into_owned())).collect(),
             cong_control_has_ack: params.iter().count() == 4,
             has_links: btf.type_by_name::<Struct>("bpf_struct_ops_link").is_some(),
@@ -456,7 +515,7 @@ mod tests {
     #[test]
     fn every_program_has_a_rust_twin_and_room_for_its_parameters() {
         for program in PROGRAMS {
-            let words = 3 + (program.params)().len();
+            let words = SWITCHES + (program.params.defaults)().len();
             let mut open = ObjectBuilder::default().open_memory(program.object).unwrap();
             let map = open.maps_mut().find(|m| m.name().to_string_lossy().ends_with(SETTINGS)).unwrap();
             assert_eq!(map.initial_value().unwrap().len(), words * 8, "{}", program.name);
@@ -468,7 +527,7 @@ mod tests {
     #[test]
     fn callbacks_unknown_to_the_kernel_are_left_empty() {
         let members = ["init", "cong_control", "name"].map(String::from).to_vec();
-        let api = Api { members, cong_control_has_ack: false, has_links: false };
+        let api = Api { members, cong_control_has_ack: false, has_links: false, init_at: 0 };
         let layout = Layout {
             members: vec![
                 ("init".into(), 0, true),
@@ -485,10 +544,13 @@ mod tests {
 
     #[test]
     fn names_and_versions() {
-        for bad in ["", "sixteen_letters_", "a b", "ümlaut", "a/b"] {
+        for bad in ["", "sixteen_letters_", "a b", "ümlaut", "a/b", "a.b", "a-b"] {
             assert!(check_name(bad).is_err(), "{bad}");
         }
         assert!(check_name("fifteen_letters").is_ok());
+        assert_eq!(free_name("nosuch"), "nosuch");
+        let beside = free_name("reno"); // in every kernel
+        assert!(beside.starts_with("hw_") && check_name(&beside).is_ok(), "{beside}");
         assert_eq!(version("6.1.0-49-cloud-amd64"), Some((6, 1)));
         assert_eq!(version("7.2"), Some((7, 2)));
         assert_eq!(version("next"), None);

@@ -126,11 +126,26 @@ impl Limits {
 /// When the guest dies, hangs or reports a failure, the error says so with the end of its console, and `dest`
 /// holds `console.txt`. Cells may run at the same time in several threads.
 pub fn run_cell(kernel: &Kernel, plan: &Plan, cell: &Cell, dest: &Path, limits: Limits) -> Result<()> {
+    let job = Job::Cell { plan: Box::new(plan.clone()), cell: cell.clone() };
+    run_job(kernel, &job, cell.seed, dest, limits)
+}
+
+/// Runs commands in a guest, for trying out what a kernel does; what they printed, with their exit codes.
+pub fn run_commands(kernel: &Kernel, commands: Vec<String>) -> Result<String> {
+    let dest = std::env::temp_dir().join(format!("headway-lab-{}", std::process::id()));
+    std::fs::create_dir_all(&dest).context("cannot make a scratch folder")?;
+    let limits = Limits { cpu: Duration::from_secs(600), idle: Duration::from_secs(30) };
+    let done = run_job(kernel, &Job::Commands(commands), 1, &dest, limits);
+    let said = done.and_then(|()| Ok(std::fs::read_to_string(dest.join(guest::SAID))?));
+    let _ = std::fs::remove_dir_all(&dest);
+    said
+}
+
+fn run_job(kernel: &Kernel, job: &Job, seed: u64, dest: &Path, limits: Limits) -> Result<()> {
     let memory = sys::memory_file("headway-guest", MEMORY_MIB << 20)?;
-    let job = Job { plan: plan.clone(), cell: cell.clone() };
-    mailbox::put_job(&memory, &serde_json::to_vec(&job)?)?;
+    mailbox::put_job(&memory, &serde_json::to_vec(job)?)?;
     let seat = Seat::take();
-    let (guest, console) = start(kernel, &memory, cell.seed, seat.as_ref())?;
+    let (guest, console) = start(kernel, &memory, seed, seat.as_ref())?;
     let (end, console) = watch(guest, console, limits)?;
     let outcome = match (mailbox::answer(&memory)?, end) {
         (Some(answer), _) => {

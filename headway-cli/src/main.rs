@@ -50,10 +50,37 @@ enum Cmd {
     Sim(SimArgs),
     /// Run a command inside an emulated path, as mm-link and mm-delay do
     Emu(EmuArgs),
-    /// Show controllers, path presets and the words of a path text
-    List,
+    /// Load a controller into the running kernel, to stay until it is unloaded or the machine reboots
+    Load(LoadArgs),
+    /// Take a loaded controller out of the kernel; connections that use it keep it until they close
+    Unload {
+        /// Names, as `headway list` shows them
+        #[arg(required_unless_present = "all", conflicts_with = "all")]
+        name: Vec<String>,
+        /// Everything that `headway load` has loaded
+        #[arg(long)]
+        all: bool,
+    },
+    /// Show controllers, what is loaded in the kernel, path presets and the words of a path text
+    List {
+        /// Show only what is loaded in the kernel
+        #[arg(long, conflicts_with = "params")]
+        loaded: bool,
+        /// Show the parameters of this controller instead: default, range, and what each is for
+        #[arg(long, value_name = "CONTROLLER")]
+        params: Option<String>,
+    },
     /// What can this machine do (sim, lab, here), what is missing, and the command that mends it
     Doctor,
+    /// Run commands in a guest of the lab, to try out what a kernel does
+    #[command(hide = true)]
+    InLab {
+        /// A version prefix (6.1) or a vmlinuz file
+        #[arg(long)]
+        kernel: Option<String>,
+        /// One argument each; words are split at blanks
+        commands: Vec<String>,
+    },
     /// Check a per-ACK trace (acks.txt): feed its inputs to the Rust controller and demand equality
     Replay {
         /// acks.txt of a cell that was run with `--trace`
@@ -109,6 +136,27 @@ struct BenchArgs {
     /// Only show the cells, the time and the bytes this would take
     #[arg(long)]
     dry_run: bool,
+}
+
+#[derive(Args)]
+#[command(after_help = "\
+Examples:
+  headway load bbr1
+  headway load bbr1 --as gentle --set probe_rtt_mode_us=0s,cwnd_gain=1.5
+  sysctl -w net.ipv4.tcp_congestion_control=bbr1    every new connection of this network namespace
+  ip route change default via 192.0.2.1 congctl bbr1    new connections over one route
+  iperf3 -C bbr1 -c HOST    one connection: setsockopt(TCP_CONGESTION), as any user")]
+struct LoadArgs {
+    /// One of our controllers
+    #[arg(value_name = "CONTROLLER")]
+    cc: String,
+    /// The name that sockets choose: at most 15 letters, digits or `_` [default: the controller's own]
+    #[arg(long = "as", value_name = "NAME")]
+    name: Option<String>,
+    /// Parameters that are not to have their defaults (comma separated, or several times); gains are decimals, times
+    /// and rates have units. `headway list --params CONTROLLER` shows all
+    #[arg(long = "set", value_name = "PARAM=VALUE", value_delimiter = ',')]
+    settings: Vec<String>,
 }
 
 #[derive(Args)]
@@ -216,8 +264,19 @@ fn run(cli: Cli) -> Result<ExitCode> {
             let what = EmuCommand { path, mtu: a.mtu, seed: a.seed, near: a.command, far: a.far, log: a.log };
             Ok(ExitCode::from(emu::command::run_command(&what)? as u8))
         }
-        Cmd::List => {
-            print!("{}", doctor::list());
+        Cmd::Load(a) => {
+            let order = usage(kernel::loaded::Order::new(&a.cc, a.name.as_deref(), &a.settings))?;
+            let loaded = order.load()?;
+            println!("`{}` is loaded: {}", loaded.name, loaded.what());
+            Ok(ExitCode::SUCCESS)
+        }
+        Cmd::Unload { name, all } => unload(name, all),
+        Cmd::List { params: Some(cc), .. } => {
+            print!("{}", usage(kernel::loaded::params_text(&cc))?);
+            Ok(ExitCode::SUCCESS)
+        }
+        Cmd::List { loaded, .. } => {
+            print!("{}", if loaded { doctor::loaded() } else { doctor::list() });
             Ok(ExitCode::SUCCESS)
         }
         Cmd::Doctor => {
@@ -225,11 +284,37 @@ fn run(cli: Cli) -> Result<ExitCode> {
             print!("{text}");
             Ok(if ok { ExitCode::SUCCESS } else { ExitCode::FAILURE })
         }
+        Cmd::InLab { kernel, commands } => {
+            let kernel = lab::Kernel::find(kernel.as_deref(), None)?;
+            print!("{}", lab::run_commands(&kernel, commands)?);
+            Ok(ExitCode::SUCCESS)
+        }
         Cmd::Replay { file } => {
             println!("{}", kernel::replay::replay_file(&file)?);
             Ok(ExitCode::SUCCESS)
         }
     }
+}
+
+/// Unloads what can be unloaded; the last refusal is the error.
+fn unload(names: Vec<String>, all: bool) -> Result<ExitCode> {
+    let names = match all {
+        true => kernel::loaded::all()?.into_iter().map(|l| l.name).collect(),
+        false => names,
+    };
+    let mut refused = None;
+    for name in names {
+        match kernel::loaded::unload(&name) {
+            Ok(0) => println!("`{name}` is unloaded"),
+            Ok(users) => println!("`{name}` is unloaded; {users} sockets keep it until they close"),
+            Err(e) => {
+                if let Some(earlier) = refused.replace(e) {
+                    eprintln!("error: {}", sentence(&earlier));
+                }
+            }
+        }
+    }
+    refused.map_or(Ok(ExitCode::SUCCESS), Err)
 }
 
 /// Prints the comparison; the page is beside the raw files.

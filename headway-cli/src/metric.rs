@@ -269,7 +269,7 @@ impl CellData {
     pub fn excluded(&self) -> Option<String> {
         match (&self.result.status[..], &self.load) {
             ("ok", Ok(load)) => {
-                load.judge(&self.result.cell.cc).err().map(|reason| match load.rest.lines().next() {
+                load.judge(&self.result.sender_cc).err().map(|reason| match load.rest.lines().next() {
                     None => reason,
                     Some(line) => format!("{reason} (iperf3 also printed: {line})"),
                 })

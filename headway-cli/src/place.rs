@@ -43,13 +43,14 @@ pub fn run_cell_here(plan: &Plan, cell: &Cell, dir: &FsPath) -> Result<()> {
     let server_log = server.stop();
     write_atomic(&dir.join("probe.txt"), &probe::to_text(&probes, start_us))?;
     write_atomic(&dir.join("link.txt"), &log.bins)?;
-    cc.finish()?;
+    let sender = cc.finish()?;
     let load = load.with_context(|| format!("server said: {}", server_log.trim()))?;
     conclude(
         plan,
         cell,
         dir,
         &load,
+        &sender,
         path.base_rtt_us(),
         log.disturbed(path.base_rtt_us()).map(|why| format!("disturbed: {why}")),
     )
@@ -79,19 +80,20 @@ pub fn run_cell_remote(plan: &Plan, cell: &Cell, dir: &FsPath) -> Result<()> {
     };
     let probes = prober.stop()?;
     write_atomic(&dir.join("probe.txt"), &probe::to_text(&probes, start_us))?;
-    cc.finish()?;
+    let sender = cc.finish()?;
     let idle = probes.iter().filter(|p| p.sent_us < start_us).filter_map(|p| p.rtt_us).min();
     let base_rtt_us =
         idle.with_context(|| format!("`{host}` answers no ICMP echo: no latency can be measured"))?;
-    conclude(plan, cell, dir, &load, base_rtt_us as u64, None)
+    conclude(plan, cell, dir, &load, &sender, base_rtt_us as u64, None)
 }
 
-/// Judges the load by its JSON and writes what the report needs.
+/// Judges the load by its JSON and writes what the report needs; `sender` is the controller's name in the kernel.
 fn conclude(
     plan: &Plan,
     cell: &Cell,
     dir: &FsPath,
     load: &str,
+    sender: &str,
     base_rtt_us: u64,
     disturbed: Option<String>,
 ) -> Result<()> {
@@ -101,10 +103,10 @@ fn conclude(
     result.kernel = kernel::release();
     match tools::parse_iperf3(load) {
         Ok(parsed) => {
-            if let Err(e) = parsed.judge(&cell.cc) {
+            if let Err(e) = parsed.judge(sender) {
                 result.status = format!("failed: {e}");
             }
-            result.sender_cc = parsed.sender_cc.unwrap_or_default();
+            result.sender_cc = sender.to_string();
         }
         Err(e) => result.status = format!("failed: {e}"),
     }
@@ -156,9 +158,9 @@ impl Sender {
         Ok(Self { name: attached.name().to_string(), trace, attached: Some(attached) })
     }
 
-    /// Ends the trace, then takes the controller out of the kernel. What would make the run say something about
+    /// Ends the trace, then takes the controller out of the kernel; the name that it had there. What would make the run say something about
     /// another controller than the one it names is an error.
-    fn finish(self) -> Result<()> {
+    fn finish(self) -> Result<String> {
         if let Some(trace) = self.trace {
             let traced = trace.finish()?;
             ensure!(
@@ -172,7 +174,7 @@ impl Sender {
             let without = attached.counters()?.without_storage;
             ensure!(without == 0, "{without} connections found no memory for the state of `{}`", self.name);
         }
-        Ok(())
+        Ok(self.name)
     }
 }
 

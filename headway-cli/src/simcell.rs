@@ -26,7 +26,6 @@ pub fn run_cell(plan: &Plan, cell: &Cell, dir: &Path) -> Result<()> {
     write_cell(&run, dir)?;
     let mut result = CellResult::new(plan, cell, "ok");
     result.kernel = concat!("headway sim ", env!("CARGO_PKG_VERSION")).into();
-    result.sender_cc = cell.cc.clone();
     result.base_rtt_us = run.base_rtt_us;
     result.write(dir)
 }

@@ -72,6 +72,19 @@ fn wrong_usage_exits_2_and_names_the_word() {
         ("report . --metric nosuch", "nosuch"),
         ("sim --cc nosuch", "nosuch"),
         ("emu '12 parsecs' -- true", "12"),
+        ("load nosuch", "nosuch"),
+        ("load cubic", "`cubic`"),
+        ("load bbr1 --as sixteen_letters_", "sixteen_letters_"),
+        ("load bbr1 --as a.b", "`a.b`"),
+        ("load bbr1 --as a/b", "`a/b`"),
+        ("load bbr1 --set nosuch=1", "there is no parameter `nosuch`, only bw_rtts"),
+        ("load bbr1 --set high_gain=2.9,nosuch=1", "`nosuch`"),
+        ("load bbr1 --set high_gain", "`high_gain` is not a setting"),
+        ("load bbr1 --set high_gain=99", "`99` in `high_gain=99`: expected 1.01 to 10"),
+        ("load bbr1 --set min_rtt_win_us=10", "the unit is missing"),
+        ("list --params nosuch", "nosuch"),
+        ("unload", "NAME"),
+        ("unload bbr1 --all", "--all"),
         ("nosuch", "nosuch"),
     ] {
         let o = s.headway(args);
@@ -179,7 +192,7 @@ fn damaged_run_folders_are_refused_with_a_sentence() {
 #[test]
 fn help_and_list_name_what_there_is() {
     let s = Scratch::new("help");
-    for command in ["bench", "report", "sim", "emu", "list", "doctor", "replay"] {
+    for command in ["bench", "report", "sim", "emu", "load", "unload", "list", "doctor", "replay"] {
         assert!(stdout(&s.headway("--help")).contains(command));
         let o = s.headway(&format!("{command} --help"));
         assert!(o.status.success() && stdout(&o).contains("Usage:"), "{command}");
@@ -188,6 +201,8 @@ fn help_and_list_name_what_there_is() {
     for name in ["bbr1", "cubic", "clean", "drop", "lossy", "policer", "queue="] {
         assert!(list.contains(name), "{name}\n{list}");
     }
+    let params = stdout(&s.headway("list --params bbr1"));
+    assert!(params.contains("high_gain") && params.contains("2.88672 (1.01 to 10)"), "{params}");
     let o = s.headway("sim --cc bbr1,cubic --path clean --seconds 3 --json");
     let v: serde_json::Value = serde_json::from_slice(&o.stdout).expect("JSON on stdout");
     assert!(v["flows"].as_array().is_some_and(|f| f.len() == 2), "{v}");

@@ -157,6 +157,78 @@ fn our_controller_runs_on_the_oldest_and_a_newer_kernel() {
     }
 }
 
+/// Without links (6.1) and with them: what is loaded outlives the program that loaded it, and unloading it under
+/// traffic leaves the connection alone.
+#[test]
+fn a_loaded_controller_stays_until_it_is_unloaded() {
+    for version in ["6.1.", "6.12."] {
+        if kernel(version).is_none() {
+            continue;
+        }
+        let commands = [
+            "headway load bbr1 --as mine --set high_gain=2.9,min_rtt_win_us=5s",
+            "headway load bbr1 --as mine",
+            "headway load bbr1 --as cubic",
+            "server & iperf3 -s -1",
+            "wait 200",
+            "client & iperf3 -c 127.0.0.1 -C mine -t 3 -b 20M",
+            "wait 1000",
+            "headway list --loaded",
+            "headway unload mine",
+            "headway unload mine",
+            "headway list --loaded",
+            "client wait",
+            "headway load bbr1 --as mine",
+            "headway list --loaded",
+            "headway unload --all",
+            "headway list --loaded",
+            // A run is not disturbed by a loaded controller of the same name, nor the other way round.
+            "headway load bbr1 --set cwnd_gain=1.5",
+            "headway bench --in here --cc bbr1 --path clean --blocks 1 --seconds 2 --warmup 0.5 --out /tmp/run",
+            "headway list --loaded",
+        ];
+        let kernel = version.trim_end_matches('.');
+        let output = Command::new(env!("CARGO_BIN_EXE_headway"))
+            .args(["in-lab", "--kernel", kernel])
+            .args(commands)
+            .output()
+            .unwrap();
+        let said = text(&output);
+        println!("{said}");
+        assert!(output.status.success(), "{said}");
+        let parts: Vec<&str> = said.split("$ ").skip(1).collect();
+        let expected = [
+            "`mine` is loaded: bbr1 with min_rtt_win_us=5s,high_gain=2.9",
+            "it is loaded already: bbr1 with min_rtt_win_us=5s,high_gain=2.9",
+            "has a congestion control `cubic` already",
+            "",
+            "",
+            "",
+            "",
+            "sockets now, ",
+            "`mine` is unloaded; ",
+            "it is not loaded",
+            "nothing by us",
+            "iperf Done.",
+            "`mine` is loaded: bbr1 with default parameters",
+            " 0 sockets now, 0 flows so far",
+            "`mine` is unloaded",
+            "nothing by us",
+            "`bbr1` is loaded: bbr1 with cwnd_gain=1.5",
+            "bbr1: 1 of 1 cells ok",
+            " 0 sockets now, 0 flows so far",
+        ];
+        assert_eq!(parts.len(), expected.len(), "{said}");
+        for (part, words) in parts.iter().zip(expected) {
+            assert!(part.contains(words), "Linux {kernel}: `{words}` is not in: {part}");
+        }
+        assert!(!parts[7].contains(" 0 sockets"), "{}", parts[7]);
+        let intervals = parts[11].lines().filter(|l| l.contains("/sec") && !l.contains("sender"));
+        assert!(intervals.clone().count() >= 4, "{}", parts[11]);
+        assert!(intervals.clone().all(|l| !l.contains(" 0.00 bits/sec")), "{}", parts[11]);
+    }
+}
+
 #[test]
 fn a_kernel_without_its_modules_is_a_failed_cell_that_says_so() {
     let Some(dir) = kernel("6.1.") else { return };

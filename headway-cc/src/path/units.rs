@@ -5,7 +5,7 @@ use crate::link::MAX_RATE_BPS;
 
 /// A word of the text, or a part of one, and its byte offset.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Word<'a> {
+pub(crate) struct Word<'a> {
     pub text: &'a str,
     pub at: usize,
 }
@@ -35,7 +35,7 @@ impl<'a> Word<'a> {
 
 /// One kind of number: what to call it, its units as powers of ten of the base unit, its range.
 #[derive(Debug)]
-pub(super) struct Kind {
+pub(crate) struct Kind {
     pub expected: &'static str,
     /// Rising; [`Kind::show`] uses the largest that fits.
     pub units: &'static [(&'static str, u32)],
@@ -50,7 +50,7 @@ const TIMES: &[(&str, u32)] = &[("ns", 0), ("us", 3), ("ms", 6), ("s", 9)];
 const SIZES: &[(&str, u32)] = &[("B", 0), ("kB", 3), ("MB", 6), ("GB", 9)];
 
 /// Bits per second.
-pub(super) const RATE: Kind = Kind {
+pub(crate) const RATE: Kind = Kind {
     expected: "a rate like 100mbit",
     units: RATES,
     min: 1,
@@ -73,7 +73,7 @@ pub(super) const PERIOD: Kind = Kind { min: 1_000_000, range: "at least 1ms and 
 pub(super) const INTERVAL: Kind =
     Kind { min: 1, max: 4_000_000_000, range: "at least 1ns and at most 4s", ..DELAY };
 /// Bytes.
-pub(super) const SIZE: Kind = Kind {
+pub(crate) const SIZE: Kind = Kind {
     expected: "a size like 150kB",
     units: SIZES,
     min: 1,

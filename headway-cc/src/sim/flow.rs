@@ -368,6 +368,7 @@ impl Flow {
             min_rtt_us: self.rtt.min_us,
             rs_rtt_us,
             is_cwnd_limited: u64::from(self.is_cwnd_limited),
+            has_selective_acks: 1,
             ca_state: self.loss.ca_state,
             edt_us: self.departure_ns.saturating_sub(now_ns) / 1000,
             rand: self.random(),

@@ -133,7 +133,7 @@ fn root_sockets_without_storage_still_send() {
         return println!("skipped: needs root");
     }
     let name = own_name('j');
-    let wanted = Wanted { program: &PROGRAMS[0], name: &name, trace: true, spare_flows: 2 };
+    let wanted = Wanted { spare_flows: 2, ..Wanted::new(&PROGRAMS[0], &name, true) };
     let mut attached = register(&wanted).unwrap_or_else(|e| panic!("{e:#}"));
     let sink = Shared::default();
     let trace = attached.trace(sink.clone()).unwrap();
@@ -191,7 +191,7 @@ fn root_the_kernels_own_bbr_decides_the_same() {
         return println!("skipped: needs root and Linux 6.10 to 7.0 with `bbr`");
     }
     let name = own_name('o');
-    let wanted = Wanted { program: &ORACLE, name: &name, trace: true, spare_flows: 1 };
+    let wanted = Wanted { spare_flows: 1, ..Wanted::new(&ORACLE, &name, true) };
     let attached = register(&wanted).unwrap_or_else(|e| panic!("{e:#}"));
     let sink = Shared::default();
     let ring = attached.map(RING).unwrap();
@@ -205,7 +205,11 @@ fn root_the_kernels_own_bbr_decides_the_same() {
     assert!(equal > 1000);
 }
 
-static ORACLE: Program = Program { name: "oracle", object: object!("oracle"), params: || vec![0] };
+static ORACLE: Program = Program {
+    name: "oracle",
+    object: object!("oracle"),
+    params: &ParamTable { rows: &[], about: &[], defaults: || vec![0] },
+};
 
 fn has_watchable_bbr() -> bool {
     let api = Api::of_kernel().unwrap();

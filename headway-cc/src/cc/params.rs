@@ -1,0 +1,320 @@
+//! A controller's parameters as people read and write them: gains as decimals, times and rates with units.
+//!
+//! The cores know rows of integers. Here is what each integer means, the range that makes sense, and the way to
+//! text and back; what it is for and its default come from the row itself (`Bbr1Params`).
+//!
+//! ```
+//! use headway_cc::cc::params::BBR1;
+//!
+//! let mut words = (BBR1.defaults)();
+//! BBR1.set(&mut words, "high_gain=2.9")?;
+//! assert_eq!(BBR1.changed(&words), ["high_gain=2.9"]);
+//! assert!(BBR1.set(&mut words, "min_rtt_win_us=10").unwrap_err().to_string().contains("the unit is missing"));
+//! # Ok::<(), headway_cc::cc::params::ParamError>(())
+//! ```
+
+use super::bbr1::Bbr1Params;
+use super::fixed::GAIN_UNIT;
+use crate::path::units::{self, Word};
+
+/// What the integer of a parameter counts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// Rounds, segments, phases: `10`.
+    Count,
+    /// A ratio, times [`GAIN_UNIT`]: `2.9`, to five decimals.
+    Gain,
+    /// Hundredths: `1%`.
+    Percent,
+    /// Microseconds: `200ms`.
+    Micros,
+    /// Milliseconds: `4s`.
+    Millis,
+    /// Bytes per second, written as bits per second: `1.2mbit`.
+    Rate,
+    /// Bytes: `64kB`.
+    Bytes,
+}
+
+const TIMES: &[(&str, u32)] = &[("us", 0), ("ms", 3), ("s", 6)];
+const ANY: units::Kind =
+    units::Kind { expected: "", units: &[], min: 0, max: u64::MAX, range: "is out of range" };
+const COUNT: units::Kind = units::Kind { expected: "a whole number like 3", units: &[("", 0)], ..ANY };
+const GAIN: units::Kind = units::Kind { expected: "a number like 1.25", units: &[("", 5)], ..ANY };
+const PERCENT: units::Kind = units::Kind { expected: "a whole share like 1%", units: &[("%", 0)], ..ANY };
+const MICROS: units::Kind = units::Kind { expected: "a time like 200ms", units: TIMES, ..ANY };
+const MILLIS: units::Kind =
+    units::Kind { expected: "a time like 200ms", units: &[("ms", 0), ("s", 3)], ..ANY };
+const RATE: units::Kind = units::Kind { min: 0, ..units::RATE };
+const BYTES: units::Kind = units::Kind { min: 0, ..units::SIZE };
+
+/// A gain's text counts in these parts of one; finer than [`GAIN_UNIT`], so that every word has a text of its own.
+const GAIN_PARTS: u64 = 100_000;
+
+impl Kind {
+    fn units(self) -> &'static units::Kind {
+        match self {
+            Kind::Count => &COUNT,
+            Kind::Gain => &GAIN,
+            Kind::Percent => &PERCENT,
+            Kind::Micros => &MICROS,
+            Kind::Millis => &MILLIS,
+            Kind::Rate => &RATE,
+            Kind::Bytes => &BYTES,
+        }
+    }
+
+    /// Reads a text; an error says what was expected instead.
+    pub fn read(self, text: &str) -> Result<u64, String> {
+        let n = self.units().read(Word { text, at: 0 }).map_err(|e| e.reason)?;
+        Ok(match self {
+            Kind::Gain => scale(n, GAIN_UNIT, GAIN_PARTS),
+            Kind::Rate => n / 8,
+            _ => n,
+        })
+    }
+
+    /// The text that [`Kind::read`] takes back.
+    pub fn show(self, word: u64) -> String {
+        self.units().show(match self {
+            Kind::Gain => gain_parts(word),
+            Kind::Rate => word.saturating_mul(8),
+            _ => word,
+        })
+    }
+}
+
+/// The roundest number of parts that is read as this gain.
+fn gain_parts(word: u64) -> u64 {
+    let exact = scale(word, GAIN_PARTS, GAIN_UNIT);
+    let mut steps = (0..=5).rev().map(|digits| 10_u64.pow(digits));
+    let rounded = |step: u64| exact.saturating_add(step / 2) / step * step;
+    steps.find(|&step| scale(rounded(step), GAIN_UNIT, GAIN_PARTS) == word).map_or(exact, rounded)
+}
+
+/// `n * to / from`, to the nearest integer.
+fn scale(n: u64, to: u64, from: u64) -> u64 {
+    u64::try_from((u128::from(n) * u128::from(to) + u128::from(from / 2)) / u128::from(from))
+        .unwrap_or(u64::MAX)
+}
+
+/// One parameter: its field in the row, what it counts, and the smallest and the largest word that make sense.
+#[derive(Clone, Copy, Debug)]
+pub struct Param {
+    pub name: &'static str,
+    pub kind: Kind,
+    pub min: u64,
+    pub max: u64,
+}
+
+/// The parameters of one controller, in the order of their row.
+#[derive(Clone, Copy, Debug)]
+pub struct ParamTable {
+    pub rows: &'static [Param],
+    /// What each is for.
+    pub about: &'static [&'static str],
+    /// The row of defaults.
+    pub defaults: fn() -> Vec<u64>,
+}
+
+/// Why a setting was refused.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ParamError {
+    /// Not of the form `param=value`.
+    Form {
+        text: String,
+    },
+    /// No parameter of that name.
+    Unknown {
+        name: String,
+        known: Vec<&'static str>,
+    },
+    Value {
+        name: &'static str,
+        text: String,
+        reason: String,
+    },
+}
+
+impl std::fmt::Display for ParamError {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Form { text } => write!(f, "`{text}` is not a setting; expected param=value"),
+            Self::Unknown { name, known } => {
+                write!(f, "there is no parameter `{name}`, only {}", known.join(", "))
+            }
+            Self::Value { name, text, reason } => write!(f, "`{text}` in `{name}={text}`: {reason}"),
+        }
+    }
+}
+impl std::error::Error for ParamError {}
+
+impl ParamTable {
+    /// Writes a setting such as `high_gain=2.9` into the row.
+    pub fn set(&self, words: &mut [u64], setting: &str) -> Result<(), ParamError> {
+        let form = || ParamError::Form { text: setting.to_string() };
+        let (name, text) = setting.split_once('=').ok_or_else(form)?;
+        let unknown = || ParamError::Unknown {
+            name: name.to_string(),
+            known: self.rows.iter().map(|p| p.name).collect(),
+        };
+        let at = self.rows.iter().position(|p| p.name == name).ok_or_else(unknown)?;
+        let param = &self.rows[at];
+        let fail = |reason| ParamError::Value { name: param.name, text: text.to_string(), reason };
+        let word = param.kind.read(text).map_err(fail)?;
+        if word < param.min || word > param.max {
+            return Err(fail(format!("expected {}", param.range())));
+        }
+        *words.get_mut(at).ok_or_else(form)? = word;
+        Ok(())
+    }
+
+    /// The settings that make this row of the defaults.
+    pub fn changed(&self, words: &[u64]) -> Vec<String> {
+        let rows = self.rows.iter().zip(words.iter().zip((self.defaults)()));
+        rows.filter(|(_, (word, default))| *word != default)
+            .map(|(p, (word, _))| format!("{}={}", p.name, p.kind.show(*word)))
+            .collect()
+    }
+
+    /// Each parameter with its default and what it is for.
+    pub fn described(&self) -> impl Iterator<Item = (&'static Param, String, &'static str)> {
+        let defaults = (self.defaults)().into_iter();
+        let rows = self.rows.iter().zip(defaults.zip(self.about.iter().copied()));
+        rows.map(|(p, (word, about))| (p, p.kind.show(word), about))
+    }
+}
+
+impl Param {
+    /// The range in words.
+    pub fn range(&self) -> String {
+        format!("{} to {}", self.kind.show(self.min), self.kind.show(self.max))
+    }
+}
+
+const fn param(name: &'static str, kind: Kind, min: u64, max: u64) -> Param {
+    Param { name, kind, min, max }
+}
+
+/// A gain in hundredths.
+const fn gain(name: &'static str, min: u64, max: u64) -> Param {
+    param(name, Kind::Gain, (min * GAIN_UNIT + 50) / 100, (max * GAIN_UNIT + 50) / 100)
+}
+
+const MS: u64 = 1_000;
+const S: u64 = 1_000_000;
+
+/// `bbr1`. The ranges keep out what would stop a flow or send without bound, not what is unwise.
+pub const BBR1: ParamTable = ParamTable {
+    rows: &[
+        param("bw_rtts", Kind::Count, 1, 1000),
+        param("min_rtt_win_us", Kind::Micros, 100 * MS, 3600 * S),
+        param("probe_rtt_mode_us", Kind::Micros, 0, 10 * S),
+        param("min_tso_rate", Kind::Rate, 0, 1_250_000_000),
+        param("pacing_margin_percent", Kind::Percent, 0, 50),
+        param("pacing_shift", Kind::Count, 5, 16),
+        param("gso_max_bytes", Kind::Bytes, 1500, 524_280),
+        param("max_tso_segs", Kind::Count, 2, 65_535),
+        param("tso_budget", Kind::Count, 0, 100),
+        param("probe_bw_segs", Kind::Count, 0, 1000),
+        gain("high_gain", 101, 1000),
+        gain("drain_gain", 5, 100),
+        gain("cwnd_gain", 100, 1000),
+        gain("pacing_gain_up", 100, 1000),
+        gain("pacing_gain_down", 5, 100),
+        param("cycle_len", Kind::Count, 2, 1000),
+        param("cycle_rand", Kind::Count, 1, 1000),
+        param("cwnd_min_target", Kind::Count, 1, 1000),
+        param("init_cwnd", Kind::Count, 1, 1000),
+        param("init_rtt_us", Kind::Micros, 1, 10 * S),
+        gain("full_bw_thresh", 101, 1000),
+        param("full_bw_cnt", Kind::Count, 1, 1000),
+        param("lt_intvl_min_rtts", Kind::Count, 1, 1000),
+        param("lt_intvl_max_rtts", Kind::Count, 1, 10_000),
+        param("lt_intvl_max_ms", Kind::Millis, 1, u32::MAX as u64),
+        gain("lt_loss_thresh", 0, 100),
+        gain("lt_bw_ratio", 0, 100),
+        param("lt_bw_diff", Kind::Rate, 0, 1_250_000_000),
+        param("lt_bw_max_rtts", Kind::Count, 1, 100_000),
+        gain("extra_acked_gain", 0, 1000),
+        param("extra_acked_win_rtts", Kind::Count, 1, 1000),
+        param("ack_epoch_acked_reset_thresh", Kind::Count, 1, u32::MAX as u64),
+        param("extra_acked_max_us", Kind::Micros, 0, 10 * S),
+    ],
+    about: Bbr1Params::ABOUT,
+    defaults: || Bbr1Params::default().words(),
+};
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::rand::Rng;
+
+    #[test]
+    fn the_table_is_the_row() {
+        let names: Vec<_> = BBR1.rows.iter().map(|p| p.name).collect();
+        assert_eq!(names, Bbr1Params::FIELDS);
+        assert_eq!(BBR1.about.len(), names.len());
+        for (param, word) in BBR1.rows.iter().zip((BBR1.defaults)()) {
+            assert!((param.min..=param.max).contains(&word), "{}: the default is out of range", param.name);
+        }
+        assert!(BBR1.about.iter().all(|about| about.ends_with(['.', ')']) || about.ends_with("...")));
+    }
+
+    /// Values that people write come back as they were written; every word has a text that gives it back.
+    #[test]
+    fn shown_values_read_back() {
+        let mut rng = Rng::new(1, 0);
+        for param in BBR1.rows {
+            for word in [param.min, param.max].into_iter().chain((0..500).map(|_| {
+                let bits = rng.below(45);
+                rng.below(1 << bits).clamp(param.min, param.max)
+            })) {
+                let text = param.kind.show(word);
+                assert_eq!(param.kind.read(&text), Ok(word), "{}={text}", param.name);
+            }
+        }
+    }
+
+    #[test]
+    fn settings_are_written_as_people_do() {
+        let mut words = (BBR1.defaults)();
+        assert!(BBR1.changed(&words).is_empty());
+        let settings = [
+            "min_rtt_win_us=5s",
+            "probe_rtt_mode_us=150ms",
+            "min_tso_rate=2.4mbit",
+            "pacing_margin_percent=3%",
+            "high_gain=2.9",
+            "cwnd_gain=2.25",
+            "lt_intvl_max_ms=1.5s",
+        ];
+        for setting in settings {
+            BBR1.set(&mut words, setting).unwrap();
+        }
+        assert_eq!(BBR1.changed(&words), settings);
+        let row = Bbr1Params::from_words(&words).unwrap();
+        assert_eq!(
+            (row.min_rtt_win_us, row.min_tso_rate, row.pacing_margin_percent),
+            (5_000_000, 300_000, 3)
+        );
+        assert_eq!((row.cwnd_gain, row.lt_intvl_max_ms), (GAIN_UNIT * 9 / 4, 1500));
+    }
+
+    #[test]
+    fn refusals_point_at_the_word() {
+        let mut words = (BBR1.defaults)();
+        let mut refused = |setting: &str| BBR1.set(&mut words, setting).unwrap_err().to_string();
+        assert!(refused("high_gain").starts_with("`high_gain` is not a setting"));
+        assert!(refused("low_gain=2").starts_with("there is no parameter `low_gain`, only bw_rtts, "));
+        assert_eq!(refused("high_gain=99"), "`99` in `high_gain=99`: expected 1.01 to 10");
+        assert!(refused("high_gain=0").contains("1.01 to 10"));
+        assert!(refused("high_gain=-2").contains("`-2` in "));
+        assert!(refused("high_gain=2x").contains("expected a number like 1.25"));
+        assert!(refused("high_gain=").contains("expected a number like 1.25"));
+        assert!(refused("min_rtt_win_us=10").contains("the unit is missing"));
+        assert!(refused("probe_rtt_mode_us=11s").contains("0s to 10s"));
+        assert!(refused("bw_rtts=99999999999999999999").contains("out of range"));
+        assert_eq!(words, (BBR1.defaults)(), "a refused setting changes nothing");
+    }
+}
