@@ -1,6 +1,6 @@
 //! Laws of the simulator: what must hold for every path, source and controller.
 
-use headway_cc::cc::{self, EVENT_ACK};
+use headway_cc::cc::{self, EVENT_ACK, EVENT_LOSS, EVENT_LOST, EVENT_SSTHRESH};
 use headway_cc::rand::Rng;
 use headway_cc::sim::{FlowRun, FlowSpec, SimError, SimRun, SimSpec, Source, run};
 
@@ -208,6 +208,41 @@ fn trace_is_complete() {
             assert_eq!(twin.on_event(&row.ack), row.control, "{cc} row {i}");
             assert_eq!(twin.state(), row.state, "{cc} row {i}");
         }
+    }
+}
+
+/// Each lost packet is told of once, before what it leads to, with its own stamp; 2 % in bursts of two make about as
+/// many ranges as bursts. An outage brings timeouts too.
+#[test]
+fn every_lost_packet_is_told_of_first() {
+    for path in ["20mbit 40ms queue=1bdp loss=burst:1%/2", "10mbit 40ms queue=1bdp @2s 0mbit @3s 10mbit"] {
+        let mut one = spec(path, vec![FlowSpec::bulk("cubic")], 8);
+        one.trace = true;
+        let rows = &sim(&one).flows[0].trace;
+        let (mut lost, mut told, mut packets, mut ranges) = (0, 0, 0, 0);
+        for (before, row) in rows.iter().zip(&rows[1..]) {
+            let ack = &row.ack;
+            told = if ack.now_us == before.ack.now_us { told } else { 0 };
+            if ack.event == EVENT_LOST {
+                assert!(ack.newly_lost > 0 && ack.rs_lost >= ack.newly_lost, "{ack:?}");
+                assert!(
+                    ack.rs_tx_in_flight >= ack.newly_lost && ack.lost == lost + ack.newly_lost,
+                    "{ack:?}"
+                );
+                assert_eq!((row.control.cwnd, row.control.pacing_rate), (ack.cwnd, ack.pacing_rate));
+                told += ack.newly_lost;
+                packets += 1;
+                ranges += ack.rs_starts_lost_range;
+            } else if ack.event == EVENT_ACK {
+                assert_eq!(told, ack.newly_lost, "{ack:?}");
+            }
+            if matches!(ack.event, EVENT_SSTHRESH | EVENT_LOSS) && ack.ca_state < cc::CA_RECOVERY {
+                assert!(before.ack.event == EVENT_LOST || ack.lost == before.ack.lost, "{ack:?}");
+            }
+            lost = ack.lost;
+        }
+        assert!(packets > 30 && lost > 0, "{path}: {packets}");
+        assert!((1..packets).contains(&ranges), "{path}: {ranges} ranges of {packets} packets");
     }
 }
 

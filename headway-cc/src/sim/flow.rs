@@ -12,9 +12,9 @@ use super::source::App;
 use super::{AckPacket, FlowBin, FlowRun, FlowSpec, Packet, SimError, SimSpec, TraceRow};
 use super::{HANDSHAKE, HANDSHAKE_BYTES, HEADER_BYTES};
 use crate::cc::{self, Ack, CA_RECOVERY, Control, Controller, NO_RTT};
-use crate::cc::{EVENT_ACK, EVENT_INIT, EVENT_TX_START};
+use crate::cc::{EVENT_ACK, EVENT_INIT, EVENT_LOST, EVENT_TX_START};
 use crate::rand;
-use crate::sampler::Sampler;
+use crate::sampler::{Sampler, Sent};
 use std::collections::VecDeque;
 
 /// Initial window, segments (RFC 6928).
@@ -353,9 +353,30 @@ impl Flow {
         news.latest_rtt_us
     }
 
-    /// Tells the controller and does what it says.
+    /// Tells the controller of an event and does what it says.
     pub(crate) fn dispatch(&mut self, event: u64, now_ns: u64, rs_rtt_us: u64) {
-        let mut ack = Ack {
+        let mut ack = self.event(event, now_ns, rs_rtt_us);
+        ack.rand = self.random();
+        if event == EVENT_ACK {
+            self.sampler.fill(&mut ack, self.rtt.min_us);
+        } else {
+            self.sampler.fill_counters(&mut ack);
+        }
+        self.tell(&ack);
+    }
+
+    /// Tells the controller of a segment that was just marked lost. The random number comes from the count of what
+    /// was lost, so that the other events get the same numbers whether or not there are losses between them.
+    pub(crate) fn tell_lost(&mut self, now_us: u64, sent: &Sent, starts_range: bool) {
+        let mut ack = self.event(EVENT_LOST, now_us * 1000, NO_RTT);
+        ack.rand = rand::hash(self.random_seed, !self.sampler.lost()) >> 32;
+        ack.rs_starts_lost_range = u64::from(starts_range);
+        self.sampler.fill_lost(&mut ack, sent);
+        self.tell(&ack);
+    }
+
+    fn event(&self, event: u64, now_ns: u64, rs_rtt_us: u64) -> Ack {
+        Ack {
             event,
             now_us: now_ns / 1000,
             unit_bytes: 1,
@@ -371,17 +392,14 @@ impl Flow {
             has_selective_acks: 1,
             ca_state: self.loss.ca_state,
             edt_us: self.departure_ns.saturating_sub(now_ns) / 1000,
-            rand: self.random(),
             ..Default::default()
-        };
-        if event == EVENT_ACK {
-            self.sampler.fill(&mut ack, self.rtt.min_us);
-        } else {
-            self.sampler.fill_counters(&mut ack);
         }
-        let control = self.cc.on_event(&ack);
+    }
+
+    fn tell(&mut self, ack: &Ack) {
+        let control = self.cc.on_event(ack);
         if self.is_traced {
-            self.run.trace.push(TraceRow { ack, control, state: self.cc.state() });
+            self.run.trace.push(TraceRow { ack: *ack, control, state: self.cc.state() });
         }
         self.obey(control);
     }
