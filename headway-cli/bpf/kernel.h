@@ -106,6 +106,7 @@ struct tcp_sock {
 	u32 srtt_us;
 	u32 app_limited;
 	u8 is_cwnd_limited : 1;
+	u8 tlp_retrans : 1;
 };
 
 struct rate_sample {

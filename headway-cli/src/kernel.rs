@@ -142,6 +142,8 @@ pub struct Counters {
     pub traced: u64,
     /// Of these, those that found the trace's ring full.
     pub trace_lost: u64,
+    /// Where a controller is told of losses: samples and losses of packets whose in-flight is not known.
+    pub unknown: u64,
 }
 
 impl Attached {
@@ -389,10 +391,10 @@ fn columns(program: &'static Program) -> Result<Columns> {
 pub(crate) fn read_counters(map: &MapHandle) -> Result<Counters> {
     let value = map.lookup(&0u32.to_ne_bytes(), MapFlags::ANY)?.context("the BPF object has no counters")?;
     let words = to_words(&value);
-    let &[flows, spare, without_storage, traced, trace_lost] = words.as_slice() else {
+    let &[flows, spare, without_storage, traced, trace_lost, unknown] = words.as_slice() else {
         bail!("{} counters", words.len())
     };
-    Ok(Counters { flows, spare, without_storage, traced, trace_lost })
+    Ok(Counters { flows, spare, without_storage, traced, trace_lost, unknown })
 }
 
 /// A row of integers as the BPF programs lay it out.

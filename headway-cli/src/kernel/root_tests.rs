@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex};
 
 use headway_cc::cc::bbr1::BBR_PROBE_RTT;
 use headway_cc::cc::{
-    Ack, Control, EVENT_ACK, EVENT_INIT, EVENT_LOSS, EVENT_SSTHRESH, EVENT_TX_START, EVENT_UNDO,
+    Ack, Control, EVENT_ACK, EVENT_INIT, EVENT_LOSS, EVENT_LOST, EVENT_SSTHRESH, EVENT_TX_START, EVENT_UNDO,
 };
 
 use super::replay::{ReplayReport, replay_check};
@@ -20,12 +20,21 @@ fn own_name(tag: char) -> String {
 }
 
 fn attach_as(tag: char, trace: bool) -> Option<Attached> {
+    attach_program(&PROGRAMS[0], tag, trace)
+}
+
+fn attach_program(program: &'static Program, tag: char, trace: bool) -> Option<Attached> {
     if !has_rights() {
         println!("skipped: needs root");
         return None;
     }
-    Some(attach("bbr1", &Options { name: Some(own_name(tag)), trace }).unwrap_or_else(|e| panic!("{e:#}")))
+    let wanted = Wanted { program, name: &own_name(tag), trace, spare_flows: SPARE_FLOWS };
+    Some(register(&wanted).unwrap_or_else(|e| panic!("{e:#}")))
 }
+
+/// `bbr1` with CC_WANTS_LOST: it is told of losses, does nothing about them, and the trace has them.
+static BBR1_LOST: Program =
+    Program { name: "bbr1", object: object!("bbr1_lost"), params: || Bbr1Params::default().words() };
 
 fn is_registered(name: &str) -> bool {
     available().registered.iter().any(|r| r == name)
@@ -44,6 +53,7 @@ fn root_attach_registers_and_drop_takes_it_away() {
 #[test]
 fn root_the_verifier_has_little_to_walk() {
     let Some(_attached) = attach_as('h', false) else { return };
+    let _told = attach_program(&BBR1_LOST, 'l', false).unwrap();
     let ours =
         libbpf_rs::query::ProgInfoIter::default().filter(|p| p.name.to_string_lossy().starts_with("cc_"));
     let walked: Vec<_> = ours.map(|p| (p.name, p.verified_insns)).collect();
@@ -109,6 +119,38 @@ fn root_every_event_of_real_traffic_replays_equal() {
         assert!(run.report.kinds[event as usize] > 0, "no event {event}: {:?}", run.report);
     }
     assert_eq!(run.counters.without_storage, 0);
+}
+
+/// What the kernel counts as lost is told of once, before the event that it caused; samples find their entry.
+#[test]
+fn root_losses_are_told_once_and_samples_find_their_entry() {
+    let Some(run) = traced_program(&BBR1_LOST, 'm', TROUBLE) else { return };
+    let rows: Vec<(&str, Vec<u64>)> = run.text.lines().skip(1).map(|l| split_row(l).unwrap()).collect();
+    let mut last = std::collections::HashMap::new();
+    let [mut acks_with_losses, mut by_ack, mut by_timer, mut repaired, mut samples, mut known] = [0u64; 6];
+    for (flow, words) in &rows {
+        let ack = Ack::from_words(&words[..Ack::FIELDS.len()]).unwrap();
+        let before = last.insert(*flow, ack).unwrap_or(Ack { lost: ack.lost, ..Ack::default() });
+        if ack.event == EVENT_LOST {
+            let marked = ack.lost - before.lost;
+            assert!(ack.newly_lost == marked || (marked, ack.newly_lost) == (0, 1), "{before:?} {ack:?}");
+            assert!(ack.rs_tx_in_flight > 0 || ack.rs_lost == 0, "{ack:?}");
+            by_ack += u64::from(ack.delivered > before.delivered);
+            by_timer += u64::from(ack.delivered == before.delivered && marked > 0);
+            repaired += u64::from(marked == 0);
+        } else {
+            assert_eq!(ack.lost, before.lost, "not told of: {before:?} {ack:?}");
+        }
+        if ack.event == EVENT_ACK {
+            acks_with_losses += u64::from(ack.newly_lost > 0);
+            samples += u64::from(ack.newly_acked > 0);
+            known += u64::from(ack.newly_acked > 0 && ack.rs_tx_in_flight > 0);
+        }
+    }
+    println!("EVENT_LOST: {by_ack} by an ACK, {by_timer} without a delivery, {repaired} repaired by a probe");
+    println!("{acks_with_losses} ACKs with losses, {known} of {samples} samples known, {:?}", run.counters);
+    assert!(acks_with_losses > 10 && samples > 1000);
+    assert!(known * 1000 >= samples * 999, "{known} of {samples}");
 }
 
 /// Where the kernel lets nobody but itself set `app_limited`, our own marker must have the same effect.
@@ -276,7 +318,11 @@ struct Run {
 }
 
 fn traced_run(tag: char, script: &str) -> Option<Run> {
-    let mut attached = attach_as(tag, true)?;
+    traced_program(&PROGRAMS[0], tag, script)
+}
+
+fn traced_program(program: &'static Program, tag: char, script: &str) -> Option<Run> {
+    let mut attached = attach_program(program, tag, true)?;
     let sink = Shared::default();
     let trace = attached.trace(sink.clone()).unwrap();
     let output = in_lab(attached.name(), script);
