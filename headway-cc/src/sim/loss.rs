@@ -162,6 +162,7 @@ impl Flow {
             }
         } else if self.segments.start() >= end {
             self.loss.probe = None;
+            self.tell_losses(now_ns, self.mss());
             self.dispatch(EVENT_SSTHRESH, now_ns, NO_RTT);
         }
     }
@@ -294,7 +295,9 @@ impl Flow {
         self.loss.lost += 1;
         let starts_range = self.loss.last_lost.wrapping_add(1) != seq;
         self.loss.last_lost = seq;
-        self.tell_lost(now_us, &sent, starts_range);
+        if self.record.is_none() {
+            self.tell_lost(now_us, &sent, starts_range);
+        }
         if is_again {
             self.loss.queue.push_front(seq);
         } else {
