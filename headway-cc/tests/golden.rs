@@ -98,7 +98,7 @@ fn table_is_as_frozen_and_makes_sense() {
     let mut nonsense = String::new();
     // Presets that need a trace file are no part of the crate.
     for preset in PRESETS.iter().filter(|p| path::resolve(p.name).unwrap().files().is_empty()) {
-        for cc in ["bbr1", "cubic"] {
+        for cc in ["bbr1", "bbr3", "cubic"] {
             let f = figures(preset.name, cc, SECONDS, WARMUP_US);
             let row = format!(
                 "{} {cc} {} {} {} {}\n",
