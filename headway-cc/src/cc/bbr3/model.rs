@@ -226,12 +226,12 @@ pub(super) fn bbr3_save_state_upon_loss(c: &mut Conn) {
     c.bbr.undo_inflight_longterm = c.bbr.inflight_longterm;
 }
 
-/// §5.5.10.2 NoteLoss, of so many discontiguous ranges.
+/// §5.5.10.2 NoteLoss, of so many discontiguous ranges. A recovery may begin while its loss round runs already.
 pub(super) fn bbr3_note_loss(c: &mut Conn, ranges: u64) {
+    bbr3_save_state_upon_loss(c);
     if c.bbr.is_loss_in_round == 0 {
         c.bbr.loss_round_delivered = c.ack.delivered;
         c.bbr.lost_ranges_in_round = 0;
-        bbr3_save_state_upon_loss(c);
     }
     c.bbr.is_loss_in_round = 1;
     c.bbr.lost_ranges_in_round += ranges;
