@@ -177,3 +177,105 @@ pub(super) fn bbr3_set_cwnd(c: &mut Conn) {
     bbr3_bound_cwnd_for_model(c);
     bbr3_clamp_cwnd(c);
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::BBR3_PROBE_BW_REFILL;
+    use super::super::tests::{MSS, with};
+    use super::*;
+    use crate::cc::Ack;
+    use crate::cc::fixed::GAIN_UNIT;
+
+    #[test]
+    fn each_state_has_the_gains_of_the_draft_s_table() {
+        let gains = [
+            (BBR3_STARTUP, 277, 200),
+            (BBR3_DRAIN, 50, 200),
+            (BBR3_PROBE_BW_DOWN, 90, 200),
+            (BBR3_PROBE_BW_CRUISE, 100, 200),
+            (BBR3_PROBE_BW_REFILL, 100, 200),
+            (BBR3_PROBE_BW_UP, 125, 225),
+            (BBR3_PROBE_RTT, 100, 50),
+        ];
+        for (state, pacing, cwnd) in gains {
+            with(|c| {
+                bbr3_set_state(c, state);
+                let per_cent = |gain: u64| (gain * 100 + GAIN_UNIT / 2) / GAIN_UNIT;
+                assert_eq!((per_cent(c.bbr.pacing_gain), per_cent(c.bbr.cwnd_gain)), (pacing, cwnd));
+                // 1 MB/s over 40 ms: less 1 % of pace, and twice 40 kB of window.
+                c.bbr.bw = BW_UNIT;
+                (c.bbr.full_bw_reached, c.out.cwnd) = (1, 1 << 30);
+                bbr3_set_pacing_rate(c);
+                assert!(c.out.pacing_rate.abs_diff(9_900 * pacing) <= 20, "{}", c.out.pacing_rate);
+                bbr3_set_cwnd(c);
+                let extra = if state == BBR3_PROBE_BW_UP { 2 * MSS } else { 0 };
+                assert!(c.out.cwnd.abs_diff(400 * cwnd + extra) <= 1, "{}", c.out.cwnd);
+            });
+        }
+    }
+
+    #[test]
+    fn headroom_is_a_sixth_but_a_segment_at_least() {
+        with(|c| {
+            assert_eq!(bbr3_inflight_with_headroom(c), BBR3_INFINITY);
+            for (longterm, left) in [(120_000, 102_000), (6_000, 4_800), (4_800, 4_800), (100, 4_800)] {
+                c.bbr.inflight_longterm = longterm;
+                assert_eq!(bbr3_inflight_with_headroom(c), left);
+            }
+        });
+    }
+
+    #[test]
+    fn a_quantum_is_a_millisecond_within_bounds() {
+        for (rate, unit, bytes) in [
+            (1_000_000, 1, 2_400),
+            (12_500_000, 1, 12_500),
+            (100_000_000, 1, 65_536),
+            (1, MSS, 2),
+            (12_500_000, MSS, 10),
+        ] {
+            with(|c| {
+                let ack = Ack { unit_bytes: unit, smss: MSS / unit, ..*c.ack };
+                c.out.pacing_rate = rate;
+                let c = &mut Conn { bbr: c.bbr, p: c.p, ack: &ack, out: c.out, delivery_rate: 0 };
+                bbr3_set_send_quantum(c);
+                assert_eq!(c.bbr.send_quantum, bytes);
+                let quanta = if unit > 1 { 3 } else { 1 };
+                assert_eq!(bbr3_offload_budget(c), quanta * bytes);
+            });
+        }
+    }
+
+    #[test]
+    fn each_state_has_its_caps() {
+        let caps = [
+            (BBR3_STARTUP, 1 << 30),
+            (BBR3_DRAIN, 1 << 30),
+            (BBR3_PROBE_BW_DOWN, 100_000),
+            (BBR3_PROBE_BW_REFILL, 100_000),
+            (BBR3_PROBE_BW_UP, 100_000),
+            (BBR3_PROBE_BW_CRUISE, 85_000),
+            (BBR3_PROBE_RTT, 85_000),
+        ];
+        for (state, cap) in caps {
+            with(|c| {
+                bbr3_set_state(c, state);
+                (c.bbr.inflight_longterm, c.out.cwnd) = (100_000, 1 << 30);
+                bbr3_bound_cwnd_for_model(c);
+                assert_eq!(c.out.cwnd, cap, "state {state}");
+                c.bbr.inflight_shortterm = 1;
+                bbr3_bound_cwnd_for_model(c);
+                assert_eq!(c.out.cwnd, 4 * MSS, "never below the minimum pipe");
+            });
+        }
+    }
+
+    #[test]
+    fn without_a_bandwidth_the_pacing_rate_stays() {
+        with(|c| {
+            (c.bbr.full_bw_reached, c.out.pacing_rate) = (1, 777);
+            bbr3_set_pacing_rate(c);
+            assert_eq!(c.out.pacing_rate, 777);
+        });
+    }
+}

@@ -226,15 +226,15 @@ pub(super) fn bbr3_save_state_upon_loss(c: &mut Conn) {
     c.bbr.undo_inflight_longterm = c.bbr.inflight_longterm;
 }
 
-/// §5.5.10.2 NoteLoss, of so many discontiguous ranges. A recovery may begin while its loss round runs already.
-pub(super) fn bbr3_note_loss(c: &mut Conn, ranges: u64) {
+/// §5.5.10.2 NoteLoss, and whether it starts a discontiguous range. A recovery may begin while its loss round runs already.
+pub(super) fn bbr3_note_loss(c: &mut Conn, starts_range: bool) {
     bbr3_save_state_upon_loss(c);
     if c.bbr.is_loss_in_round == 0 {
         c.bbr.loss_round_delivered = c.ack.delivered;
         c.bbr.lost_ranges_in_round = 0;
     }
     c.bbr.is_loss_in_round = 1;
-    c.bbr.lost_ranges_in_round += ranges;
+    c.bbr.lost_ranges_in_round += u64::from(starts_range);
 }
 
 /// §5.5.9 UpdateACKAggregation. The filter keeps a window of exactly so many rounds, this one included.
@@ -314,4 +314,97 @@ pub(super) fn bbr3_target_inflight(c: &Conn) -> u64 {
 /// The same in segments, at least 1.
 pub(super) fn bbr3_target_segments(c: &Conn) -> u64 {
     (bbr3_target_inflight(c) / bbr3_segments(c, 1)).max(1)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::tests::with;
+    use super::*;
+    use crate::cc::Ack;
+    use crate::cc::fixed::BW_UNIT;
+
+    #[test]
+    fn two_per_cent_is_not_too_high_and_a_byte_more_is() {
+        with(|c| {
+            assert!(!bbr3_is_loss_too_high(c, 2_400, 120_000));
+            assert!(bbr3_is_loss_too_high(c, 2_401, 120_000));
+            assert!(!bbr3_is_loss_too_high(c, 1_000_000, 50_000_000));
+            assert!(bbr3_is_loss_too_high(c, 1_000_001, 50_000_000));
+            assert!(!bbr3_is_loss_too_high(c, 5_000, 0), "unknown");
+            let ack = Ack { has_selective_acks: 0, ..*c.ack };
+            let c = Conn { bbr: c.bbr, p: c.p, ack: &ack, out: c.out, delivery_rate: 0 };
+            assert!(bbr3_is_loss_too_high(&c, 1, 120_000) && !bbr3_is_loss_too_high(&c, 0, 120_000));
+        });
+    }
+
+    #[test]
+    fn inflight_at_loss_is_within_the_packet() {
+        // (in flight, size, lost with it, result): the draft's formula gives 108982.9 for the first.
+        for (tx, size, lost, at) in [
+            (120_000, 12_000, 13_200, 108_000 + 979),
+            (120_000, 12_000, 12_000, 108_000 + 2_204),
+            (100, 10, 11, 90),
+            (100, 1, 20, 99),
+            (50_000, 1_200, 1_200, 48_800 + 995),
+            (10, 20, 20, 0),
+        ] {
+            with(|c| {
+                let ack = Ack { newly_lost: size, rs_lost: lost, rs_tx_in_flight: tx, ..*c.ack };
+                let c = Conn { bbr: c.bbr, p: c.p, ack: &ack, out: c.out, delivery_rate: 0 };
+                assert_eq!(bbr3_inflight_at_loss(&c), at, "{size} of {tx}, {lost} lost");
+            });
+        }
+    }
+
+    #[test]
+    fn a_maximum_leaves_after_two_cycles_but_not_for_nothing() {
+        with(|c| {
+            c.delivery_rate = 100 * BW_UNIT;
+            bbr3_update_max_bw(c);
+            bbr3_advance_max_bw_filter(c);
+            bbr3_advance_max_bw_filter(c);
+            assert_eq!(c.bbr.max_bw, 100 * BW_UNIT, "no sample since");
+            c.delivery_rate = 40 * BW_UNIT;
+            bbr3_update_max_bw(c);
+            assert_eq!(c.bbr.max_bw, 100 * BW_UNIT);
+            bbr3_advance_max_bw_filter(c);
+            assert_eq!((c.bbr.max_bw, c.bbr.cycle_count), (40 * BW_UNIT, 3));
+        });
+    }
+
+    #[test]
+    fn a_short_term_bound_is_seven_tenths_or_what_arrived() {
+        with(|c| {
+            (c.bbr.max_bw, c.bbr.bw_latest) = (1000, 600);
+            (c.out.cwnd, c.bbr.inflight_latest) = (100_000, 95_000);
+            bbr3_loss_lower_bounds(c);
+            assert_eq!((c.bbr.bw_shortterm, c.bbr.inflight_shortterm), (700, 95_000));
+            bbr3_loss_lower_bounds(c);
+            assert_eq!(c.bbr.bw_shortterm, 600);
+        });
+    }
+
+    #[test]
+    fn extra_acked_is_forgotten_after_its_rounds() {
+        for (full, rounds) in [(0, 1), (1, 10)] {
+            with(|c| {
+                c.bbr.full_bw_reached = full;
+                c.out.cwnd = 100_000;
+                let burst = Ack { newly_acked: 24_000, ..*c.ack };
+                let quiet = Ack { newly_acked: 1, now_us: c.ack.now_us + 1_000_000, ..*c.ack };
+                c.bbr.bw = BW_UNIT;
+                let mut step = |ack: &Ack, round: u64| {
+                    c.bbr.round_count = round;
+                    let c = &mut Conn { bbr: c.bbr, p: c.p, ack, out: c.out, delivery_rate: 0 };
+                    bbr3_update_ack_aggregation(c);
+                    c.bbr.extra_acked
+                };
+                assert_eq!(step(&burst, 50), 24_000);
+                for round in 51..50 + rounds {
+                    assert_eq!(step(&quiet, round), 24_000, "round {round}");
+                }
+                assert!(step(&quiet, 50 + rounds) < 24_000);
+            });
+        }
+    }
 }

@@ -141,7 +141,7 @@ fn bbr3_handle_inflight_too_high(c: &mut Conn, tx_in_flight: u64) {
 
 /// §5.5.10.2 HandleLostPacket.
 pub(super) fn bbr3_handle_lost_packet(c: &mut Conn) {
-    bbr3_note_loss(c, c.ack.rs_starts_lost_range);
+    bbr3_note_loss(c, c.ack.rs_starts_lost_range != 0);
     if c.bbr.is_bw_probe_sample != 0 && bbr3_is_loss_too_high(c, c.ack.rs_lost, c.ack.rs_tx_in_flight) {
         bbr3_handle_inflight_too_high(c, bbr3_inflight_at_loss(c));
     }
@@ -156,7 +156,7 @@ pub(super) fn bbr3_note_ce(c: &mut Conn) {
     if bbr3_is_ecn_eligible(c) {
         c.bbr.is_ce_in_round = 1;
     } else {
-        bbr3_note_loss(c, 1);
+        bbr3_note_loss(c, true);
     }
 }
 
