@@ -4,7 +4,7 @@ use headway_cc::cc::{self, EVENT_ACK, EVENT_LOSS, EVENT_LOST, EVENT_SSTHRESH};
 use headway_cc::rand::Rng;
 use headway_cc::sim::{FlowRun, FlowSpec, SimError, SimRun, SimSpec, Source, run};
 
-const CCS: [&str; 2] = ["bbr1", "cubic"];
+const CCS: [&str; 3] = ["bbr1", "bbr3", "cubic"];
 const SECOND_US: u64 = 1_000_000;
 
 fn spec(path: &str, flows: Vec<FlowSpec>, seconds: u64) -> SimSpec {
@@ -250,7 +250,7 @@ fn every_lost_packet_is_told_of_first() {
 fn bad_specs_are_refused_in_words() {
     let mut one = spec("10mbit 40ms", vec![FlowSpec::bulk("reno")], 1);
     assert_eq!(run(&one), Err(SimError::UnknownController("reno".into())));
-    assert!(run(&one).unwrap_err().to_string().contains("`reno`; there are bbr1, cubic"));
+    assert!(run(&one).unwrap_err().to_string().contains("`reno`; there are bbr1, bbr3, cubic"));
     one.flows.clear();
     one.mtu = 60;
     assert_eq!(run(&one), Err(SimError::Mtu(60)));
@@ -294,6 +294,6 @@ fn random_flow(rng: &mut Rng, index: u64, is_unlimited: bool) -> FlowSpec {
         2 => Source::Messages { bytes: 1 + rng.below(5000), interval_us: 1000 + rng.below(50_000) },
         _ => Source::Finite { bytes: 1 + rng.below(2_000_000) },
     };
-    let cc = CCS[rng.below(2) as usize].to_string();
+    let cc = CCS[rng.below(3) as usize].to_string();
     FlowSpec { cc, source, start_us: index * 10_000, extra_rtt_us: rng.below(2) * rng.below(100_000) }
 }
