@@ -117,7 +117,7 @@ int cc_init(u64 *ctx)
 	flow->record.flow = id;
 	flow->record.port = sk->__sk_common.skc_num;
 	on_event(flow, tp, EVENT_INIT);
-	keep_record(flow);
+	keep_record(flow, tp);
 	/* fq announces itself here; only where nobody paces, TCP's own timer is to. */
 	if (sk->sk_pacing_status == SK_PACING_NONE)
 		sk->sk_pacing_status = SK_PACING_NEEDED;
@@ -158,7 +158,7 @@ int cc_cong_control(u64 *ctx)
 	fill_record(flow, rs);
 	finish_sample(flow);
 	step(flow, tp);
-	keep_record(flow);
+	keep_record(flow, tp);
 	return 0;
 }
 
@@ -212,7 +212,7 @@ int cc_set_state(u64 *ctx)
 	if (!flow || (u8)ctx[1] != CA_LOSS)
 		return 0;
 	on_event(flow, tp, EVENT_LOSS);
-	keep_record(flow);
+	keep_record(flow, tp);
 	return 0;
 }
 

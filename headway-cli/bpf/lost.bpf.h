@@ -71,25 +71,22 @@ static __noinline int fill_lost(struct flow *flow, struct tcp_sock *tp, u64 repa
 }
 
 /*
- * A reduction without a packet marked lost, in an ACK after a silence in which a tail loss probe was sent again: the
- * probe filled the hole. The kernel has forgotten tlp_high_seq by now, and tlp_retrans is that of the last probe
- * whenever it was; but after a probe the ACK comes three round trips after the one before.
+ * A reduction without a packet marked lost, after a tail loss probe: the probe filled a hole. The kernel concludes it
+ * at the first ACK beyond what it had sent when the probe left (tlp_high_seq, forgotten by the time it calls us).
  */
-static __always_inline u64 tail_was_repaired(const struct flow *flow, const struct tcp_sock *tp)
+static __always_inline bool tail_was_repaired(const struct flow *flow, const struct tcp_sock *tp)
 {
-	const struct ack *last = &flow->record.ack;
-
-	return tp->lost == (u32)last->lost && tp->delivered != (u32)last->delivered && read_bits(tp, tlp_retrans) &&
-	       read_bits((const struct inet_connection_sock *)tp, icsk_ca_state) < CA_RECOVERY &&
-	       tp->tcp_mstamp - last->now_us >= 2 * last->srtt_us;
+	return flow->probe_is_out && tp->lost == (u32)flow->record.ack.lost &&
+	       read_bits((const struct inet_connection_sock *)tp, icsk_ca_state) < CA_RECOVERY;
 }
 
 /* After an event that changes what is in flight or lost. */
-static __always_inline void keep_record(struct flow *flow)
+static __always_inline void keep_record(struct flow *flow, const struct tcp_sock *tp)
 {
 	const struct ack *ack = &flow->record.ack;
 
 	ring_note(&flow->ring, ack->delivered, ack->lost, ack->inflight);
+	flow->probe_is_out = tp->tlp_high_seq && read_bits(tp, tlp_retrans);
 }
 
 #else
@@ -107,12 +104,12 @@ static __always_inline int fill_lost(struct flow *flow, struct tcp_sock *tp, u64
 	return 0;
 }
 
-static __always_inline u64 tail_was_repaired(const struct flow *flow, const struct tcp_sock *tp)
+static __always_inline bool tail_was_repaired(const struct flow *flow, const struct tcp_sock *tp)
 {
 	return 0;
 }
 
-static __always_inline void keep_record(struct flow *flow)
+static __always_inline void keep_record(struct flow *flow, const struct tcp_sock *tp)
 {
 }
 

@@ -14,6 +14,7 @@
 #include <string.h>
 
 #include "bbr1.h"
+#include "ring.h"
 
 #define WORDS(x) (sizeof(x) / sizeof(u64))
 
@@ -39,6 +40,34 @@ static void run_fixed(const struct ack *ack, struct control *out)
 	winmax_running_max(&winmax, ack->unit_bytes, ack->smss, ack->cwnd);
 }
 
+static struct ring ring;
+static struct {
+	u64 opened;
+	u64 sample;
+	u64 delivered;
+	u64 lost;
+	u64 inflight;
+} found;
+
+/* Nor is this: the ring, asked for the packet of the sample and for one of any age. */
+static void run_ring(const struct ack *ack, struct control *out)
+{
+	if (ack->event == EVENT_INIT)
+		memset(&ring, 0, sizeof(ring));
+	ring_raise(&ring, ack->prior_inflight);
+	ring.sample = ack->rs_prior_delivered;
+	out->cwnd = ring_find(&ring, ring.sample);
+	out->pacing_rate = ring_find(&ring, ack->delivered - (u32)ack->rand % (4 * (u32)ack->inflight + 1));
+	ring_note(&ring, ack->delivered, ack->lost, ack->inflight);
+	if (out->cwnd != RING_NONE) {
+		found.delivered = ring.entries[out->cwnd].delivered;
+		found.lost = ring.entries[out->cwnd].lost;
+		found.inflight = ring.entries[out->cwnd].inflight;
+	}
+	found.opened = ring.opened;
+	found.sample = ring.sample;
+}
+
 /* Every controller with a C twin; a new one is one row. */
 static const struct twin {
 	const char *name;
@@ -50,6 +79,7 @@ static const struct twin {
 } twins[] = {
 	{ "bbr1", &bbr1_params, WORDS(bbr1_params), &bbr1_state, WORDS(bbr1_state), run_bbr1 },
 	{ "fixed", NULL, 0, &winmax, WORDS(winmax), run_fixed },
+	{ "ring", NULL, 0, &found, WORDS(found), run_ring },
 };
 
 static void fail(size_t line, const char *what)

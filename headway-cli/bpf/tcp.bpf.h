@@ -58,6 +58,7 @@ struct flow {
 	u64 marked_end;
 #ifdef CC_WANTS_LOST
 	u64 sample_is_app_limited;	/* of the latest sample */
+	u64 probe_is_out;		/* after the last ACK: the tail was sent again, and nobody knows yet why */
 	struct ring ring;		/* last: a new flow's entries are not cleared */
 #endif
 };

@@ -3,6 +3,7 @@
 //! `HEADWAY_SEED=n` chooses the stream; the first differing event is the bug report.
 
 mod replay;
+mod ring;
 mod stream;
 
 use headway_cc::cc::bbr1::{BBR_PROBE_BW, Bbr1, Bbr1Params, Bbr1State};
@@ -10,9 +11,8 @@ use headway_cc::cc::fixed::{Winmax, bw_data, bw_from, gain_apply, mul_shift};
 use headway_cc::cc::{Ack, CA_LOSS, CA_RECOVERY, Control, Controller, EVENT_INIT, EVENT_UNDO, controller};
 use headway_cc::path::{self, PRESETS};
 use headway_cc::sim::{self, FlowSpec, SimSpec, Source};
-use replay::{Scratch, build, compare, replay, sources};
+use replay::{Scratch, build, build_with_bug, compare, replay, sources};
 use std::collections::BTreeSet;
-use std::fs;
 use stream::{Rng, Unit, stream};
 
 /// Events per (controller, unit).
@@ -238,15 +238,7 @@ fn a_bug_planted_in_c_is_found() {
     let params = Bbr1Params::default().words();
     for (file, function, from, to) in BUGS {
         let scratch = Scratch::new(function);
-        for name in ["cc.h", "fixed.h", "bbr1.h", "replay.c"] {
-            let mut text = fs::read_to_string(sources().join(name)).expect("the C sources are there");
-            if name == *file {
-                assert_eq!(text.matches(from).count(), 1, "`{from}` in {file}");
-                text = text.replace(from, to);
-            }
-            fs::write(scratch.path().join(name), text).expect("the scratch folder is writable");
-        }
-        let program = build(scratch.path(), &scratch);
+        let program = build_with_bug(&scratch, file, from, to);
         let rows = replay(&program, "bbr1", &params, &acks);
         let result = compare(rows, &acks, new("bbr1"), |_, _, _| ());
         let found = result.expect_err(&format!("a bug in {function} stays unseen (HEADWAY_SEED={seed})"));

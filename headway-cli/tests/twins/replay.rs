@@ -48,6 +48,23 @@ pub fn build(sources: &Path, scratch: &Scratch) -> PathBuf {
     program
 }
 
+/// The same with `from`, which is once in `file`, replaced by `to`.
+pub fn build_with_bug(scratch: &Scratch, file: &str, from: &str, to: &str) -> PathBuf {
+    let names = fs::read_dir(sources()).expect("the C sources are there").flatten().map(|e| e.file_name());
+    for name in names.filter_map(|n| n.into_string().ok()) {
+        if name != "replay.c" && (!name.ends_with(".h") || name.ends_with(".bpf.h")) {
+            continue;
+        }
+        let mut text = fs::read_to_string(sources().join(&name)).expect("a source is text");
+        if name == file {
+            assert_eq!(text.matches(from).count(), 1, "`{from}` in {file}");
+            text = text.replace(from, to);
+        }
+        fs::write(scratch.path().join(&name), text).expect("the scratch folder is writable");
+    }
+    build(scratch.path(), scratch)
+}
+
 /// The first place where the two differ: a bug report.
 #[derive(Debug)]
 pub struct Difference {
