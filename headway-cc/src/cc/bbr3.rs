@@ -27,6 +27,7 @@
 //! - A sample whose own loss is too high ends a probe too, as in Linux; the draft's text wants it, its pseudocode
 //!   asks only about packets marked lost. [`Bbr3Params::is_ack_judged`] = 0 follows the pseudocode.
 //! - The coexistence bound on rounds counts packets, not bytes.
+//! - A cautious probe ends when no segment more fits below `inflight_longterm`, seen before the ACK made room.
 //! - State for an undo is saved once a recovery, not at every loss round.
 //! - An ACK that delivers nothing changes nothing, and an invalid rate (0) is no sample.
 //! - Gains and fractions are rounded to integers, the BDP up and everything else down.
