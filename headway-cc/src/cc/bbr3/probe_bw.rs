@@ -94,9 +94,16 @@ fn bbr3_is_limited_by_inflight_longterm(c: &Conn) -> bool {
     c.ack.is_cwnd_limited != 0 && c.out.cwnd >= c.bbr.inflight_longterm
 }
 
+/// The volume in flight has reached the long-term bound: when this ACK came, not one segment more was allowed. After
+/// the ACK there is room again, and the window is no larger than the bound.
+fn bbr3_has_reached_inflight_longterm(c: &Conn) -> bool {
+    let inflight = c.ack.prior_inflight.max(c.ack.inflight);
+    inflight.saturating_add(bbr3_segments(c, 1)) > c.bbr.inflight_longterm
+}
+
 /// §5.3.3.9 IsTimeToGoDown.
 fn bbr3_is_time_to_go_down(c: &mut Conn) -> bool {
-    if c.bbr.prev_probe_too_high != 0 && c.ack.inflight >= c.bbr.inflight_longterm {
+    if c.bbr.prev_probe_too_high != 0 && bbr3_has_reached_inflight_longterm(c) {
         c.bbr.prev_probe_precautionary = 1;
         return true;
     }
