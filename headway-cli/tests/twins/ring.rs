@@ -72,7 +72,11 @@ fn a_bug_planted_in_the_ring_is_found() {
         ("ring_note", "delivered - r->sample)", "0)"),
         ("ring_note", "if (delivered != e->delivered)", "if (1)"),
         ("ring_find", "at + step < end &&", ""),
-        ("ring_find", "- ring_entry(r, at + step)->delivered) >= 0", "- ring_entry(r, at + step)->delivered) > 0"),
+        (
+            "ring_find",
+            "- ring_entry(r, at + step)->delivered) >= 0",
+            "- ring_entry(r, at + step)->delivered) > 0",
+        ),
         ("ring_find", "step = RING_ENTRIES / 2", "step = RING_ENTRIES / 4"),
     ] {
         let scratch = Scratch::new(&format!("bug-{function}-{}", from.len()));
