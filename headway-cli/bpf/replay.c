@@ -14,6 +14,7 @@
 #include <string.h>
 
 #include "bbr1.h"
+#include "bbr3.h"
 #include "ring.h"
 
 #define WORDS(x) (sizeof(x) / sizeof(u64))
@@ -24,6 +25,14 @@ static struct bbr1_state bbr1_state;
 static void run_bbr1(const struct ack *ack, struct control *out)
 {
 	bbr1_on_event(&bbr1_state, &bbr1_params, ack, out);
+}
+
+static struct bbr3_params bbr3_params;
+static struct bbr3_state bbr3_state;
+
+static void run_bbr3(const struct ack *ack, struct control *out)
+{
+	bbr3_on_event(&bbr3_state, &bbr3_params, ack, out);
 }
 
 static struct winmax winmax;
@@ -78,6 +87,7 @@ static const struct twin {
 	void (*run)(const struct ack *ack, struct control *out);
 } twins[] = {
 	{ "bbr1", &bbr1_params, WORDS(bbr1_params), &bbr1_state, WORDS(bbr1_state), run_bbr1 },
+	{ "bbr3", &bbr3_params, WORDS(bbr3_params), &bbr3_state, WORDS(bbr3_state), run_bbr3 },
 	{ "fixed", NULL, 0, &winmax, WORDS(winmax), run_fixed },
 	{ "ring", NULL, 0, &found, WORDS(found), run_ring },
 };

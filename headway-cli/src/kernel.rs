@@ -19,6 +19,7 @@ use std::sync::Mutex;
 
 use anyhow::{Context, Result, anyhow, bail, ensure};
 use headway_cc::cc::bbr1::Bbr1Params;
+use headway_cc::cc::bbr3::Bbr3Params;
 use headway_cc::cc::{self, Ack, Control};
 use libbpf_rs::btf::types::{FuncProto, MemberAttr, Ptr, Struct, StructMember};
 use libbpf_rs::btf::{Btf, ReferencesType, TypeId};
@@ -52,8 +53,10 @@ macro_rules! object {
 use object;
 
 /// Every controller that can be attached. A new one is one row here.
-const PROGRAMS: &[Program] =
-    &[Program { name: "bbr1", object: object!("bbr1"), params: || Bbr1Params::default().words() }];
+const PROGRAMS: &[Program] = &[
+    Program { name: "bbr1", object: object!("bbr1"), params: || Bbr1Params::default().words() },
+    Program { name: "bbr3", object: object!("bbr3"), params: || Bbr3Params::default().words() },
+];
 
 /// `TCP_CA_NAME_MAX` less the closing zero.
 const NAME_MAX: usize = 15;

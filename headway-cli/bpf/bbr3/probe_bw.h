@@ -93,10 +93,18 @@ static __always_inline u64 bbr3_is_limited_by_inflight_longterm(const struct bbr
 	return c->ack->is_cwnd_limited && c->out->cwnd >= c->bbr->inflight_longterm;
 }
 
+/* When this ACK came, not one segment more was allowed below the long-term bound. */
+static __always_inline u64 bbr3_has_reached_inflight_longterm(const struct bbr3_conn *c)
+{
+	u64 inflight = u64_max(c->ack->prior_inflight, c->ack->inflight);
+
+	return sat_add(inflight, bbr3_segments(c, 1)) > c->bbr->inflight_longterm;
+}
+
 /* §5.3.3.9 IsTimeToGoDown. */
 static __always_inline u64 bbr3_is_time_to_go_down(struct bbr3_conn *c)
 {
-	if (c->bbr->prev_probe_too_high && c->ack->inflight >= c->bbr->inflight_longterm) {
+	if (c->bbr->prev_probe_too_high && bbr3_has_reached_inflight_longterm(c)) {
 		c->bbr->prev_probe_precautionary = 1;
 		return 1;
 	}

@@ -54,7 +54,7 @@ fn root_attach_registers_and_drop_takes_it_away() {
 #[test]
 fn root_the_verifier_has_little_to_walk() {
     let Some(_attached) = attach_as('h', false) else { return };
-    let _told = attach_program(&BBR1_LOST, 'l', false).unwrap();
+    let _bbr3 = attach_program(&PROGRAMS[1], 'l', false).unwrap();
     let ours =
         libbpf_rs::query::ProgInfoIter::default().filter(|p| p.name.to_string_lossy().starts_with("cc_"));
     let walked: Vec<_> = ours.map(|p| (p.name, p.verified_insns)).collect();
