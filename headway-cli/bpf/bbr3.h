@@ -239,8 +239,8 @@ static __always_inline u64 bbr3_min_tso_segs(const struct bbr3_params *p)
 }
 
 /* Processes one event; an unknown one changes nothing. */
-static __noinline void bbr3_on_event(struct bbr3_state *bbr, const struct bbr3_params *p, const struct ack *ack,
-				     struct control *out)
+static __always_inline void bbr3_on_event(struct bbr3_state *bbr, const struct bbr3_params *p,
+					  const struct ack *ack, struct control *out)
 {
 	struct bbr3_conn conn = { bbr, p, ack, out, 0 };
 	struct bbr3_conn *c = &conn;

@@ -37,7 +37,8 @@ static __always_inline const CC_PARAMS *loaded_params(void)
 
 /*
  * The controller itself. Not static: the verifier then walks it once by itself, for any event and any state,
- * instead of once for each way that leads here.
+ * instead of once for each way that leads here. The controller's entry is inline, so that what it keeps on the stack
+ * lies in this frame: verifiers of 7.1 and 7.2 lose sight of a frame that is neither the outermost nor the reader's own.
  */
 __noinline int decide(struct flow *flow)
 {

@@ -34,7 +34,7 @@ static __always_inline u64 bbr3_is_in_a_probe_bw_state(const struct bbr3_conn *c
 }
 
 /* §5.6.1 Takes the state and its gains. */
-static __noinline void bbr3_set_state(struct bbr3_conn *c, u64 state)
+static __always_inline void bbr3_set_state(struct bbr3_conn *c, u64 state)
 {
 	c->bbr->state = state;
 	c->bbr->pacing_gain = c->p->cruise_pacing_gain;
