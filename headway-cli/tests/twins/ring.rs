@@ -1,6 +1,6 @@
 //! The ring of what was in flight; `replay.c` has the same under the name `ring`.
 
-use super::replay::{Scratch, build, build_with_bug, compare, replay, sources};
+use super::replay::{Bug, Scratch, build, build_with_bug, compare, replay, sources};
 use super::stream::{Unit, stream};
 use super::{LINES, new, seed};
 use headway_cc::cc::{Ack, Control, Controller, EVENT_INIT};
@@ -63,27 +63,26 @@ fn rings_are_equal() {
     }
 }
 
+#[rustfmt::skip]
+const BUGS: &[Bug] = &[
+    Bug { file: "ring.h", function: "ring_raise", from: "prior_inflight > newest", to: "prior_inflight < newest" },
+    Bug { file: "ring.h", function: "ring_note", from: "left < flight", to: "left <= flight" },
+    Bug { file: "ring.h", function: "ring_note", from: "delivered - r->sample)", to: "0)" },
+    Bug { file: "ring.h", function: "ring_note", from: "if (delivered != e->delivered)", to: "if (1)" },
+    Bug { file: "ring.h", function: "ring_find", from: "at + step < end &&", to: "" },
+    Bug { file: "ring.h", function: "ring_find", from: "step)->delivered) >= 0", to: "step)->delivered) > 0" },
+    Bug { file: "ring.h", function: "ring_find", from: "step = RING_ENTRIES / 2", to: "step = RING_ENTRIES / 4" },
+];
+
 #[test]
 fn a_bug_planted_in_the_ring_is_found() {
     let acks = stream(seed(), Unit::Packets, LINES, &|| new("bbr1"));
-    for (function, from, to) in [
-        ("ring_raise", "prior_inflight > newest", "prior_inflight < newest"),
-        ("ring_note", "left < flight", "left <= flight"),
-        ("ring_note", "delivered - r->sample)", "0)"),
-        ("ring_note", "if (delivered != e->delivered)", "if (1)"),
-        ("ring_find", "at + step < end &&", ""),
-        (
-            "ring_find",
-            "- ring_entry(r, at + step)->delivered) >= 0",
-            "- ring_entry(r, at + step)->delivered) > 0",
-        ),
-        ("ring_find", "step = RING_ENTRIES / 2", "step = RING_ENTRIES / 4"),
-    ] {
-        let scratch = Scratch::new(&format!("bug-{function}-{}", from.len()));
-        let program = build_with_bug(&scratch, "ring.h", from, to);
+    for bug in BUGS {
+        let scratch = Scratch::new(&format!("bug-{}-{}", bug.function, bug.from.len()));
+        let program = build_with_bug(&scratch, bug);
         let rows = replay(&program, "ring", &[], &acks);
         let result = compare(rows, &acks, Box::new(RingTwin::default()), |_, _, _| ());
-        let found = result.expect_err(&format!("`{to}` in {function} stays unseen"));
-        println!("{function}: event {}, `{}`", found.line, found.field);
+        let found = result.expect_err(&format!("{bug:?} stays unseen"));
+        println!("{}: event {}, `{}`", bug.function, found.line, found.field);
     }
 }
