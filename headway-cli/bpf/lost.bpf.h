@@ -24,7 +24,7 @@ static __always_inline void fill_transmission(struct flow *flow, u32 key)
 	ack->rs_prior_delivered = key;
 	ack->rs_tx_in_flight = 0;
 	ack->rs_lost = 0;
-	if (at >= RING_ENTRIES) {
+	if (at >= RING_ENTRIES || !flow->ring.entries[at].inflight) {
 		__sync_fetch_and_add(&counters.unknown, 1);
 		return;
 	}
@@ -50,7 +50,8 @@ static __always_inline void fill_record(struct flow *flow, const struct rate_sam
 
 /*
  * EVENT_LOST, if there is anything to tell, in the name of the latest sample's packet: RACK marks in the order of
- * sending what left before that one, so it left right after the lost.
+ * sending what left before that one, so it left right after the lost. At a timeout the first of the lost left right
+ * after it.
  */
 static __noinline int fill_lost(struct flow *flow, struct tcp_sock *tp, u64 repaired)
 {

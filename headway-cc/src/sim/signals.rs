@@ -18,7 +18,7 @@ pub(crate) struct Record {
 impl Record {
     /// Replaces what the sampler knows of a packet's transmission by what the ring has.
     fn fill_transmission(&self, ack: &mut Ack, key: u32) {
-        let entry = self.ring.find(key).map(|at| self.ring.entry(at));
+        let entry = self.ring.find(key).map(|at| self.ring.entry(at)).filter(|e| e.inflight > 0);
         ack.rs_prior_delivered = ack.delivered - u64::from((ack.delivered as u32).wrapping_sub(key));
         ack.rs_tx_in_flight = entry.map_or(0, |e| u64::from(e.inflight));
         ack.rs_lost = entry.map_or(0, |e| u64::from((ack.lost as u32).wrapping_sub(e.lost)));
