@@ -12,6 +12,7 @@
 use std::sync::{Arc, LazyLock};
 
 pub mod bbr1;
+pub mod bbr3;
 pub mod cubic;
 pub mod fixed;
 pub mod params;
@@ -200,6 +201,14 @@ pub const CONTROLLERS: &[Entry] = &[
         new: || {
             static PARAMS: LazyLock<Arc<bbr1::Bbr1Params>> = LazyLock::new(Arc::default);
             Box::new(bbr1::Bbr1::new(PARAMS.clone()))
+        },
+    },
+    Entry {
+        name: "bbr3",
+        about: "BBRv3, after draft-ietf-ccwg-bbr",
+        new: || {
+            static PARAMS: LazyLock<Arc<bbr3::Bbr3Params>> = LazyLock::new(Arc::default);
+            Box::new(bbr3::Bbr3::new(PARAMS.clone()))
         },
     },
     Entry {

@@ -52,5 +52,6 @@ pub mod cc;
 pub mod link;
 pub mod path;
 pub mod rand;
+pub mod reconstruct;
 pub mod sampler;
 pub mod sim;

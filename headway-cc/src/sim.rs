@@ -21,6 +21,7 @@ mod receiver;
 mod ring;
 mod rtt;
 mod segment;
+mod signals;
 mod source;
 mod timers;
 
@@ -62,6 +63,17 @@ impl FlowSpec {
     }
 }
 
+/// How much a sender can tell its controller of a packet's own transmission.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Signals {
+    /// What it kept with the packet: every loss by itself, `rs_tx_in_flight` and `rs_lost` exact.
+    #[default]
+    Exact,
+    /// What our BPF glue reconstructs on a stock Linux: the losses of an ACK or of a timer in one event, in the name
+    /// of one of them, `rs_tx_in_flight` and `rs_lost` as a [`Ring`](crate::reconstruct::Ring) has them.
+    Kernel,
+}
+
 /// One simulated run.
 #[derive(Clone, Debug)]
 pub struct SimSpec {
@@ -77,16 +89,27 @@ pub struct SimSpec {
     pub bin_us: u64,
     /// Keep every event of every controller.
     pub trace: bool,
+    pub signals: Signals,
 }
 
 impl SimSpec {
-    /// `flows` over `path` at an MTU of 1500, bins of 100 ms, no trace; a probe every 20 ms, or as often as takes one
+    /// `flows` over `path` at an MTU of 1500, bins of 100 ms, no trace, exact signals; a probe every 20 ms, or as often as takes one
     /// per cent of the bottleneck.
     pub fn new(path: Path, flows: Vec<FlowSpec>, duration_us: u64, seed: u64) -> Self {
         let mean_bps = path.capacity_bits(0, duration_us * 1000) / (duration_us / 1_000_000).max(1);
         let share_us = 100 * 8 * u64::from(PROBE_BYTES) * 1_000_000 / mean_bps.max(8);
         let (mtu, probe_interval_us, bin_us) = (1500, share_us.max(20_000), 100_000);
-        Self { path, flows, duration_us, seed, mtu, probe_interval_us, bin_us, trace: false }
+        Self {
+            path,
+            flows,
+            duration_us,
+            seed,
+            mtu,
+            probe_interval_us,
+            bin_us,
+            trace: false,
+            signals: Signals::Exact,
+        }
     }
 }
 

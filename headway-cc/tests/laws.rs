@@ -1,7 +1,11 @@
-//! Laws of the link, held against random specs, traffic and times of calling.
+//! Laws of the link, held against random specs, traffic and times of calling; and laws of the controllers, held
+//! against random events.
 //!
 //! Every run prints its seed on failure; `HEADWAY_SEED` in the environment of the test repeats one.
 
+use headway_cc::cc::{
+    self, Ack, CONTROLLERS, Control, EVENT_ACK, EVENT_INIT, EVENT_LOSS, EVENT_LOST, NO_RTT,
+};
 use headway_cc::link::*;
 use headway_cc::path::Path;
 use headway_cc::rand::Rng;
@@ -460,4 +464,122 @@ fn time_that_falls_is_held() {
     link.push(MS, 1500, false, 1);
     let out: Vec<u64> = std::iter::from_fn(|| link.pop(20 * MS)).map(|o| o.in_ns).collect();
     assert_eq!(out, [10 * MS, 10 * MS]);
+}
+
+/// Events that no transport sends in this order, most with plausible values and some with absurd ones. Window and
+/// rate in force are what the controller asked for.
+struct Events {
+    rng: Rng,
+    ack: Ack,
+    is_hostile: bool,
+}
+
+impl Events {
+    fn new(seed: u64) -> Self {
+        let mut rng = Rng::new(seed, 3000);
+        let mss = [88, 1200, 8948][rng.below(3) as usize];
+        let (unit_bytes, smss) = if rng.below(2) == 0 { (1, mss) } else { (mss, 1) };
+        let ack = Ack {
+            event: EVENT_INIT,
+            now_us: rng.below(1 << 40),
+            unit_bytes,
+            smss,
+            cwnd: (1 + rng.below(20)) * smss,
+            cwnd_clamp: u64::MAX,
+            max_pacing_rate: u64::MAX,
+            srtt_us: rng.below(2) * 30_000,
+            min_rtt_us: NO_RTT,
+            has_selective_acks: rng.below(4).min(1),
+            ..Ack::default()
+        };
+        let is_hostile = rng.below(3) == 0;
+        Self { rng, ack, is_hostile }
+    }
+
+    fn next(&mut self, control: &Control) -> Ack {
+        let (rng, a) = (&mut self.rng, &mut self.ack);
+        a.event = if rng.below(4) > 0 { EVENT_ACK } else { EVENT_ACK + rng.below(EVENT_LOST + 1) };
+        (a.cwnd, a.pacing_rate) = (control.cwnd, control.pacing_rate);
+        a.now_us += [0, 100, 20_000, 20_000, 3_000_000][rng.below(5) as usize];
+        a.newly_acked = rng.below(4) * a.smss;
+        a.delivered += a.newly_acked;
+        a.delivered_us = a.now_us;
+        a.delivered_ce += if rng.below(9) == 0 { a.newly_acked } else { 0 };
+        a.newly_lost = if rng.below(8) == 0 { rng.below(9) * a.smss } else { 0 };
+        a.lost += a.newly_lost;
+        a.inflight = rng.below(a.cwnd.clamp(1, 1 << 40) * 2);
+        a.prior_inflight = a.inflight;
+        a.rs_interval_us = rng.below(3).min(1) * (1 + rng.below(60_000));
+        a.rs_delivered = rng.below(100) * a.smss;
+        a.rs_prior_delivered = a.delivered - rng.below(a.delivered.min(100 * a.smss) + 1);
+        a.rs_rtt_us = if rng.below(4) == 0 { NO_RTT } else { 10 + rng.below(60_000) };
+        a.rs_tx_in_flight = rng.below(4).min(1) * rng.below(400 * a.smss);
+        a.rs_lost = a.newly_lost;
+        a.rs_delivered_ce = rng.below(2) * a.newly_acked;
+        a.rs_starts_lost_range = rng.below(2);
+        a.rs_is_app_limited = rng.below(5) / 4;
+        a.is_app_limited = rng.below(2);
+        a.is_cwnd_limited = rng.below(2);
+        a.ca_state = rng.below(5);
+        a.rand = rng.bits() >> 32;
+        let mut event = *a;
+        if self.is_hostile && self.rng.below(5) == 0 {
+            let mut words = event.words();
+            let at = 1 + self.rng.below(words.len() as u64 - 1) as usize;
+            words[at] = [0, 1, u64::MAX, self.rng.bits()][self.rng.below(4) as usize];
+            event = Ack::from_words(&words).expect("a whole event");
+        }
+        event
+    }
+}
+
+/// Of the controllers that the kernel calls; `cubic` hears the simulator alone.
+#[test]
+fn controllers_survive_any_event() {
+    for (entry, seed) in
+        CONTROLLERS.iter().filter(|e| e.name != "cubic").flat_map(|e| seeds(40).map(move |s| (e, s)))
+    {
+        println!("{} seed {seed}", entry.name);
+        let mut events = Events::new(seed);
+        let mut cc = (entry.new)();
+        let mut control = cc.on_event(&events.ack.clone());
+        for _ in 0..3000 {
+            control = cc.on_event(&events.next(&control));
+            assert_eq!(cc.state().len(), cc.state_fields().len());
+        }
+    }
+}
+
+/// Whatever happens, bbr3 paces, keeps the least window but after a timeout, and holds its own order.
+#[test]
+fn bbr3_keeps_its_bounds() {
+    use headway_cc::cc::Controller;
+    use headway_cc::cc::bbr3::{BBR3_ACKS_PROBE_STOPPING, BBR3_PROBE_RTT, BBR3_STARTUP, Bbr3, Bbr3Params};
+    let mut seen = [0; BBR3_PROBE_RTT as usize + 1];
+    for seed in seeds(60) {
+        let mut events = Events::new(seed);
+        let mut cc = Bbr3::new(Bbr3Params { ecn: seed % 2, ..Bbr3Params::default() });
+        let mut control = cc.on_event(&events.ack.clone());
+        for i in 0..3000 {
+            let ack = events.next(&control);
+            control = cc.on_event(&ack);
+            let s = cc.state_row();
+            let at = format!("seed {seed} event {i}: {ack:?} {control:?} {s:?}");
+            assert!((BBR3_STARTUP..=BBR3_PROBE_RTT).contains(&s.state), "{at}");
+            assert!(s.ack_phase <= BBR3_ACKS_PROBE_STOPPING && s.send_quantum >= 2, "{at}");
+            assert!(s.max_bw == s.max_bw_0.max(s.max_bw_1) && s.bw <= s.max_bw, "{at}");
+            assert!(s.full_bw_now <= s.full_bw_reached || s.full_bw_count >= 3, "{at}");
+            if ack.event == EVENT_ACK && ack.newly_acked > 0 {
+                assert!(control.cwnd >= ack.smss.saturating_mul(4).min(ack.cwnd_clamp), "{at}");
+                assert!(control.pacing_rate > 0, "{at}");
+            } else if ack.event >= EVENT_LOST {
+                assert_eq!((control.cwnd, control.pacing_rate), (ack.cwnd, ack.pacing_rate), "{at}");
+            } else if ack.event == EVENT_LOSS {
+                assert!(control.cwnd >= ack.smss.min(ack.cwnd_clamp), "{at}");
+            }
+            seen[s.state as usize] += 1;
+        }
+    }
+    assert!(seen[BBR3_STARTUP as usize..].iter().all(|n| *n > 100), "states seen: {seen:?}");
+    assert!(cc::controller("bbr3").is_some());
 }

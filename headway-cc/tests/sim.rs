@@ -1,10 +1,10 @@
 //! Laws of the simulator: what must hold for every path, source and controller.
 
-use headway_cc::cc::{self, EVENT_ACK};
+use headway_cc::cc::{self, EVENT_ACK, EVENT_LOSS, EVENT_LOST, EVENT_SSTHRESH};
 use headway_cc::rand::Rng;
 use headway_cc::sim::{FlowRun, FlowSpec, SimError, SimRun, SimSpec, Source, run};
 
-const CCS: [&str; 2] = ["bbr1", "cubic"];
+const CCS: [&str; 3] = ["bbr1", "bbr3", "cubic"];
 const SECOND_US: u64 = 1_000_000;
 
 fn spec(path: &str, flows: Vec<FlowSpec>, seconds: u64) -> SimSpec {
@@ -211,11 +211,46 @@ fn trace_is_complete() {
     }
 }
 
+/// Each lost packet is told of once, before what it leads to, with its own stamp; 2 % in bursts of two make about as
+/// many ranges as bursts. An outage brings timeouts too.
+#[test]
+fn every_lost_packet_is_told_of_first() {
+    for path in ["20mbit 40ms queue=1bdp loss=burst:1%/2", "10mbit 40ms queue=1bdp @2s 0mbit @3s 10mbit"] {
+        let mut one = spec(path, vec![FlowSpec::bulk("cubic")], 8);
+        one.trace = true;
+        let rows = &sim(&one).flows[0].trace;
+        let (mut lost, mut told, mut packets, mut ranges) = (0, 0, 0, 0);
+        for (before, row) in rows.iter().zip(&rows[1..]) {
+            let ack = &row.ack;
+            told = if ack.now_us == before.ack.now_us { told } else { 0 };
+            if ack.event == EVENT_LOST {
+                assert!(ack.newly_lost > 0 && ack.rs_lost >= ack.newly_lost, "{ack:?}");
+                assert!(
+                    ack.rs_tx_in_flight >= ack.newly_lost && ack.lost == lost + ack.newly_lost,
+                    "{ack:?}"
+                );
+                assert_eq!((row.control.cwnd, row.control.pacing_rate), (ack.cwnd, ack.pacing_rate));
+                told += ack.newly_lost;
+                packets += 1;
+                ranges += ack.rs_starts_lost_range;
+            } else if ack.event == EVENT_ACK {
+                assert_eq!(told, ack.newly_lost, "{ack:?}");
+            }
+            if matches!(ack.event, EVENT_SSTHRESH | EVENT_LOSS) && ack.ca_state < cc::CA_RECOVERY {
+                assert!(before.ack.event == EVENT_LOST || ack.lost == before.ack.lost, "{ack:?}");
+            }
+            lost = ack.lost;
+        }
+        assert!(packets > 30 && lost > 0, "{path}: {packets}");
+        assert!((1..packets).contains(&ranges), "{path}: {ranges} ranges of {packets} packets");
+    }
+}
+
 #[test]
 fn bad_specs_are_refused_in_words() {
     let mut one = spec("10mbit 40ms", vec![FlowSpec::bulk("reno")], 1);
     assert_eq!(run(&one), Err(SimError::UnknownController("reno".into())));
-    assert!(run(&one).unwrap_err().to_string().contains("`reno`; there are bbr1, cubic"));
+    assert!(run(&one).unwrap_err().to_string().contains("`reno`; there are bbr1, bbr3, cubic"));
     one.flows.clear();
     one.mtu = 60;
     assert_eq!(run(&one), Err(SimError::Mtu(60)));
@@ -259,6 +294,6 @@ fn random_flow(rng: &mut Rng, index: u64, is_unlimited: bool) -> FlowSpec {
         2 => Source::Messages { bytes: 1 + rng.below(5000), interval_us: 1000 + rng.below(50_000) },
         _ => Source::Finite { bytes: 1 + rng.below(2_000_000) },
     };
-    let cc = CCS[rng.below(2) as usize].to_string();
+    let cc = CCS[rng.below(3) as usize].to_string();
     FlowSpec { cc, source, start_us: index * 10_000, extra_rtt_us: rng.below(2) * rng.below(100_000) }
 }

@@ -665,8 +665,8 @@ static __always_inline void bbr_undo_cwnd(struct bbr1_sock *sk)
 }
 
 /* Processes one event; an unknown one changes nothing. */
-static __noinline void bbr1_on_event(struct bbr1_state *bbr, const struct bbr1_params *p, const struct ack *ack,
-				     struct control *out)
+static __always_inline void bbr1_on_event(struct bbr1_state *bbr, const struct bbr1_params *p,
+					  const struct ack *ack, struct control *out)
 {
 	struct bbr1_sock sock = { bbr, p, ack, out };
 	struct bbr1_sock *sk = &sock;

@@ -1,16 +1,27 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-3-Clause */
 /*
- * The kernel's callbacks, each of them one event for the controller. A *.bpf.c names its controller as tcp.bpf.h
- * says, and with
+ * The kernel's callbacks, each of them one event for the controller, after one of losses where there were any. A
+ * *.bpf.c names its controller as tcp.bpf.h says, that is
+ *
+ *	CC_STATE	struct, all u64: at most 180 words where CC_WANTS_LOST is defined
+ *	CC_PARAMS	struct, all u64: the words that the loader's row of the controller gives, in its order
+ *	CC_WANTS_LOST	defined (to nothing) by a controller that takes EVENT_LOST, rs_tx_in_flight and rs_lost
+ *
+ * and with
  *
  *	CC_ON_EVENT	void (CC_STATE *, const CC_PARAMS *, const struct ack *, struct control *)
  *
- * then includes this file and fills a struct_ops table with the programs below.
+ * then includes this file and fills a struct_ops table with the programs below: bbr1.bpf.c is the whole of it.
+ *
+ * With CC_WANTS_LOST: losses since the last event come as one EVENT_LOST before the next event, with newly_lost and
+ * rs_lost of all of them together and rs_starts_lost_range 1. What it decides is applied before that event is filled. rs_tx_in_flight 0 means not known, then rs_lost is 0 too, in EVENT_LOST
+ * as in EVENT_ACK: nothing is too high then. Costs 6 KB a socket.
  */
 #ifndef HEADWAY_CALLBACKS_BPF_H
 #define HEADWAY_CALLBACKS_BPF_H
 
 #include "tcp.bpf.h"
+#include "lost.bpf.h"
 
 /*
  * The parameters as the controller takes them. The compiler may not look through the pointer: it would find
@@ -26,7 +37,8 @@ static __always_inline const CC_PARAMS *loaded_params(void)
 
 /*
  * The controller itself. Not static: the verifier then walks it once by itself, for any event and any state,
- * instead of once for each way that leads here.
+ * instead of once for each way that leads here. The controller's entry is inline, so that what it keeps on the stack
+ * lies in this frame: verifiers of 7.1 and 7.2 lose sight of a frame that is neither the outermost nor the reader's own.
  */
 __noinline int decide(struct flow *flow)
 {
@@ -44,9 +56,21 @@ static __noinline int step(struct flow *flow, struct tcp_sock *tp)
 	return 0;
 }
 
+/*
+ * Packets that the kernel marked lost since the last event, or `repaired` ones that it never marked: the controller
+ * hears of them first. Inline: BPF nests eight calls, and the controller needs them.
+ */
+static __always_inline void tell_losses(struct flow *flow, struct tcp_sock *tp, u64 repaired)
+{
+	if (fill_lost(flow, tp, repaired))
+		step(flow, tp);
+}
+
 /* A callback that brings no sample. */
 static __always_inline void on_event(struct flow *flow, struct tcp_sock *tp, u64 event)
 {
+	if (event != EVENT_INIT)
+		tell_losses(flow, tp, 0);
 	fill_socket(flow, tp, event);
 	clear_sample(flow);
 	step(flow, tp);
@@ -90,11 +114,11 @@ int cc_init(u64 *ctx)
 	tp->snd_ssthresh = TCP_INFINITE_SSTHRESH;
 	if (!flow)
 		return 0;
-	/* A socket that comes back to us finds its old storage. */
-	__builtin_memset(flow, 0, sizeof(*flow));
+	clear_flow(flow);
 	flow->record.flow = id;
 	flow->record.port = sk->__sk_common.skc_num;
 	on_event(flow, tp, EVENT_INIT);
+	keep_record(flow, tp);
 	/* fq announces itself here; only where nobody paces, TCP's own timer is to. */
 	if (sk->sk_pacing_status == SK_PACING_NONE)
 		sk->sk_pacing_status = SK_PACING_NEEDED;
@@ -128,10 +152,15 @@ int cc_cong_control(u64 *ctx)
 		asm volatile("%0 = *(u64 *)(%1 + 8)" : "=r"(rs) : "r"(ctx));
 	if (!flow)
 		return aimd(tp, rs->acked_sacked), 0;
+	see_sample(flow, rs);
+	tell_losses(flow, tp, 0);
 	fill_socket(flow, tp, EVENT_ACK);
 	fill_sample(flow, rs);
+	fill_record(flow, rs);
 	finish_sample(flow);
-	return step(flow, tp);
+	step(flow, tp);
+	keep_record(flow, tp);
+	return 0;
 }
 
 static __always_inline void on_tx_start(struct tcp_sock *tp)
@@ -169,6 +198,8 @@ int cc_ssthresh(u64 *ctx)
 
 	if (!flow)
 		return half > 2 ? half : 2;
+	if (tail_was_repaired(flow, tp))
+		tell_losses(flow, tp, 1);
 	on_event(flow, tp, EVENT_SSTHRESH);
 	return tp->snd_ssthresh;
 }
@@ -179,8 +210,10 @@ int cc_set_state(u64 *ctx)
 	struct tcp_sock *tp = (struct tcp_sock *)ctx[0];
 	struct flow *flow = flow_of(tp);
 
-	if (flow && (u8)ctx[1] == CA_LOSS)
-		on_event(flow, tp, EVENT_LOSS);
+	if (!flow || (u8)ctx[1] != CA_LOSS)
+		return 0;
+	on_event(flow, tp, EVENT_LOSS);
+	keep_record(flow, tp);
 	return 0;
 }
 

@@ -105,7 +105,9 @@ struct tcp_sock {
 	u32 lost;
 	u32 srtt_us;
 	u32 app_limited;
+	u32 tlp_high_seq;
 	u8 is_cwnd_limited : 1;
+	u8 tlp_retrans : 1;
 };
 
 struct rate_sample {

@@ -70,7 +70,7 @@ int oracle_init(u64 *ctx)
 	struct flow *flow = new_flow(tp);
 
 	if (flow) {
-		__builtin_memset(flow, 0, sizeof(*flow));
+		clear_flow(flow);
 		flow->record.flow = id;
 		before(flow, tp, EVENT_INIT);
 	}

@@ -14,6 +14,8 @@
 #include <string.h>
 
 #include "bbr1.h"
+#include "bbr3.h"
+#include "ring.h"
 
 #define WORDS(x) (sizeof(x) / sizeof(u64))
 
@@ -23,6 +25,14 @@ static struct bbr1_state bbr1_state;
 static void run_bbr1(const struct ack *ack, struct control *out)
 {
 	bbr1_on_event(&bbr1_state, &bbr1_params, ack, out);
+}
+
+static struct bbr3_params bbr3_params;
+static struct bbr3_state bbr3_state;
+
+static void run_bbr3(const struct ack *ack, struct control *out)
+{
+	bbr3_on_event(&bbr3_state, &bbr3_params, ack, out);
 }
 
 static struct winmax winmax;
@@ -39,6 +49,34 @@ static void run_fixed(const struct ack *ack, struct control *out)
 	winmax_running_max(&winmax, ack->unit_bytes, ack->smss, ack->cwnd);
 }
 
+static struct ring ring;
+static struct {
+	u64 opened;
+	u64 sample;
+	u64 delivered;
+	u64 lost;
+	u64 inflight;
+} found;
+
+/* Nor is this: the ring, asked for the packet of the sample and for one of any age. */
+static void run_ring(const struct ack *ack, struct control *out)
+{
+	if (ack->event == EVENT_INIT)
+		memset(&ring, 0, sizeof(ring));
+	ring_raise(&ring, ack->prior_inflight);
+	ring.sample = ack->rs_prior_delivered;
+	out->cwnd = ring_find(&ring, ring.sample);
+	out->pacing_rate = ring_find(&ring, ack->delivered - (u32)ack->rand % (4 * (u32)ack->inflight + 1));
+	ring_note(&ring, ack->delivered, ack->lost, ack->inflight);
+	if (out->cwnd != RING_NONE) {
+		found.delivered = ring.entries[out->cwnd].delivered;
+		found.lost = ring.entries[out->cwnd].lost;
+		found.inflight = ring.entries[out->cwnd].inflight;
+	}
+	found.opened = ring.opened;
+	found.sample = ring.sample;
+}
+
 /* Every controller with a C twin; a new one is one row. */
 static const struct twin {
 	const char *name;
@@ -49,7 +87,9 @@ static const struct twin {
 	void (*run)(const struct ack *ack, struct control *out);
 } twins[] = {
 	{ "bbr1", &bbr1_params, WORDS(bbr1_params), &bbr1_state, WORDS(bbr1_state), run_bbr1 },
+	{ "bbr3", &bbr3_params, WORDS(bbr3_params), &bbr3_state, WORDS(bbr3_state), run_bbr3 },
 	{ "fixed", NULL, 0, &winmax, WORDS(winmax), run_fixed },
+	{ "ring", NULL, 0, &found, WORDS(found), run_ring },
 };
 
 static void fail(size_t line, const char *what)

@@ -5,17 +5,21 @@
  *
  *	CC_STATE	the controller's state, a struct of u64
  *	CC_PARAMS	its parameters, a struct of u64
+ *	CC_WANTS_LOST	defined if it asks how much was in flight and lost with a packet's own transmission
  *
  * Units: data in packets, so smss is 1 and unit_bytes the MSS. The kernel holds the socket lock around every
  * callback, hence one event at a time per socket, and what belongs to a socket needs no lock of its own.
  *
- * What a stock kernel does not hand over stays 0: rs_tx_in_flight and rs_lost. Whoever needs them reconstructs
- * them here, from rows kept in struct flow and keyed by `delivered`; the controllers will not notice.
+ * What a stock kernel does not hand over is 0 here: rs_tx_in_flight and rs_lost. lost.bpf.h reconstructs them for
+ * controllers with CC_WANTS_LOST, and tells those of losses.
  */
 #ifndef HEADWAY_TCP_BPF_H
 #define HEADWAY_TCP_BPF_H
 
 #include "kernel.h"
+#ifdef CC_WANTS_LOST
+#include "ring.h"
+#endif
 
 /* Written by the loader before load, so the verifier sees constants and prunes what they switch off. */
 const volatile struct {
@@ -32,6 +36,7 @@ struct {
 	u64 without_storage;	/* of these: no room there either, so they run plain AIMD */
 	u64 traced;		/* events offered to the trace */
 	u64 trace_lost;		/* of these: the ring was full */
+	u64 unknown;		/* samples and losses whose packet's in-flight is not known */
 } counters SEC(".bss");
 
 /* One event as it happened: what the controller was given, what it answered, what it remembers. */
@@ -51,7 +56,15 @@ struct flow {
 	 */
 	u64 marked_start;
 	u64 marked_end;
+#ifdef CC_WANTS_LOST
+	u64 sample_is_app_limited;	/* of the latest sample */
+	u64 probe_is_out;		/* after the last ACK: the tail was sent again, and nobody knows yet why */
+	struct ring ring;		/* last: a new flow's entries are not cleared */
+#endif
 };
+
+/* Of the 8 KB that Linux has for a socket's storage from 6.19 on, its own head takes up to 192 bytes. */
+_Static_assert(sizeof(struct flow) <= 8000, "no room in socket storage");
 
 struct {
 	__uint(type, BPF_MAP_TYPE_SK_STORAGE);
@@ -223,6 +236,25 @@ static __always_inline struct flow *new_flow(struct tcp_sock *tp)
 	flow = bpf_map_lookup_elem(&spare_flows, &key);
 	__sync_fetch_and_add(flow ? &counters.spare : &counters.without_storage, 1);
 	return flow;
+}
+
+/* A socket that comes back to us finds its old storage. */
+static __always_inline void clear_flow(struct flow *flow)
+{
+	u64 *words = (u64 *)flow;
+#ifdef CC_WANTS_LOST
+	u64 count = __builtin_offsetof(struct flow, ring) / sizeof(u64);
+
+	flow->ring.opened = 0;
+#else
+	u64 count = sizeof(*flow) / sizeof(u64);
+#endif
+
+	for (u64 i = 0; i < count; i++) {
+		words[i] = 0;
+		/* One by one: BPF has no memset to call. */
+		asm volatile("" ::: "memory");
+	}
 }
 
 static __always_inline void trace_event(struct flow *flow)

@@ -55,7 +55,10 @@ macro_rules! object {
 use object;
 
 /// Every controller that can be attached. A new one is one row here.
-const PROGRAMS: &[Program] = &[Program { name: "bbr1", object: object!("bbr1"), params: &params::BBR1 }];
+const PROGRAMS: &[Program] = &[
+    Program { name: "bbr1", object: object!("bbr1"), params: &params::BBR1 },
+    Program { name: "bbr3", object: object!("bbr3"), params: &params::BBR3 },
+];
 
 /// `TCP_CA_NAME_MAX` less the closing zero.
 const NAME_MAX: usize = 15;
@@ -147,6 +150,8 @@ pub struct Counters {
     pub traced: u64,
     /// Of these, those that found the trace's ring full.
     pub trace_lost: u64,
+    /// Where a controller is told of losses: samples and losses of packets whose in-flight is not known.
+    pub unknown: u64,
 }
 
 impl Attached {
@@ -448,10 +453,10 @@ fn columns(program: &'static Program) -> Result<Columns> {
 pub(crate) fn read_counters(map: &MapHandle) -> Result<Counters> {
     let value = map.lookup(&0u32.to_ne_bytes(), MapFlags::ANY)?.context("the BPF object has no counters")?;
     let words = to_words(&value);
-    let &[flows, spare, without_storage, traced, trace_lost] = words.as_slice() else {
+    let &[flows, spare, without_storage, traced, trace_lost, unknown] = words.as_slice() else {
         bail!("{} counters", words.len())
     };
-    Ok(Counters { flows, spare, without_storage, traced, trace_lost })
+    Ok(Counters { flows, spare, without_storage, traced, trace_lost, unknown })
 }
 
 /// A row of integers as the BPF programs lay it out.

@@ -19,6 +19,7 @@ mod tools;
 use anyhow::{Result, bail};
 use clap::{Args, Parser, Subcommand};
 use emu::command::EmuCommand;
+use headway_cc::sim::Signals;
 use std::ffi::OsString;
 use std::num::NonZeroUsize;
 use std::path::PathBuf;
@@ -174,6 +175,10 @@ struct SimArgs {
     seconds: u32,
     #[arg(long, default_value_t = 1)]
     seed: u64,
+    /// What controllers are told of a packet's own transmission: all of it, or what a stock kernel's glue can
+    /// reconstruct
+    #[arg(long, value_parser = ["exact", "kernel"], default_value = "exact")]
+    signals: String,
     /// Print JSON instead of a table
     #[arg(long)]
     json: bool,
@@ -254,6 +259,7 @@ fn run(cli: Cli) -> Result<ExitCode> {
                 flows: a.flows,
                 seconds: a.seconds,
                 seed: a.seed,
+                signals: if a.signals == "kernel" { Signals::Kernel } else { Signals::Exact },
                 json: a.json,
             };
             print!("{}", usage(simcell::show(&what))?);

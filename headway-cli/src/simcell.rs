@@ -8,7 +8,7 @@ use crate::bench::{Cell, CellResult, PathEntry, Plan};
 use crate::stats;
 use anyhow::{Context, Result, anyhow};
 use headway_cc::cc::{self, Ack, Control};
-use headway_cc::sim::{self, FlowBin, FlowRun, FlowSpec, LinkBin, SimRun, SimSpec};
+use headway_cc::sim::{self, FlowBin, FlowRun, FlowSpec, LinkBin, Signals, SimRun, SimSpec};
 use serde_json::{Value, json};
 use std::fmt::Write as _;
 use std::path::Path;
@@ -39,6 +39,7 @@ pub struct Show {
     pub flows: u32,
     pub seconds: u32,
     pub seed: u64,
+    pub signals: Signals,
     pub json: bool,
 }
 
@@ -47,7 +48,8 @@ pub fn show(what: &Show) -> Result<String> {
     anyhow::ensure!((1..=86_400).contains(&what.seconds), "--seconds must be between 1 and 86400");
     anyhow::ensure!((1..=10_000).contains(&what.flows), "--flows must be between 1 and 10000");
     let flows = what.ccs.iter().flat_map(|cc| vec![FlowSpec::bulk(cc); what.flows as usize]).collect();
-    let spec = SimSpec::new(what.path.path()?, flows, u64::from(what.seconds) * 1_000_000, what.seed);
+    let mut spec = SimSpec::new(what.path.path()?, flows, u64::from(what.seconds) * 1_000_000, what.seed);
+    spec.signals = what.signals;
     let run = sim::run(&spec).map_err(|e| anyhow!("{e}"))?;
     let value = summary(&run, &spec, &what.path);
     Ok(if what.json { format!("{value:#}\n") } else { table(&value) })
@@ -75,7 +77,8 @@ fn summary(run: &SimRun, spec: &SimSpec, path: &PathEntry) -> Value {
     let utilisation =
         (capacity_bits != u64::MAX).then(|| total * seconds / (capacity_bits as f64 * payload_share));
     json!({
-        "path": path.name, "text": path.text, "seconds": seconds, "seed": spec.seed, "base_rtt_us": run.base_rtt_us,
+        "path": path.name, "text": path.text, "seconds": seconds, "seed": spec.seed,
+        "signals": if spec.signals == Signals::Kernel { "kernel" } else { "exact" }, "base_rtt_us": run.base_rtt_us,
         "goodput_bps": total, "utilisation": utilisation, "jain": stats::jain(&rates),
         "queue_delay_p50_us": quantile(0.5), "queue_delay_p95_us": quantile(0.95),
         "queue_delay_p99_us": quantile(0.99),
@@ -89,8 +92,9 @@ fn summary(run: &SimRun, spec: &SimSpec, path: &PathEntry) -> Value {
 fn table(v: &Value) -> String {
     let number =
         |v: &Value, factor: f64| v.as_f64().map_or_else(|| "-".to_string(), |n| format!("{:.2}", n * factor));
-    let mut s =
-        format!("{}, {} s, seed {}\n\n", v["text"].as_str().unwrap_or_default(), v["seconds"], v["seed"]);
+    let word = |key: &str| v[key].as_str().unwrap_or_default();
+    let (text, signals) = (word("text"), word("signals"));
+    let mut s = format!("{text}, {} s, seed {}, {signals} signals\n\n", v["seconds"], v["seed"]);
     let _ = writeln!(
         s,
         "{:<8}{:>16}{:>14}{:>10}{:>14}{:>14}",

@@ -20,7 +20,7 @@
 //! first loss the window grows by at least 5 % a round in avoidance, as in Linux.
 
 use super::{Ack, CA_CWR, CA_DISORDER, CA_LOSS, CA_RECOVERY, Control, Controller, NO_RTT, row};
-use super::{EVENT_ACK, EVENT_LOSS, EVENT_SSTHRESH, EVENT_TX_START, EVENT_UNDO};
+use super::{EVENT_ACK, EVENT_LOSS, EVENT_LOST, EVENT_SSTHRESH, EVENT_TX_START, EVENT_UNDO};
 
 /// Tunables.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -366,6 +366,16 @@ impl Cubic {
 
 impl Controller for Cubic {
     fn on_event(&mut self, ack: &Ack) -> Control {
+        let send_quantum = if self.params.is_paced == 1 { 2 * ack.smss } else { u64::MAX };
+        if ack.event == EVENT_LOST {
+            // What a loss means is said by the event that follows.
+            return Control {
+                cwnd: ack.cwnd,
+                pacing_rate: ack.pacing_rate,
+                send_quantum,
+                mark_app_limited: 0,
+            };
+        }
         let cwnd_before = self.state.cwnd;
         self.state.cwnd = ack.cwnd;
         match ack.event {
@@ -379,7 +389,6 @@ impl Controller for Cubic {
         let s = &mut self.state;
         s.last_us = ack.now_us;
         s.cwnd = s.cwnd.min(ack.cwnd_clamp);
-        let send_quantum = if self.params.is_paced == 1 { 2 * ack.smss } else { u64::MAX };
         Control { cwnd: s.cwnd, pacing_rate: self.pacing_rate(ack), send_quantum, mark_app_limited: 0 }
     }
 

@@ -14,6 +14,7 @@
 //! ```
 
 use super::bbr1::Bbr1Params;
+use super::bbr3::Bbr3Params;
 use super::fixed::GAIN_UNIT;
 use crate::path::units::{self, Word};
 
@@ -26,6 +27,8 @@ pub enum Kind {
     Gain,
     /// Hundredths: `1%`.
     Percent,
+    /// Thousandths, written as hundredths: `1.5%`.
+    Permille,
     /// Microseconds: `200ms`.
     Micros,
     /// Milliseconds: `4s`.
@@ -42,6 +45,7 @@ const ANY: units::Kind =
 const COUNT: units::Kind = units::Kind { expected: "a whole number like 3", units: &[("", 0)], ..ANY };
 const GAIN: units::Kind = units::Kind { expected: "a number like 1.25", units: &[("", 5)], ..ANY };
 const PERCENT: units::Kind = units::Kind { expected: "a whole share like 1%", units: &[("%", 0)], ..ANY };
+const PERMILLE: units::Kind = units::Kind { expected: "a share like 1.5%", units: &[("%", 1)], ..ANY };
 const MICROS: units::Kind = units::Kind { expected: "a time like 200ms", units: TIMES, ..ANY };
 const MILLIS: units::Kind =
     units::Kind { expected: "a time like 200ms", units: &[("ms", 0), ("s", 3)], ..ANY };
@@ -57,6 +61,7 @@ impl Kind {
             Kind::Count => &COUNT,
             Kind::Gain => &GAIN,
             Kind::Percent => &PERCENT,
+            Kind::Permille => &PERMILLE,
             Kind::Micros => &MICROS,
             Kind::Millis => &MILLIS,
             Kind::Rate => &RATE,
@@ -245,27 +250,83 @@ pub const BBR1: ParamTable = ParamTable {
     defaults: || Bbr1Params::default().words(),
 };
 
+/// `bbr3`. Ranges as in [`BBR1`].
+pub const BBR3: ParamTable = ParamTable {
+    rows: &[
+        gain("startup_pacing_gain", 101, 1000),
+        gain("drain_pacing_gain", 5, 100),
+        gain("down_pacing_gain", 5, 100),
+        gain("cruise_pacing_gain", 50, 200),
+        gain("up_pacing_gain", 100, 1000),
+        gain("default_cwnd_gain", 100, 1000),
+        gain("up_cwnd_gain", 100, 1000),
+        gain("probe_rtt_cwnd_gain", 5, 100),
+        param("pacing_margin_percent", Kind::Percent, 0, 50),
+        param("loss_thresh_permille", Kind::Permille, 0, 500),
+        param("beta_permille", Kind::Permille, 100, 1000),
+        param("headroom_permille", Kind::Permille, 0, 900),
+        param("min_pipe_cwnd", Kind::Count, 1, 1000),
+        param("extra_acked_filter_len", Kind::Count, 1, 1000),
+        param("startup_extra_acked_filter_len", Kind::Count, 1, 1000),
+        param("min_rtt_filter_len_us", Kind::Micros, 100 * MS, 3600 * S),
+        param("probe_rtt_interval_us", Kind::Micros, 100 * MS, 3600 * S),
+        param("probe_rtt_duration_us", Kind::Micros, 0, 10 * S),
+        gain("full_bw_gain", 101, 1000),
+        param("full_bw_count", Kind::Count, 1, 1000),
+        param("startup_full_loss_count", Kind::Count, 1, 1000),
+        param("drain_rounds", Kind::Count, 0, 1000),
+        param("bw_probe_wait_us", Kind::Micros, 0, 3600 * S),
+        param("bw_probe_wait_rand_us", Kind::Micros, 0, 3600 * S),
+        param("bw_probe_max_rounds", Kind::Count, 1, 100_000),
+        param("bw_probe_rand_rounds", Kind::Count, 1, 1000),
+        param("bw_probe_up_rounds_max", Kind::Count, 1, 60),
+        param("up_extra_segments", Kind::Count, 0, 1000),
+        param("send_quantum_us", Kind::Micros, 1, 100 * MS),
+        param("send_quantum_max_bytes", Kind::Bytes, 1500, 524_280),
+        param("send_quantum_min_segments", Kind::Count, 1, 1000),
+        param("tcp_offload_quanta", Kind::Count, 0, 100),
+        param("quic_offload_quanta", Kind::Count, 0, 100),
+        param("init_rtt_us", Kind::Micros, 1, 10 * S),
+        param("is_ack_judged", Kind::Count, 0, 1),
+        param("ecn", Kind::Count, 0, 1),
+        param("ecn_max_rtt_us", Kind::Micros, 0, 3600 * S),
+        gain("ecn_alpha_gain", 0, 100),
+        gain("ecn_alpha_init", 0, 100),
+        gain("ecn_factor", 0, 100),
+        gain("ecn_thresh", 0, 100),
+        param("startup_full_ecn_count", Kind::Count, 1, 1000),
+    ],
+    about: Bbr3Params::ABOUT,
+    defaults: || Bbr3Params::default().words(),
+};
+
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::rand::Rng;
 
+    /// Tables with the fields of their rows.
+    const TABLES: [(&ParamTable, &[&str]); 2] =
+        [(&BBR1, Bbr1Params::FIELDS), (&BBR3, Bbr3Params::FIELDS)];
+
     #[test]
     fn the_table_is_the_row() {
-        let names: Vec<_> = BBR1.rows.iter().map(|p| p.name).collect();
-        assert_eq!(names, Bbr1Params::FIELDS);
-        assert_eq!(BBR1.about.len(), names.len());
-        for (param, word) in BBR1.rows.iter().zip((BBR1.defaults)()) {
-            assert!((param.min..=param.max).contains(&word), "{}: the default is out of range", param.name);
+        for (table, fields) in TABLES {
+            let names: Vec<_> = table.rows.iter().map(|p| p.name).collect();
+            assert_eq!(names, fields);
+            assert_eq!(table.about.len(), names.len());
+            for (param, word) in table.rows.iter().zip((table.defaults)()) {
+                assert!((param.min..=param.max).contains(&word), "{}: default {word}", param.name);
+            }
+            assert!(table.about.iter().all(|about| about.ends_with(['.', ')']) || about.ends_with("...")));
         }
-        assert!(BBR1.about.iter().all(|about| about.ends_with(['.', ')']) || about.ends_with("...")));
     }
 
     /// Values that people write come back as they were written; every word has a text that gives it back.
     #[test]
     fn shown_values_read_back() {
         let mut rng = Rng::new(1, 0);
-        for param in BBR1.rows {
+        for param in TABLES.iter().flat_map(|(table, _)| table.rows) {
             for word in [param.min, param.max].into_iter().chain((0..500).map(|_| {
                 let bits = rng.below(45);
                 rng.below(1 << bits).clamp(param.min, param.max)

@@ -8,13 +8,14 @@ use super::receiver::{Answer, Receiver};
 use super::ring::Ring;
 use super::rtt::Rtt;
 use super::segment::{DELIVERED, IN_FLIGHT, LOST, Segment};
+use super::signals::Record;
 use super::source::App;
-use super::{AckPacket, FlowBin, FlowRun, FlowSpec, Packet, SimError, SimSpec, TraceRow};
+use super::{AckPacket, FlowBin, FlowRun, FlowSpec, Packet, Signals, SimError, SimSpec, TraceRow};
 use super::{HANDSHAKE, HANDSHAKE_BYTES, HEADER_BYTES};
 use crate::cc::{self, Ack, CA_RECOVERY, Control, Controller, NO_RTT};
-use crate::cc::{EVENT_ACK, EVENT_INIT, EVENT_TX_START};
+use crate::cc::{EVENT_ACK, EVENT_INIT, EVENT_LOST, EVENT_TX_START};
 use crate::rand;
-use crate::sampler::Sampler;
+use crate::sampler::{Sampler, Sent};
 use std::collections::VecDeque;
 
 /// Initial window, segments (RFC 6928).
@@ -54,6 +55,8 @@ pub(crate) struct Flow {
     /// From the oldest unacknowledged (`una`) to the newest sent (`nxt`).
     pub(crate) segments: Ring<Segment>,
     pub(crate) loss: Loss,
+    /// What stands in for the sampler's memory of each segment; `None` where the controller is told exactly.
+    pub(crate) record: Option<Record>,
     pub(crate) cwnd: u64,
     control: Control,
     burst_segments: u64,
@@ -91,6 +94,7 @@ impl Flow {
             rtt: Rtt::new(),
             segments: Ring::new(64),
             loss: Loss::new(),
+            record: (spec.signals == Signals::Kernel).then(Record::default),
             cwnd: INITIAL_SEGMENTS * mss,
             control: Control::default(),
             burst_segments: 2,
@@ -353,9 +357,34 @@ impl Flow {
         news.latest_rtt_us
     }
 
-    /// Tells the controller and does what it says.
+    /// Tells the controller of an event and does what it says.
     pub(crate) fn dispatch(&mut self, event: u64, now_ns: u64, rs_rtt_us: u64) {
-        let mut ack = Ack {
+        self.prepare_signals(event, now_ns);
+        let mut ack = self.event(event, now_ns, rs_rtt_us);
+        ack.rand = self.random();
+        if event == EVENT_ACK {
+            self.sampler.fill(&mut ack, self.rtt.min_us);
+            self.degrade_sample(&mut ack);
+        } else {
+            self.sampler.fill_counters(&mut ack);
+        }
+        self.tell(&ack);
+        self.keep_record(event);
+    }
+
+    /// Tells the controller of a segment that was just marked lost. The random number comes from the count of what
+    /// was lost, so that the other events get the same numbers whether or not there are losses between them.
+    pub(crate) fn tell_lost(&mut self, now_us: u64, sent: &Sent, starts_range: bool) {
+        let mut ack = self.event(EVENT_LOST, now_us * 1000, NO_RTT);
+        ack.rand = rand::hash(self.random_seed, !self.sampler.lost()) >> 32;
+        ack.rs_starts_lost_range = u64::from(starts_range);
+        self.sampler.fill_lost(&mut ack, sent);
+        self.tell(&ack);
+    }
+
+    /// The part of an event that is the same for all.
+    pub(crate) fn event(&self, event: u64, now_ns: u64, rs_rtt_us: u64) -> Ack {
+        Ack {
             event,
             now_us: now_ns / 1000,
             unit_bytes: 1,
@@ -371,19 +400,24 @@ impl Flow {
             has_selective_acks: 1,
             ca_state: self.loss.ca_state,
             edt_us: self.departure_ns.saturating_sub(now_ns) / 1000,
-            rand: self.random(),
             ..Default::default()
-        };
-        if event == EVENT_ACK {
-            self.sampler.fill(&mut ack, self.rtt.min_us);
-        } else {
-            self.sampler.fill_counters(&mut ack);
         }
-        let control = self.cc.on_event(&ack);
+    }
+
+    pub(crate) fn tell(&mut self, ack: &Ack) {
+        let control = self.cc.on_event(ack);
         if self.is_traced {
-            self.run.trace.push(TraceRow { ack, control, state: self.cc.state() });
+            self.run.trace.push(TraceRow { ack: *ack, control, state: self.cc.state() });
         }
         self.obey(control);
+    }
+
+    pub(crate) fn mss(&self) -> u64 {
+        self.mss
+    }
+
+    pub(crate) fn random_seed(&self) -> u64 {
+        self.random_seed
     }
 
     fn random(&mut self) -> u64 {

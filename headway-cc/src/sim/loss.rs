@@ -29,6 +29,8 @@ pub(crate) struct Loss {
     queue: VecDeque<u64>,
     /// Segments delivered beyond the oldest outstanding one.
     pub(crate) sacked: u64,
+    /// The last segment marked lost; `u64::MAX` before the first.
+    last_lost: u64,
     /// Retransmissions in the order of sending: segment, which transmission. Those settled are skipped.
     resent: VecDeque<(u64, u8)>,
     /// No original transmission before this segment is undecided.
@@ -65,6 +67,7 @@ impl Loss {
             lost: 0,
             queue: VecDeque::new(),
             sacked: 0,
+            last_lost: u64::MAX,
             resent: VecDeque::new(),
             cursor: 0,
             rack_sent_us: 0,
@@ -159,6 +162,7 @@ impl Flow {
             }
         } else if self.segments.start() >= end {
             self.loss.probe = None;
+            self.tell_losses(now_ns, self.mss());
             self.dispatch(EVENT_SSTHRESH, now_ns, NO_RTT);
         }
     }
@@ -278,16 +282,22 @@ impl Flow {
             self.loss.reorder_ns = self.loss.reorder_ns.min(due_us * 1000 + REORDER_SLACK_NS);
             return false;
         }
-        self.mark_lost(seq, is_again);
+        self.mark_lost(seq, now_us, is_again);
         true
     }
 
-    /// A segment that was lost again is older than those queued and goes first.
-    fn mark_lost(&mut self, seq: u64, is_again: bool) {
+    /// The controller hears of each segment. One that was lost again is older than those queued and goes first.
+    fn mark_lost(&mut self, seq: u64, now_us: u64, is_again: bool) {
         let segment = &mut self.segments[seq];
         segment.flags = segment.flags & !IN_FLIGHT | LOST;
-        self.sampler.on_lost(u32::from(segment.bytes));
+        let sent = segment.sent(now_us, &self.sampler);
+        self.sampler.on_lost(sent.bytes);
         self.loss.lost += 1;
+        let starts_range = self.loss.last_lost.wrapping_add(1) != seq;
+        self.loss.last_lost = seq;
+        if self.record.is_none() {
+            self.tell_lost(now_us, &sent, starts_range);
+        }
         if is_again {
             self.loss.queue.push_front(seq);
         } else {
@@ -394,7 +404,7 @@ impl Flow {
             if segment.flags & LOST != 0 {
                 self.loss.queue.push_back(seq);
             } else if segment.flags & DELIVERED == 0 && !is_recent {
-                self.mark_lost(seq, false);
+                self.mark_lost(seq, now_us, false);
             }
         }
         self.loss.cursor = una;

@@ -14,7 +14,7 @@ pub struct ReplayReport {
     pub events: u64,
     pub flows: u64,
     /// Events of each kind, by `EVENT_…`.
-    pub kinds: [u64; 6],
+    pub kinds: [u64; 7],
 }
 
 /// Replays an `acks.txt` and says what was compared.
@@ -34,7 +34,7 @@ pub fn replay_check(acks_txt: &str) -> Result<ReplayReport> {
     let columns: Vec<&str> = header.split(' ').collect();
     let cc = columns.last().and_then(|c| c.split_once('.')).map_or("", |(cc, _)| cc);
     cc::controller(cc).with_context(|| format!("no controller is called `{cc}`"))?;
-    let mut report = ReplayReport { cc: cc.into(), events: 0, flows: 0, kinds: [0; 6] };
+    let mut report = ReplayReport { cc: cc.into(), events: 0, flows: 0, kinds: [0; 7] };
     let mut flows = HashMap::new();
     for (line, number) in lines.zip(2..) {
         replay_line(line, &columns, &mut flows, &mut report).with_context(|| format!("line {number}"))?;
@@ -116,7 +116,7 @@ mod tests {
     fn a_true_trace_replays() {
         let report = replay_check(&trace()).unwrap();
         assert_eq!((report.events, report.flows, report.cc.as_str()), (3, 1, "bbr1"));
-        assert_eq!(report.kinds, [1, 2, 0, 0, 0, 0]);
+        assert_eq!(report.kinds, [1, 2, 0, 0, 0, 0, 0]);
     }
 
     #[test]

@@ -3,12 +3,13 @@
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::os::fd::AsRawFd;
+use std::os::unix::fs::FileExt;
 use std::process::{Command, Output, Stdio};
 use std::sync::{Arc, Mutex};
 
 use headway_cc::cc::bbr1::BBR_PROBE_RTT;
 use headway_cc::cc::{
-    Ack, Control, EVENT_ACK, EVENT_INIT, EVENT_LOSS, EVENT_SSTHRESH, EVENT_TX_START, EVENT_UNDO,
+    Ack, Control, EVENT_ACK, EVENT_INIT, EVENT_LOSS, EVENT_LOST, EVENT_SSTHRESH, EVENT_TX_START, EVENT_UNDO,
 };
 
 use super::replay::{ReplayReport, replay_check};
@@ -20,12 +21,21 @@ fn own_name(tag: char) -> String {
 }
 
 fn attach_as(tag: char, trace: bool) -> Option<Attached> {
+    attach_program(&PROGRAMS[0], tag, trace)
+}
+
+fn attach_program(program: &'static Program, tag: char, trace: bool) -> Option<Attached> {
     if !has_rights() {
         println!("skipped: needs root");
         return None;
     }
-    Some(attach("bbr1", &Options { name: Some(own_name(tag)), trace }).unwrap_or_else(|e| panic!("{e:#}")))
+    let wanted = Wanted { program, name: &own_name(tag), trace, spare_flows: SPARE_FLOWS };
+    Some(register(&wanted).unwrap_or_else(|e| panic!("{e:#}")))
 }
+
+/// `bbr1` with CC_WANTS_LOST: it is told of losses, does nothing about them, and the trace has them.
+static BBR1_LOST: Program =
+    Program { name: "bbr1", object: object!("bbr1_lost"), params: || Bbr1Params::default().words() };
 
 fn is_registered(name: &str) -> bool {
     available().registered.iter().any(|r| r == name)
@@ -44,6 +54,7 @@ fn root_attach_registers_and_drop_takes_it_away() {
 #[test]
 fn root_the_verifier_has_little_to_walk() {
     let Some(_attached) = attach_as('h', false) else { return };
+    let _bbr3 = attach_program(&PROGRAMS[1], 'l', false).unwrap();
     let ours =
         libbpf_rs::query::ProgInfoIter::default().filter(|p| p.name.to_string_lossy().starts_with("cc_"));
     let walked: Vec<_> = ours.map(|p| (p.name, p.verified_insns)).collect();
@@ -109,6 +120,140 @@ fn root_every_event_of_real_traffic_replays_equal() {
         assert!(run.report.kinds[event as usize] > 0, "no event {event}: {:?}", run.report);
     }
     assert_eq!(run.counters.without_storage, 0);
+}
+
+#[test]
+fn root_losses_are_told_once_and_samples_find_their_entry() {
+    let Some(run) = traced_program(&BBR1_LOST, 'm', TROUBLE) else { return };
+    let told = told_of(&run);
+    println!("{told:?} {:?}", run.counters);
+    assert!(told.acks_with_losses > 10 && told.samples > 1000 && told.by_timer > 0, "{told:?}");
+    assert!(told.known * 1000 >= told.samples * 999, "{told:?}");
+}
+
+/// A lost tail that a probe repairs is never marked lost, but the controller hears of it.
+#[test]
+fn root_repaired_tails_are_told() {
+    let Some(run) = traced_program(&BBR1_LOST, 'n', &between("echoes", "loses_tails")) else { return };
+    let told = told_of(&run);
+    println!("{told:?}");
+    assert!((TAILS / 2..=TAILS).contains(&told.repaired) && told.by_timer == 0, "{told:?}");
+}
+
+/// Packets that were in flight when the socket switched to us have no entry; they are unknown, not wrong.
+#[test]
+fn root_a_socket_switches_amid_its_data() {
+    let Some(run) = traced_program(&BBR1_LOST, 'p', &between("swallows", "switches")) else { return };
+    let told = told_of(&run);
+    println!("{told:?} {:?}", run.counters);
+    let unknown = told.samples - told.known;
+    assert_eq!((run.counters.flows, run.counters.without_storage), (SWITCHES, 0));
+    assert!(told.known > 1000 && unknown > 0 && unknown <= run.counters.unknown, "{told:?}");
+}
+
+/// A script that runs two tests of this file against each other, over the lab's path. Descriptor 9 is the switch of
+/// the router, which drops what it may not forward.
+fn between(receiver: &str, sender: &str) -> String {
+    let exe = std::env::current_exe().unwrap();
+    let child = |name| format!("{} --exact kernel::root_tests::{name} --ignored --nocapture", exe.display());
+    format!(
+        "exec 9<> /proc/sys/net/ipv4/ip_forward
+         ip netns exec rcv {} & until ip netns exec rcv ss -ltn | grep -q :5202; do :; done
+         snd {}",
+        child(receiver),
+        child(sender)
+    )
+}
+
+const SWITCHES: u64 = 20;
+
+#[test]
+#[ignore = "run by another test"]
+fn swallows() {
+    let (mut far, _) = TcpListener::bind("0.0.0.0:5202").unwrap().accept().unwrap();
+    std::io::copy(&mut far, &mut std::io::sink()).unwrap();
+}
+
+#[test]
+#[ignore = "run by another test"]
+fn switches() {
+    let mut near = TcpStream::connect("10.9.2.1:5202").unwrap();
+    for _ in 0..SWITCHES {
+        near.write_all(&vec![0; 1 << 18]).unwrap();
+        choose(&near, &std::env::var("CC").unwrap()).unwrap();
+        near.write_all(&vec![0; 1 << 18]).unwrap();
+        choose(&near, "reno").unwrap();
+    }
+}
+
+const TAILS: u64 = 8;
+
+#[test]
+#[ignore = "run by another test"]
+fn echoes() {
+    let (mut far, _) = TcpListener::bind("0.0.0.0:5202").unwrap().accept().unwrap();
+    let mut message = [0; 100];
+    while far.read_exact(&mut message).is_ok() {
+        far.write_all(&message).unwrap();
+    }
+}
+
+#[test]
+#[ignore = "run by another test"]
+fn loses_tails() {
+    let router = std::fs::OpenOptions::new().write(true).open("/proc/self/fd/9").unwrap();
+    let forwards = |digit: &[u8]| assert_eq!(router.write_at(digit, 0).unwrap(), 1);
+    let mut near = TcpStream::connect("10.9.2.1:5202").unwrap();
+    choose(&near, &std::env::var("CC").unwrap()).unwrap();
+    near.set_nodelay(true).unwrap();
+    for i in 0..2 * TAILS + 20 {
+        let is_lost = i >= 20 && i % 2 == 0;
+        forwards(if is_lost { b"0" } else { b"1" });
+        near.write_all(&[0; 100]).unwrap();
+        forwards(b"1");
+        near.read_exact(&mut [0; 100]).unwrap();
+    }
+}
+
+/// What a trace of [`BBR1_LOST`] tells of losses.
+#[derive(Debug, Default)]
+struct Told {
+    /// Events of loss in an ACK that delivered something, in another callback, and of tails that a probe repaired.
+    by_ack: u64,
+    by_timer: u64,
+    repaired: u64,
+    acks_with_losses: u64,
+    /// ACKs with a sample, and of these, those whose packet's in-flight is known.
+    samples: u64,
+    known: u64,
+}
+
+/// Demands that what the kernel counts as lost is told of once, before the event that it caused.
+fn told_of(run: &Run) -> Told {
+    let rows: Vec<(&str, Vec<u64>)> = run.text.lines().skip(1).map(|l| split_row(l).unwrap()).collect();
+    let mut last = std::collections::HashMap::new();
+    let mut told = Told::default();
+    for (flow, words) in &rows {
+        let ack = Ack::from_words(&words[..Ack::FIELDS.len()]).unwrap();
+        let before = last.insert(*flow, ack).unwrap_or(Ack { lost: ack.lost, ..Ack::default() });
+        if ack.event == EVENT_LOST {
+            let marked = ack.lost - before.lost;
+            assert!(ack.newly_lost == marked || (marked, ack.newly_lost) == (0, 1), "{before:?} {ack:?}");
+            assert!(ack.rs_tx_in_flight > 0 || ack.rs_lost == 0, "{ack:?}");
+            told.by_ack += u64::from(ack.delivered > before.delivered && marked > 0);
+            told.by_timer += u64::from(ack.delivered == before.delivered && marked > 0);
+            told.repaired += u64::from(marked == 0);
+        } else {
+            assert_eq!(ack.lost, before.lost, "not told of: {before:?} {ack:?}");
+        }
+        if ack.event == EVENT_ACK {
+            told.acks_with_losses += u64::from(ack.newly_lost > 0);
+            told.samples += u64::from(ack.newly_acked > 0);
+            told.known += u64::from(ack.newly_acked > 0 && ack.rs_tx_in_flight > 0);
+        }
+    }
+    assert!(told.by_ack <= told.acks_with_losses && told.acks_with_losses <= told.by_ack + told.by_timer);
+    told
 }
 
 /// Where the kernel lets nobody but itself set `app_limited`, our own marker must have the same effect.
@@ -280,7 +425,11 @@ struct Run {
 }
 
 fn traced_run(tag: char, script: &str) -> Option<Run> {
-    let mut attached = attach_as(tag, true)?;
+    traced_program(&PROGRAMS[0], tag, script)
+}
+
+fn traced_program(program: &'static Program, tag: char, script: &str) -> Option<Run> {
+    let mut attached = attach_program(program, tag, true)?;
     let sink = Shared::default();
     let trace = attached.trace(sink.clone()).unwrap();
     let output = in_lab(attached.name(), script);

@@ -2,31 +2,50 @@
 //!
 //! `HEADWAY_SEED=n` chooses the stream; the first differing event is the bug report.
 
+mod bbr1;
+mod bbr3;
 mod replay;
+mod ring;
 mod stream;
 
-use headway_cc::cc::bbr1::{BBR_PROBE_BW, Bbr1, Bbr1Params, Bbr1State};
+use headway_cc::cc::bbr1::{Bbr1, Bbr1Params};
 use headway_cc::cc::fixed::{Winmax, bw_data, bw_from, gain_apply, mul_shift};
-use headway_cc::cc::{Ack, CA_LOSS, CA_RECOVERY, Control, Controller, EVENT_INIT, EVENT_UNDO, controller};
+use headway_cc::cc::{Ack, Control, Controller, controller};
 use headway_cc::path::{self, PRESETS};
 use headway_cc::sim::{self, FlowSpec, SimSpec, Source};
-use replay::{Scratch, build, compare, replay, sources};
+use replay::{Bug, Scratch, build, build_with_bug, compare, replay, sources, start, write_input};
 use std::collections::BTreeSet;
-use std::fs;
+use std::path::PathBuf;
 use stream::{Rng, Unit, stream};
 
-/// Events per (controller, unit).
+/// Events per (controller, parameters, unit).
 const LINES: usize = 200_000;
 
 /// A controller with a C twin.
 struct Twin {
     name: &'static str,
-    /// What C is given.
-    params: fn() -> Vec<u64>,
+    /// Names of the parameters, in the order in which C is given them.
+    fields: &'static [&'static str],
+    /// The parameters of each stream: the defaults, then what switches on the parts that they leave off.
+    params: fn() -> Vec<Vec<u64>>,
+    /// The Rust core with such parameters.
+    new: fn(&[u64]) -> Box<dyn Controller>,
+    /// What can be said of an event that changed the state, and what must have been said after all streams of a unit.
+    facts: fn(&Change) -> Vec<String>,
+    wanted: fn() -> Vec<String>,
+    bugs: &'static [Bug],
+}
+
+/// An event, what the controller answered, and its state before and after.
+struct Change<'a> {
+    ack: &'a Ack,
+    control: &'a Control,
+    before: &'a [u64],
+    now: &'a [u64],
 }
 
 /// Every controller with a C twin; a new one is a row here.
-const TWINS: &[Twin] = &[Twin { name: "bbr1", params: || Bbr1Params::default().words() }];
+const TWINS: &[Twin] = &[bbr1::TWIN, bbr3::TWIN];
 
 fn seed() -> u64 {
     let seed =
@@ -53,17 +72,24 @@ fn random_streams_are_equal(unit: Unit) {
     let seed = seed();
     let scratch = Scratch::new(&format!("{unit:?}"));
     let program = build(&sources(), &scratch);
-    for Twin { name, params } in TWINS {
-        let acks = stream(seed, unit, LINES, &|| new(name));
-        let mut seen = Coverage::default();
-        let rows = replay(&program, name, &params(), &acks);
-        let result = compare(rows, &acks, new(name), |ack, control, state| {
-            seen.note(name, ack, control, state);
-        });
-        if let Err(difference) = result {
-            panic!("{name}, {unit:?}, HEADWAY_SEED={seed}: {difference}");
+    for twin in TWINS {
+        let mut seen = BTreeSet::new();
+        for params in (twin.params)() {
+            let acks = stream(seed, unit, LINES, &|| (twin.new)(&params));
+            let mut before = Vec::new();
+            let rows = replay(&program, twin.name, &params, &acks);
+            let result = compare(rows, &acks, (twin.new)(&params), |ack, control, now| {
+                if now != before {
+                    seen.extend((twin.facts)(&Change { ack, control, before: &before, now }));
+                }
+                before = now.to_vec();
+            });
+            if let Err(difference) = result {
+                panic!("{}, {unit:?}, HEADWAY_SEED={seed}: {difference}", twin.name);
+            }
         }
-        seen.assert_complete();
+        let missing: Vec<_> = (twin.wanted)().into_iter().filter(|w| !seen.contains(w)).collect();
+        assert!(missing.is_empty(), "{}, {unit:?}: no stream reached {missing:?}, but {seen:?}", twin.name);
     }
 }
 
@@ -90,7 +116,7 @@ fn every_simulated_preset_is_equal() {
         assert!(events > 20, "{}: {events} events", preset.name);
         for (i, flow) in run.flows.iter().enumerate() {
             let acks: Vec<Ack> = flow.trace.iter().map(|row| row.ack).collect();
-            let rows = replay(&program, twin.name, &(twin.params)(), &acks);
+            let rows = replay(&program, twin.name, &(twin.params)()[0], &acks);
             if let Err(difference) = compare(rows, &acks, new(twin.name), |_, _, _| ()) {
                 panic!(
                     "{}, preset `{}`, flow {i}, HEADWAY_SEED={seed}: {difference}",
@@ -144,113 +170,35 @@ fn fixed_point_is_equal_at_both_ends() {
     compare(rows, &acks, Box::new(Fixed::default()), |_, _, _| ()).unwrap_or_else(|d| panic!("{d}"));
 }
 
-/// What a stream has reached; an equality over a stream that stays in STARTUP would say little.
-#[derive(Debug, Default)]
-struct Coverage {
-    seen: BTreeSet<String>,
-    before: Bbr1State,
-}
-
-impl Coverage {
-    fn note(&mut self, name: &str, ack: &Ack, control: &Control, state: &[u64]) {
-        if name != "bbr1" {
-            return;
+/// The streams of a twin, written for C: parameters, unit, events, input file.
+fn streams(twin: &Twin, seed: u64, scratch: &Scratch) -> Vec<(Vec<u64>, Vec<Ack>, PathBuf)> {
+    let mut all = Vec::new();
+    for params in (twin.params)() {
+        for unit in [Unit::Packets, Unit::Bytes] {
+            let acks = stream(seed, unit, LINES, &|| (twin.new)(&params));
+            let file = scratch.path().join(format!("{}.in", all.len()));
+            write_input(&file, twin.name, &params, &acks);
+            all.push((params.clone(), acks, file));
         }
-        let now = Bbr1State::from_words(state).expect("a whole state");
-        let before = std::mem::replace(&mut self.before, now);
-        if now == before {
-            return;
-        }
-        let mut facts = vec![
-            format!("event {}", ack.event),
-            format!("mode {} to {}", before.mode, now.mode),
-            format!("round_start {}", now.round_start),
-            format!("idle_restart {}", now.idle_restart),
-            format!("packet_conservation {}", now.packet_conservation),
-            format!("probe_rtt_round_done {}", now.probe_rtt_round_done),
-            format!("has_seen_rtt {}", now.has_seen_rtt),
-            format!("full_bw_cnt {}", now.full_bw_cnt),
-            format!("extra_acked_win_idx {}", now.extra_acked_win_idx),
-            format!("lt_is_sampling {}", now.lt_is_sampling),
-            format!("mark_app_limited {}", control.mark_app_limited),
-            format!("prev_ca_state {}", now.prev_ca_state.min(CA_LOSS + 1)),
-        ];
-        if now.mode == BBR_PROBE_BW {
-            facts.push(format!("cycle_idx {}", now.cycle_idx));
-        }
-        if now.lt_use_bw != before.lt_use_bw && ack.event != EVENT_INIT && ack.event != EVENT_UNDO {
-            facts.push(format!("lt_use_bw {}", now.lt_use_bw));
-        }
-        self.seen.extend(facts);
     }
-
-    fn assert_complete(&self) {
-        let both =
-            ["round_start", "idle_restart", "packet_conservation", "probe_rtt_round_done", "has_seen_rtt"];
-        let more = ["extra_acked_win_idx", "lt_is_sampling", "lt_use_bw", "mark_app_limited"];
-        let mut want: Vec<String> =
-            both.iter().chain(&more).flat_map(|f| [format!("{f} 0"), format!("{f} 1")]).collect();
-        want.extend((0..=5).map(|i| format!("event {i}")));
-        want.extend((0..=3).map(|i| format!("full_bw_cnt {i}")));
-        want.extend((0..=7).map(|i| format!("cycle_idx {i}")));
-        want.extend(
-            ["0 to 1", "0 to 2", "0 to 3", "1 to 2", "2 to 3", "3 to 0", "3 to 2"]
-                .map(|m| format!("mode {m}")),
-        );
-        want.extend([0, CA_RECOVERY, CA_LOSS].map(|s| format!("prev_ca_state {s}")));
-        let missing: Vec<_> = want.iter().filter(|w| !self.seen.contains(*w)).collect();
-        assert!(missing.is_empty(), "the stream never reached {missing:?}; it reached {:?}", self.seen);
-    }
+    all
 }
-
-/// Bugs of a token or two: where, what it reads, what the mutant reads.
-const BUGS: &[(&str, &str, &str, &str)] = &[
-    ("fixed.h", "mul_shift", "a0 * b1 + (u32)mid;", "a0 * b1 + mid;"),
-    ("fixed.h", "winmax_subwin_update", "dt > win / 4", "dt >= win / 4"),
-    ("fixed.h", "winmax_running_max", "v >= m->s[1].v", "v > m->s[1].v"),
-    ("bbr1.h", "bbr_save_cwnd", "prev_ca_state < CA_RECOVERY &&", "prev_ca_state <= CA_RECOVERY &&"),
-    ("bbr1.h", "bbr_bdp", "sat_add(w, BW_UNIT - 1)", "sat_add(w, BW_UNIT)"),
-    ("bbr1.h", "bbr_set_cwnd_to_recover_or_restore", "&& state < CA_RECOVERY", "&& state <= CA_RECOVERY"),
-    (
-        "bbr1.h",
-        "bbr_is_next_cycle_phase",
-        "return is_full_length || inflight",
-        "return is_full_length && inflight",
-    ),
-    ("bbr1.h", "bbr_reset_probe_bw_mode", "(u32)sk->ack->rand", "sk->ack->rand"),
-    ("bbr1.h", "bbr_lt_bw_sampling", "lt_rtt_cnt >= p->lt_bw_max_rtts", "lt_rtt_cnt > p->lt_bw_max_rtts"),
-    ("bbr1.h", "bbr_update_ack_aggregation", "ack_epoch_acked <= expected", "ack_epoch_acked < expected"),
-    ("bbr1.h", "bbr_check_full_bw_reached", "bbr->full_bw_cnt >= sk->p", "bbr->full_bw_cnt > sk->p"),
-    (
-        "bbr1.h",
-        "bbr_check_probe_rtt_done",
-        "u64_max(sk->out->cwnd, bbr->prior_cwnd);\n\tbbr_reset",
-        "u64_min(sk->out->cwnd, bbr->prior_cwnd);\n\tbbr_reset",
-    ),
-    ("bbr1.h", "bbr_update_min_rtt", "ack->rs_rtt_us < bbr->min_rtt_us", "ack->rs_rtt_us <= bbr->min_rtt_us"),
-    ("bbr1.h", "bbr_update_gains", "bbr->cycle_idx == 1)", "bbr->cycle_idx == 2)"),
-];
 
 #[test]
 fn a_bug_planted_in_c_is_found() {
     let seed = seed();
-    let acks = stream(seed, Unit::Packets, LINES, &|| new("bbr1"));
-    let params = Bbr1Params::default().words();
-    for (file, function, from, to) in BUGS {
-        let scratch = Scratch::new(function);
-        for name in ["cc.h", "fixed.h", "bbr1.h", "replay.c"] {
-            let mut text = fs::read_to_string(sources().join(name)).expect("the C sources are there");
-            if name == *file {
-                assert_eq!(text.matches(from).count(), 1, "`{from}` in {file}");
-                text = text.replace(from, to);
-            }
-            fs::write(scratch.path().join(name), text).expect("the scratch folder is writable");
+    for twin in TWINS {
+        let scratch = Scratch::new(&format!("bugs-{}", twin.name));
+        let streams = streams(twin, seed, &scratch);
+        for (i, bug) in twin.bugs.iter().enumerate() {
+            let mutant = Scratch::new(&format!("bug-{}-{i}", twin.name));
+            let program = build_with_bug(&mutant, bug);
+            let found = streams.iter().find_map(|(params, acks, file)| {
+                compare(start(&program, file), acks, (twin.new)(params), |_, _, _| ()).err()
+            });
+            let found = found.unwrap_or_else(|| panic!("{bug:?} stays unseen (HEADWAY_SEED={seed})"));
+            println!("{}, {}: event {}, `{}`", twin.name, bug.function, found.line, found.field);
         }
-        let program = build(scratch.path(), &scratch);
-        let rows = replay(&program, "bbr1", &params, &acks);
-        let result = compare(rows, &acks, new("bbr1"), |_, _, _| ());
-        let found = result.expect_err(&format!("a bug in {function} stays unseen (HEADWAY_SEED={seed})"));
-        println!("{function}: event {}, `{}`", found.line, found.field);
     }
 }
 
@@ -259,18 +207,24 @@ fn a_changed_parameter_in_rust_is_found() {
     let seed = seed();
     let scratch = Scratch::new("params");
     let program = build(&sources(), &scratch);
-    let acks = stream(seed, Unit::Packets, LINES, &|| new("bbr1"));
-    let params = Bbr1Params::default().words();
-    let rows: Vec<String> = replay(&program, "bbr1", &params, &acks).collect();
-    for (i, field) in Bbr1Params::FIELDS.iter().enumerate() {
-        let found = [params[i] / 2, params[i] >> 16].into_iter().find_map(|value| {
-            let mut changed = params.clone();
-            changed[i] = value;
-            let changed = Bbr1Params::from_words(&changed).expect("as many words as before");
-            compare(rows.iter(), &acks, Box::new(Bbr1::new(changed)), |_, _, _| ()).err()
-        });
-        let found = found.unwrap_or_else(|| panic!("no event depends on `{field}` (HEADWAY_SEED={seed})"));
-        println!("{field}: event {}, `{}`", found.line, found.field);
+    for twin in TWINS {
+        let mut unseen: BTreeSet<usize> = (0..twin.fields.len()).collect();
+        for (params, acks, file) in streams(twin, seed, &scratch) {
+            let rows: Vec<String> = start(&program, &file).collect();
+            unseen.retain(|&i| {
+                let found = [params[i] / 2, params[i] >> 16, params[i] + 1].into_iter().find_map(|value| {
+                    let mut changed = params.clone();
+                    changed[i] = value;
+                    compare(rows.iter(), &acks, (twin.new)(&changed), |_, _, _| ()).err()
+                });
+                if let Some(f) = &found {
+                    println!("{}, {}: event {}, `{}`", twin.name, twin.fields[i], f.line, f.field);
+                }
+                found.is_none()
+            });
+        }
+        let unseen: Vec<_> = unseen.into_iter().map(|i| twin.fields[i]).collect();
+        assert!(unseen.is_empty(), "{}: no event depends on {unseen:?} (HEADWAY_SEED={seed})", twin.name);
     }
 }
 

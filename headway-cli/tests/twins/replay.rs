@@ -36,16 +36,61 @@ impl Drop for Scratch {
 
 /// Compiles `replay.c` of a folder; the program lands in the scratch folder.
 pub fn build(sources: &Path, scratch: &Scratch) -> PathBuf {
+    build_with(sources, scratch, &["-O2"])
+}
+
+/// The same with switches for the compiler.
+pub fn build_with(sources: &Path, scratch: &Scratch, switches: &[&str]) -> PathBuf {
     let program = scratch.path().join("replay");
     let cc = std::env::var("CC").unwrap_or_else(|_| "cc".into());
     let output = Command::new(&cc)
-        .args(["-std=c11", "-O2", "-Wall", "-Wextra", "-Werror", "-o"])
+        .args(["-std=c11", "-Wall", "-Wextra", "-Werror"])
+        .args(switches)
+        .arg("-o")
         .arg(&program)
         .arg(sources.join("replay.c"))
         .output()
         .unwrap_or_else(|e| panic!("cannot run the C compiler `{cc}`: {e}\nhint: install one, or set CC"));
     assert!(output.status.success(), "replay.c: {}", String::from_utf8_lossy(&output.stderr));
     program
+}
+
+/// A token or two wrong in C.
+#[derive(Clone, Copy, Debug)]
+pub struct Bug {
+    /// Where: the file below `bpf` and the function.
+    pub file: &'static str,
+    pub function: &'static str,
+    /// What the file reads there, once, and what the mutant reads.
+    pub from: &'static str,
+    pub to: &'static str,
+}
+
+/// The sources with one bug, compiled.
+pub fn build_with_bug(scratch: &Scratch, bug: &Bug) -> PathBuf {
+    copy_sources(&sources(), scratch.path());
+    let file = scratch.path().join(bug.file);
+    let text = fs::read_to_string(&file).expect("a source is text");
+    let name = format!("{}(", bug.function);
+    let mut calls = text.match_indices(&name).map(|(at, _)| (at, &text[at + name.len()..]));
+    let (at, _) = calls.find(|(_, args)| !args.starts_with(')')).expect("the function is there");
+    let body = &text[at..];
+    let body = &body[..body.find("\n}\n").expect("a function ends")];
+    assert_eq!(body.matches(bug.from).count(), 1, "`{}` in {}", bug.from, bug.function);
+    let wrong = text.replacen(body, &body.replace(bug.from, bug.to), 1);
+    fs::write(&file, wrong).expect("the scratch folder is writable");
+    build_with(scratch.path(), scratch, &["-O0"])
+}
+
+fn copy_sources(from: &Path, to: &Path) {
+    fs::create_dir_all(to).expect("the scratch folder is writable");
+    for entry in fs::read_dir(from).expect("the C sources are there").flatten() {
+        let target = to.join(entry.file_name());
+        match entry.path().is_dir() {
+            true => copy_sources(&entry.path(), &target),
+            false => drop(fs::copy(entry.path(), target).expect("the scratch folder is writable")),
+        }
+    }
 }
 
 /// The first place where the two differ: a bug report.
@@ -78,8 +123,13 @@ pub struct Rows {
 pub fn replay(program: &Path, name: &str, params: &[u64], acks: &[Ack]) -> Rows {
     let input = program.with_extension("in");
     write_input(&input, name, params, acks);
+    start(program, &input)
+}
+
+/// Starts a twin on what [`write_input`] wrote.
+pub fn start(program: &Path, input: &Path) -> Rows {
     let mut child = Command::new(program)
-        .stdin(File::open(&input).expect("the file was just written"))
+        .stdin(File::open(input).expect("the file was just written"))
         .stdout(Stdio::piped())
         .spawn()
         .expect("the program was just built");
@@ -128,7 +178,8 @@ pub fn compare(
     Ok(())
 }
 
-fn write_input(path: &Path, name: &str, params: &[u64], acks: &[Ack]) {
+/// What `replay.c` reads: the name and the parameters, then a line an event.
+pub fn write_input(path: &Path, name: &str, params: &[u64], acks: &[Ack]) {
     let mut out = BufWriter::new(File::create(path).expect("the scratch folder is writable"));
     let mut row = |first: &str, words: &[u64]| {
         let words: Vec<String> = words.iter().map(u64::to_string).collect();

@@ -4,7 +4,7 @@
 //! modes. Window and pacing rate are those that the controller under test asked for.
 
 use headway_cc::cc::{
-    Ack, CA_LOSS, CA_OPEN, CA_RECOVERY, Control, Controller, EVENT_ACK, EVENT_INIT, EVENT_LOSS,
+    Ack, CA_LOSS, CA_OPEN, CA_RECOVERY, Control, Controller, EVENT_ACK, EVENT_INIT, EVENT_LOSS, EVENT_LOST,
     EVENT_SSTHRESH, EVENT_TX_START, EVENT_UNDO, NO_RTT,
 };
 
@@ -79,8 +79,12 @@ struct Flow {
     app_limited_for: u64,
     /// `delivered` at which recovery ends.
     recovery_until: u64,
+    /// Of so much that arrives one unit is CE-marked, while the queue is long; 0 for none.
+    ce_one_in: u64,
     /// Events that must come before the next ACK.
     pending: Vec<u64>,
+    /// An ACK that reveals losses, below the events that tell of them.
+    revealed: Vec<Ack>,
     /// A few hundred bytes per second, unsteady: where the absolute thresholds of bandwidth matter.
     is_trickle: bool,
     /// One hostile event in this many; 0 for none.
@@ -101,6 +105,7 @@ impl Flow {
             max_pacing_rate: rng.pick(&[u64::MAX, u64::MAX, 2_000_000]),
             srtt_us: rng.pick(&[0, base_rtt_us]),
             min_rtt_us: rng.pick(&[NO_RTT, base_rtt_us]),
+            has_selective_acks: u64::from(!rng.one_in(6)),
             ..Ack::default()
         };
         let mut flow = Self {
@@ -113,7 +118,9 @@ impl Flow {
             policed_percent: rng.pick(&[0, 0, 25, 40]),
             app_limited_for: 0,
             recovery_until: 0,
+            ce_one_in: rng.pick(&[0, 0, 1, 30]),
             pending: vec![EVENT_INIT],
+            revealed: Vec::new(),
             is_trickle: false,
             hostile_one_in: rng.pick(&[0, 0, 1_000, 5]),
         };
@@ -132,6 +139,9 @@ impl Flow {
 
     /// The next plausible event.
     fn next(&mut self, rng: &mut Rng) -> Ack {
+        if let Some(ack) = self.revealed.pop() {
+            return Ack { cwnd: self.ack.cwnd, pacing_rate: self.ack.pacing_rate, ..ack };
+        }
         self.ack.rand = rng.next() >> if self.hostile_one_in == 0 { 32 } else { 0 };
         self.ack.event = self.pending.pop().unwrap_or(EVENT_ACK);
         if self.ack.event == EVENT_ACK && self.started && self.ack.inflight == 0 {
@@ -143,8 +153,42 @@ impl Flow {
         self.started = true;
         if self.ack.event == EVENT_ACK {
             self.acked(rng);
+            if self.ack.newly_lost != 0 {
+                self.reveal(rng);
+                return self.next(rng);
+            }
         }
         self.ack
+    }
+
+    /// The losses of an ACK come before it: as one event, as TCP tells of them, or as one a segment.
+    fn reveal(&mut self, rng: &mut Rng) {
+        let lost = self.ack.newly_lost;
+        let size = if rng.one_in(2) { lost } else { self.ack.smss.max(lost / 16) };
+        let mut told = Vec::new();
+        let mut rest = lost;
+        while rest > 0 {
+            let newly_lost = size.min(rest);
+            rest -= newly_lost;
+            told.push(Ack {
+                event: EVENT_LOST,
+                newly_lost,
+                newly_acked: 0,
+                rs_lost: self.ack.rs_lost.saturating_sub(rest),
+                rs_delivered: 0,
+                rs_interval_us: 0,
+                rs_rtt_us: NO_RTT,
+                rs_starts_lost_range: u64::from(!rng.one_in(3)),
+                ..self.ack
+            });
+        }
+        // In the kernel the reduction comes before the ACK that caused it, elsewhere after.
+        self.revealed.push(self.ack);
+        if self.pending == [EVENT_SSTHRESH] && rng.one_in(2) {
+            self.pending.clear();
+            self.revealed.push(Ack { event: EVENT_SSTHRESH, ca_state: CA_OPEN, newly_acked: 0, ..self.ack });
+        }
+        self.revealed.extend(told.into_iter().rev());
     }
 
     /// An ACK: time passes, data arrives, some is lost, more is sent.
@@ -210,8 +254,13 @@ impl Flow {
         self.ack.rs_prior_delivered = self.ack.delivered.saturating_sub(prior_inflight);
         self.ack.rs_delivered = self.ack.delivered - self.ack.rs_prior_delivered;
         self.ack.rs_interval_us = if rng.one_in(50) { 0 } else { rtt_us };
-        self.ack.rs_lost = self.ack.newly_lost;
-        self.ack.rs_tx_in_flight = prior_inflight;
+        let earlier = if self.ack.ca_state >= CA_RECOVERY { rng.range(0, 3) * self.ack.smss } else { 0 };
+        self.ack.rs_lost = self.ack.newly_lost + earlier;
+        self.ack.rs_tx_in_flight = if rng.one_in(40) { 0 } else { prior_inflight };
+        let is_marked = self.ce_one_in != 0 && queue_us > 0 && rng.one_in(self.ce_one_in);
+        let marked = if is_marked { self.ack.newly_acked } else { 0 };
+        self.ack.delivered_ce += marked;
+        self.ack.rs_delivered_ce = (marked * rng.range(1, 8)).min(self.ack.rs_delivered);
         self.ack.rs_is_ack_delayed = u64::from(rng.one_in(10));
         self.ack.rs_is_app_limited = u64::from(self.app_limited_for != 0);
         self.ack.edt_us = if rng.one_in(3) { rng.range(0, 3_000) } else { 0 };

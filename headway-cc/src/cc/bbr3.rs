@@ -1,0 +1,697 @@
+//! BBRv3 after draft-ietf-ccwg-bbr (the revision is pinned in `docs/spec.md`), and by its names.
+//!
+//! ```text
+//!      ┌──► Startup ───┐     pipe full: no 25 % growth in 3 rounds, or a round of much loss
+//!      │       │       ▼
+//!      │       │     Drain          until inflight <= 1 BDP, at most 3 rounds
+//!      │       │       ▼
+//!      │       │ ┌─► ProbeBW_DOWN   0.9: leave headroom, drain the queue
+//!      │       │ │     ▼
+//!      │       │ │   ProbeBW_CRUISE 1.0: until 2 to 3 s or up to 63 rounds since the last probe
+//!      │       │ │     ▼
+//!      │       │ │   ProbeBW_REFILL 1.0: one round without short-term bounds
+//!      │       │ │     ▼
+//!      │       │ └── ProbeBW_UP     1.25: until the rate stops growing, or loss
+//!      │       ▼       │ ▲
+//!      └── ProbeRTT ◄──┘ │   no lower RTT for 5 s: half a BDP for 200 ms and a round
+//!              └─────────┘
+//! ```
+//!
+//! Use: [`Bbr3`] is a [`Controller`]. The transport owns window and pacing rate: each event brings the values in
+//! force and each control replaces them. It needs an [`EVENT_LOST`] for each packet marked lost.
+//!
+//! Twin: `headway-cli/bpf/bbr3.h`: same functions in the same order (`control`, `model`, `probe_bw`, `startup`,
+//! `probe_rtt`, `recovery`, then this file).
+//!
+//! Differs from the draft (the reasons, and what was decided where it is silent, are in `docs/spec.md`):
+//! - A sample whose own loss is too high ends a probe too, as in Linux; the draft's text wants it, its pseudocode
+//!   asks only about packets marked lost. [`Bbr3Params::is_ack_judged`] = 0 follows the pseudocode.
+//! - The coexistence bound on rounds counts packets, not bytes.
+//! - A cautious probe ends when no segment more fits below `inflight_longterm`, seen before the ACK made room.
+//! - State for an undo is saved once a recovery, not at every loss round.
+//! - An ACK that delivers nothing changes nothing, and an invalid rate (0) is no sample.
+//! - Gains and fractions are rounded to integers, the BDP up and everything else down.
+
+mod control;
+mod model;
+mod probe_bw;
+mod probe_rtt;
+mod recovery;
+mod startup;
+
+use super::fixed::{GAIN_UNIT, USEC_PER_MSEC, USEC_PER_SEC, bw_from};
+use super::{
+    Ack, Control, Controller, EVENT_ACK, EVENT_INIT, EVENT_LOSS, EVENT_LOST, EVENT_SSTHRESH, EVENT_TX_START,
+    EVENT_UNDO, NO_RTT, row,
+};
+use control::{bbr3_init_pacing_rate, bbr3_set_cwnd, bbr3_set_pacing_rate, bbr3_set_send_quantum};
+use model::{
+    bbr3_advance_latest_delivery_signals, bbr3_bound_bw_for_model, bbr3_check_full_bw_reached,
+    bbr3_reset_congestion_signals, bbr3_reset_full_bw, bbr3_reset_short_term_model,
+    bbr3_update_ack_aggregation, bbr3_update_congestion_signals, bbr3_update_latest_delivery_signals,
+    bbr3_update_min_rtt,
+};
+use probe_bw::{bbr3_handle_lost_packet, bbr3_note_ce, bbr3_update_probe_bw_cycle_phase};
+use probe_rtt::bbr3_check_probe_rtt;
+use recovery::{
+    bbr3_handle_restart_from_idle, bbr3_handle_spurious_loss_detection, bbr3_on_enter_fast_recovery,
+    bbr3_on_enter_rto, bbr3_update_recovery,
+};
+use startup::{bbr3_check_drain_done, bbr3_check_startup_done, bbr3_enter_startup};
+use std::sync::Arc;
+
+/// [`Bbr3State::undo_state`]: nothing to return to.
+pub const BBR3_NONE: u64 = 0;
+/// [`Bbr3State::state`]: ramp up quickly.
+pub const BBR3_STARTUP: u64 = 1;
+/// [`Bbr3State::state`]: drain the queue that Startup built.
+pub const BBR3_DRAIN: u64 = 2;
+/// [`Bbr3State::state`]: decelerate after a probe.
+pub const BBR3_PROBE_BW_DOWN: u64 = 3;
+/// [`Bbr3State::state`]: send at the estimate.
+pub const BBR3_PROBE_BW_CRUISE: u64 = 4;
+/// [`Bbr3State::state`]: fill the pipe for a round before the probe.
+pub const BBR3_PROBE_BW_REFILL: u64 = 5;
+/// [`Bbr3State::state`]: look for more bandwidth and volume.
+pub const BBR3_PROBE_BW_UP: u64 = 6;
+/// [`Bbr3State::state`]: cut inflight to see the minimum RTT.
+pub const BBR3_PROBE_RTT: u64 = 7;
+
+/// [`Bbr3State::ack_phase`]: no probe is being judged.
+pub const BBR3_ACKS_INIT: u64 = 0;
+/// [`Bbr3State::ack_phase`]: ACKs of what was sent before the probe.
+pub const BBR3_ACKS_REFILLING: u64 = 1;
+/// [`Bbr3State::ack_phase`]: the probe has begun, its ACKs have not.
+pub const BBR3_ACKS_PROBE_STARTING: u64 = 2;
+/// [`Bbr3State::ack_phase`]: ACKs of the probe.
+pub const BBR3_ACKS_PROBE_FEEDBACK: u64 = 3;
+/// [`Bbr3State::ack_phase`]: the last ACKs of a probe that has ended.
+pub const BBR3_ACKS_PROBE_STOPPING: u64 = 4;
+
+/// No bound (the draft's Infinity).
+pub const BBR3_INFINITY: u64 = u64::MAX;
+
+/// A gain of so many hundredths, to the nearest.
+const fn hundredths(n: u64) -> u64 {
+    (n * GAIN_UNIT + 50) / 100
+}
+
+row! {
+/// Tunables. [`Bbr3Params::default`] gives the draft's constants; no other place writes them. Gains are in the
+/// format of [`super::fixed`]; fractions that are compared or that shape a volume are in thousandths, in which the
+/// draft's are exact.
+pub struct Bbr3Params {
+    /// §2.5 StartupPacingGain, 4 ln 2: doubles the rate each round.
+    startup_pacing_gain = hundredths(277),
+    /// §2.5 DrainPacingGain.
+    drain_pacing_gain = hundredths(50),
+    /// §5.6.1 pacing gain of ProbeBW_DOWN.
+    down_pacing_gain = hundredths(90),
+    /// §5.6.1 pacing gain of ProbeBW_CRUISE, ProbeBW_REFILL, ProbeRTT and of a restart from idle.
+    cruise_pacing_gain = GAIN_UNIT,
+    /// §5.6.1 pacing gain of ProbeBW_UP.
+    up_pacing_gain = hundredths(125),
+    /// §2.6 DefaultCwndGain.
+    default_cwnd_gain = hundredths(200),
+    /// §5.6.1 cwnd gain of ProbeBW_UP.
+    up_cwnd_gain = hundredths(225),
+    /// §2.16.2 ProbeRTTCwndGain.
+    probe_rtt_cwnd_gain = hundredths(50),
+    /// §2.5 PacingMarginPercent.
+    pacing_margin_percent = 1,
+    /// §2.8 LossThresh, thousandths of what was in flight.
+    loss_thresh_permille = 20,
+    /// §2.8 Beta, thousandths that a reduction keeps.
+    beta_permille = 700,
+    /// §2.8 Headroom, thousandths of `inflight_longterm`.
+    headroom_permille = 150,
+    /// §2.8 MinPipeCwnd, segments.
+    min_pipe_cwnd = 4,
+    /// §2.12 ExtraAckedFilterLen, rounds.
+    extra_acked_filter_len = 10,
+    /// §5.5.9 the same before the pipe was full once.
+    startup_extra_acked_filter_len = 1,
+    /// §2.16.1 MinRTTFilterLen.
+    min_rtt_filter_len_us = 10 * USEC_PER_SEC,
+    /// §2.16.2 ProbeRTTInterval. Another value does not conform: flows synchronise by it.
+    probe_rtt_interval_us = 5 * USEC_PER_SEC,
+    /// §2.16.2 ProbeRTTDuration.
+    probe_rtt_duration_us = 200 * USEC_PER_MSEC,
+    /// §5.3.1.2 growth that says "not full yet".
+    full_bw_gain = hundredths(125),
+    /// §5.3.1.2 rounds without such growth that say "full".
+    full_bw_count = 3,
+    /// §5.3.1.3 StartupFullLossCnt: ranges lost in a round.
+    startup_full_loss_count = 6,
+    /// §5.3.2 rounds after which Drain gives up.
+    drain_rounds = 3,
+    /// §5.3.3.8 shortest wait between probes ...
+    bw_probe_wait_us = 2 * USEC_PER_SEC,
+    /// ... and what chance adds to it at most.
+    bw_probe_wait_rand_us = USEC_PER_SEC,
+    /// §5.3.3.8 most rounds between probes.
+    bw_probe_max_rounds = 63,
+    /// §5.3.3.8 `rounds_since_probe_up` starts at less than this, by chance.
+    bw_probe_rand_rounds = 2,
+    /// §5.3.3.9 bound of `bw_probe_up_rounds`.
+    bw_probe_up_rounds_max = 30,
+    /// §5.6.4.2 segments added to the window in ProbeBW_UP, so that small BDPs are probed too.
+    up_extra_segments = 2,
+    /// §5.6.3 a quantum lasts this long ...
+    send_quantum_us = USEC_PER_MSEC,
+    /// ... has at most so many bytes ...
+    send_quantum_max_bytes = 64 * 1024,
+    /// ... and at least so many segments.
+    send_quantum_min_segments = 2,
+    /// §5.5.8.1 quanta in the offload budget of TCP (where a unit of data is a packet).
+    tcp_offload_quanta = 3,
+    /// §5.5.8.2 quanta in the offload budget of QUIC (where it is a byte).
+    quic_offload_quanta = 1,
+    /// §5.6.2 RTT assumed before the first sample.
+    init_rtt_us = USEC_PER_MSEC,
+    /// 1: an ACK's own sample can end a probe by its losses; 0: only packets marked lost can, as the draft's
+    /// pseudocode has it.
+    is_ack_judged = 1,
+    /// 1: answer CE marks as Linux BBRv3 does where the minimum RTT is at most `ecn_max_rtt_us`; otherwise, and
+    /// with 0, a CE mark counts as a loss.
+    ecn = 0,
+    /// Linux `bbr_ecn_max_rtt_us`.
+    ecn_max_rtt_us = 5 * USEC_PER_MSEC,
+    /// Linux `bbr_ecn_alpha_gain`: weight of the newest round in `ecn_alpha`.
+    ecn_alpha_gain = GAIN_UNIT / 16,
+    /// Linux `bbr_ecn_alpha_init`.
+    ecn_alpha_init = GAIN_UNIT,
+    /// Linux `bbr_ecn_factor`: a round with marks cuts `inflight_shortterm` by `ecn_alpha` times this.
+    ecn_factor = GAIN_UNIT / 3,
+    /// Linux `bbr_ecn_thresh`: marked part of what was delivered that says "too high".
+    ecn_thresh = GAIN_UNIT / 2,
+    /// Linux `bbr_full_ecn_cnt`: rounds above `ecn_thresh` that end Startup.
+    startup_full_ecn_count = 2,
+}
+}
+
+row! {
+/// Everything a connection remembers. Data in units, bandwidths and gains in the formats of [`super::fixed`],
+/// [`BBR3_INFINITY`] where the draft says Infinity, times in microseconds.
+pub struct Bbr3State {
+    /// One of `BBR3_STARTUP` to `BBR3_PROBE_RTT`.
+    state,
+    /// Gains of the state.
+    pacing_gain,
+    cwnd_gain,
+    /// `C.InitialCwnd`: the window at [`EVENT_INIT`].
+    init_cwnd,
+    /// 1 once a smoothed RTT was used for pacing.
+    has_seen_rtt,
+    /// `C.send_quantum`.
+    send_quantum,
+    /// Rounds so far.
+    round_count,
+    /// `delivered` at which the round ends.
+    next_round_delivered,
+    /// 1 when this ACK starts a round.
+    round_start,
+    /// Largest rate of the probe cycle before and of this one; the two slots of the filter.
+    max_bw_0,
+    max_bw_1,
+    /// The larger of them.
+    max_bw,
+    /// The estimate in use: `max_bw`, no more than `bw_shortterm`.
+    bw,
+    /// Times the filter was advanced.
+    cycle_count,
+    /// Short-term bounds.
+    bw_shortterm,
+    inflight_shortterm,
+    /// Long-term bound.
+    inflight_longterm,
+    /// Largest rate and volume delivered in this loss round.
+    bw_latest,
+    inflight_latest,
+    /// `delivered` at which the loss round ends.
+    loss_round_delivered,
+    /// 1 when this ACK starts a loss round.
+    loss_round_start,
+    /// 1 when something was lost in this loss round.
+    is_loss_in_round,
+    /// Discontiguous ranges lost in this loss round.
+    lost_ranges_in_round,
+    /// Minimum RTT; [`NO_RTT`] before the first sample. When it was seen.
+    min_rtt_us,
+    min_rtt_stamp,
+    /// Minimum RTT since the last ProbeRTT; [`NO_RTT`] before the first sample. When it was seen.
+    probe_rtt_min_delay_us,
+    probe_rtt_min_stamp,
+    /// 1 when it is due for a refresh.
+    probe_rtt_expired,
+    /// When ProbeRTT may end; 0 while inflight has not fallen yet.
+    probe_rtt_done_stamp,
+    /// 1 after a round at the window of ProbeRTT.
+    probe_rtt_round_done,
+    /// 1 between the restart from idle and the next delivery.
+    idle_restart,
+    /// Windowed maximum of data ACKed beyond expectation, see [`super::fixed::Winmax`]; its clock is `round_count`.
+    extra_acked_s0_t,
+    extra_acked_s0_v,
+    extra_acked_s1_t,
+    extra_acked_s1_v,
+    extra_acked_s2_t,
+    extra_acked_s2_v,
+    /// Its value.
+    extra_acked,
+    /// Start of the aggregation interval and what was ACKed since.
+    extra_acked_interval_start,
+    extra_acked_delivered,
+    /// 1 once the pipe was full.
+    full_bw_reached,
+    /// 1 when this probe has filled the pipe.
+    full_bw_now,
+    /// Rate against which growth is measured.
+    full_bw,
+    /// Rounds without much growth.
+    full_bw_count,
+    /// `round_count` when Drain was entered.
+    drain_start_round,
+    /// One of `BBR3_ACKS_…`.
+    ack_phase,
+    /// When ProbeBW_DOWN was entered.
+    cycle_stamp,
+    /// Wait until the next probe.
+    bw_probe_wait_us,
+    /// Rounds since the last probe, plus a random start.
+    rounds_since_probe_up,
+    /// Exponent of the growth of `inflight_longterm`.
+    bw_probe_up_rounds,
+    /// ACKed since it was raised last.
+    bw_probe_up_acked,
+    /// ACKed data that raises it by one segment.
+    probe_up_acked_per_inc,
+    /// 1 when lost packets may stem from a probe.
+    is_bw_probe_sample,
+    /// 1 when the last probe met loss.
+    prev_probe_too_high,
+    /// 1 when the last probe was ended early, out of caution.
+    prev_probe_precautionary,
+    /// `ca_state` at the previous ACK.
+    prev_ca_state,
+    /// `delivered` when fast recovery was seen to begin; [`BBR3_INFINITY`] outside.
+    recovery_delivered,
+    /// Window to come back to after recovery or ProbeRTT.
+    prior_cwnd,
+    /// 1 when the state of this recovery is saved.
+    is_undo_saved,
+    /// The state that this recovery made the flow leave, or [`BBR3_NONE`].
+    undo_state,
+    /// Bounds before this recovery.
+    undo_bw_shortterm,
+    undo_inflight_shortterm,
+    undo_inflight_longterm,
+    /// `delivered_ce` at the previous ACK.
+    delivered_ce,
+    /// 1 when something was CE-marked in this loss round and marks are not counted as losses.
+    is_ce_in_round,
+    /// Moving average of the marked part of what is delivered, a gain.
+    ecn_alpha,
+    /// `delivered` and `delivered_ce` when it was updated last.
+    alpha_last_delivered,
+    alpha_last_delivered_ce,
+    /// Rounds of Startup above the threshold of marks.
+    startup_ecn_rounds,
+}
+}
+
+/// A BBRv3 connection.
+#[derive(Debug)]
+pub struct Bbr3 {
+    /// Shared by all flows with the same parameters.
+    params: Arc<Bbr3Params>,
+    state: Bbr3State,
+}
+
+impl Bbr3 {
+    pub fn new(params: impl Into<Arc<Bbr3Params>>) -> Self {
+        Self { params: params.into(), state: Bbr3State::default() }
+    }
+
+    /// The state by name.
+    pub fn state_row(&self) -> &Bbr3State {
+        &self.state
+    }
+}
+
+impl Controller for Bbr3 {
+    fn on_event(&mut self, ack: &Ack) -> Control {
+        let mut out = Control::default();
+        bbr3_on_event(&mut self.state, &self.params, ack, &mut out);
+        out
+    }
+
+    fn state(&self) -> Vec<u64> {
+        self.state.words()
+    }
+
+    fn state_fields(&self) -> &'static [&'static str] {
+        Bbr3State::FIELDS
+    }
+}
+
+/// One event of one connection: `bbr` is the draft's `BBR.…`, `ack` its `C.…` and `RS.…`; `out.cwnd` and
+/// `out.pacing_rate` are `C.cwnd` and `C.pacing_rate` in force.
+struct Conn<'a> {
+    bbr: &'a mut Bbr3State,
+    p: &'a Bbr3Params,
+    ack: &'a Ack,
+    out: &'a mut Control,
+    /// `RS.delivery_rate`; 0 when there is no valid sample.
+    delivery_rate: u64,
+}
+
+/// §5.2.3 UpdateModelAndState: the order matters.
+fn bbr3_update_model_and_state(c: &mut Conn) {
+    bbr3_update_latest_delivery_signals(c);
+    bbr3_update_congestion_signals(c);
+    bbr3_update_ack_aggregation(c);
+    bbr3_check_full_bw_reached(c);
+    bbr3_check_startup_done(c);
+    bbr3_check_drain_done(c);
+    bbr3_update_probe_bw_cycle_phase(c);
+    bbr3_update_min_rtt(c);
+    bbr3_check_probe_rtt(c);
+    bbr3_advance_latest_delivery_signals(c);
+    bbr3_bound_bw_for_model(c);
+}
+
+/// §5.2.3 UpdateControlParameters.
+fn bbr3_update_control_parameters(c: &mut Conn) {
+    bbr3_set_pacing_rate(c);
+    bbr3_set_send_quantum(c);
+    bbr3_set_cwnd(c);
+}
+
+/// §5.2.3 UpdateOnACK. An ACK that delivers nothing has no sample, so there is nothing to learn from it.
+fn bbr3_update_on_ack(c: &mut Conn) {
+    if c.ack.newly_acked == 0 {
+        return;
+    }
+    if c.ack.rs_interval_us != 0 {
+        c.delivery_rate = bw_from(c.ack.rs_delivered, c.ack.rs_interval_us);
+    }
+    bbr3_update_recovery(c);
+    bbr3_note_ce(c);
+    bbr3_update_model_and_state(c);
+    bbr3_update_control_parameters(c);
+}
+
+/// §5.2.1 OnInit. What the draft leaves out: ProbeRTT is due one interval from now, and the first loss round ends
+/// only after a whole flight.
+fn bbr3_on_init(c: &mut Conn) {
+    let (now_us, srtt_us) = (c.ack.now_us, c.ack.srtt_us);
+    *c.bbr = Bbr3State::default();
+    c.bbr.init_cwnd = c.ack.cwnd;
+    c.bbr.min_rtt_us = if srtt_us != 0 { srtt_us } else { NO_RTT };
+    c.bbr.min_rtt_stamp = now_us;
+    c.bbr.probe_rtt_min_delay_us = NO_RTT;
+    c.bbr.probe_rtt_min_stamp = now_us;
+    c.bbr.extra_acked_interval_start = now_us;
+    c.bbr.inflight_longterm = BBR3_INFINITY;
+    c.bbr.probe_up_acked_per_inc = BBR3_INFINITY;
+    c.bbr.recovery_delivered = BBR3_INFINITY;
+    c.bbr.next_round_delivered = c.ack.delivered;
+    c.bbr.loss_round_delivered = c.ack.delivered.saturating_add(1);
+    c.bbr.delivered_ce = c.ack.delivered_ce;
+    c.bbr.ecn_alpha = c.p.ecn_alpha_init;
+    c.bbr.alpha_last_delivered = c.ack.delivered;
+    c.bbr.alpha_last_delivered_ce = c.ack.delivered_ce;
+    bbr3_reset_congestion_signals(c);
+    bbr3_reset_short_term_model(c);
+    bbr3_reset_full_bw(c);
+    bbr3_init_pacing_rate(c);
+    bbr3_set_send_quantum(c);
+    bbr3_enter_startup(c);
+}
+
+/// Processes one event; an unknown one changes nothing.
+pub fn bbr3_on_event(bbr: &mut Bbr3State, p: &Bbr3Params, ack: &Ack, out: &mut Control) {
+    out.cwnd = ack.cwnd;
+    out.pacing_rate = ack.pacing_rate;
+    out.mark_app_limited = 0;
+    let c = &mut Conn { bbr, p, ack, out, delivery_rate: 0 };
+    match ack.event {
+        EVENT_ACK => bbr3_update_on_ack(c),
+        EVENT_LOST => bbr3_handle_lost_packet(c),
+        EVENT_INIT => bbr3_on_init(c),
+        EVENT_TX_START => bbr3_handle_restart_from_idle(c),
+        EVENT_SSTHRESH => bbr3_on_enter_fast_recovery(c),
+        EVENT_LOSS => bbr3_on_enter_rto(c),
+        EVENT_UNDO => bbr3_handle_spurious_loss_detection(c),
+        _ => {}
+    }
+    c.out.send_quantum = c.bbr.send_quantum;
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cc::{CA_OPEN, CA_RECOVERY};
+
+    pub(super) const MSS: u64 = 1200;
+
+    /// Calls `f` with a connection that has just begun: bytes, ten segments, 40 ms.
+    pub(super) fn with<R>(f: impl FnOnce(&mut Conn) -> R) -> R {
+        let ack = start();
+        let (mut bbr, mut out) = (Bbr3State::default(), Control::default());
+        bbr3_on_event(&mut bbr, &Bbr3Params::default(), &ack, &mut out);
+        let p = &Bbr3Params::default();
+        f(&mut Conn { bbr: &mut bbr, p, ack: &ack, out: &mut out, delivery_rate: 0 })
+    }
+
+    fn start() -> Ack {
+        Ack {
+            event: EVENT_INIT,
+            now_us: 1_000_000,
+            unit_bytes: 1,
+            smss: MSS,
+            cwnd: 10 * MSS,
+            cwnd_clamp: u64::MAX,
+            max_pacing_rate: u64::MAX,
+            srtt_us: 40_000,
+            min_rtt_us: 40_000,
+            has_selective_acks: 1,
+            is_cwnd_limited: 1,
+            rs_rtt_us: NO_RTT,
+            ..Ack::default()
+        }
+    }
+
+    /// A connection that is fed ACKs of one segment, each the first of a round unless told otherwise.
+    struct Feed {
+        cc: Bbr3,
+        ack: Ack,
+    }
+
+    impl Feed {
+        fn new() -> Self {
+            let mut cc = Bbr3::new(Bbr3Params::default());
+            let control = cc.on_event(&start());
+            let ack = Ack { pacing_rate: control.pacing_rate, ..start() };
+            Self { cc, ack }
+        }
+
+        /// An ACK 40 ms later that measures `rate` bytes/s, changed by `with`.
+        fn ack(&mut self, rate: u64, with: impl FnOnce(&mut Ack)) -> Control {
+            let a = &mut self.ack;
+            a.event = EVENT_ACK;
+            a.now_us += 40_000;
+            a.rs_prior_delivered = a.delivered;
+            a.newly_acked = MSS;
+            a.delivered += MSS;
+            (a.rs_delivered, a.rs_interval_us, a.rs_rtt_us) = (rate / 25, 40_000, 40_000);
+            a.rs_tx_in_flight = a.inflight;
+            let mut ack = self.ack;
+            with(&mut ack);
+            self.give(&ack)
+        }
+
+        fn give(&mut self, ack: &Ack) -> Control {
+            let control = self.cc.on_event(ack);
+            (self.ack.cwnd, self.ack.pacing_rate) = (control.cwnd, control.pacing_rate);
+            control
+        }
+
+        /// `segments` are lost of a packet that left with `tx_in_flight`.
+        fn lose(&mut self, segments: u64, tx_in_flight: u64) {
+            let mut ack = Ack { event: EVENT_LOST, rs_starts_lost_range: 1, ..self.ack };
+            (ack.newly_lost, ack.rs_lost, ack.rs_tx_in_flight) = (MSS, segments * MSS, tx_in_flight);
+            self.give(&ack);
+        }
+
+        /// Three flat rounds at 1 MB/s end Startup, small inflight ends Drain, and the wait ends with a probe.
+        fn go_up(&mut self) {
+            self.ack.inflight = 40_000;
+            for _ in 0..200 {
+                self.ack(1_000_000, |_| {});
+                if self.s().state == BBR3_PROBE_BW_UP {
+                    return;
+                }
+            }
+            panic!("no probe: {:?}", self.s());
+        }
+
+        fn s(&self) -> &Bbr3State {
+            self.cc.state_row()
+        }
+    }
+
+    #[test]
+    fn a_connection_starts_with_the_transport_s_window_paced_by_its_rtt() {
+        let f = Feed::new();
+        assert!(f.ack.pacing_rate.abs_diff(831_000) <= 10, "2.77 * 12000 / 40 ms: {}", f.ack.pacing_rate);
+        assert_eq!((f.ack.cwnd, f.s().state, f.s().min_rtt_us), (12_000, BBR3_STARTUP, 40_000));
+        assert_eq!((f.s().inflight_longterm, f.s().bw_shortterm), (BBR3_INFINITY, BBR3_INFINITY));
+    }
+
+    #[test]
+    fn the_first_rtt_replaces_the_nominal_one() {
+        let mut cc = Bbr3::new(Bbr3Params::default());
+        let init = Ack { srtt_us: 0, ..start() };
+        assert!(cc.on_event(&init).pacing_rate.abs_diff(33_240_000) <= 400);
+        let ack =
+            Ack { event: EVENT_ACK, srtt_us: 100_000, newly_acked: MSS, pacing_rate: 33_240_000, ..init };
+        assert!(cc.on_event(&ack).pacing_rate.abs_diff(332_400) <= 10);
+    }
+
+    #[test]
+    fn an_ack_that_delivers_nothing_changes_nothing() {
+        let mut f = Feed::new();
+        f.ack(1_000_000, |_| {});
+        let before = *f.s();
+        let control = f.ack(2_000_000, |a| a.newly_acked = 0);
+        assert_eq!((*f.s(), control.cwnd), (before, f.ack.cwnd));
+    }
+
+    #[test]
+    fn a_probe_ends_at_loss_and_the_next_is_cautious() {
+        let mut f = Feed::new();
+        f.go_up();
+        f.lose(1, 60_000);
+        assert_eq!(f.s().state, BBR3_PROBE_BW_UP, "1200 is exactly 2 % of 60000");
+        f.lose(2, 60_000);
+        assert_eq!((f.s().state, f.s().undo_state), (BBR3_PROBE_BW_DOWN, BBR3_PROBE_BW_UP));
+        assert_eq!((f.s().prev_probe_too_high, f.s().is_bw_probe_sample), (1, 0));
+        assert_eq!(f.s().inflight_longterm, 58_800, "what was in flight before the packet");
+        let longterm = f.s().inflight_longterm;
+        f.lose(30, 60_000);
+        assert_eq!(f.s().inflight_longterm, longterm, "one reaction a probe");
+        f.ack.inflight = 40_000;
+        f.go_up();
+        f.ack(1_000_000, |a| a.inflight = longterm);
+        assert_eq!((f.s().state, f.s().prev_probe_precautionary), (BBR3_PROBE_BW_DOWN, 1));
+        f.ack(1_000_000, |_| {});
+        assert_eq!(f.s().state, BBR3_PROBE_BW_REFILL, "nothing was lost: on at once");
+    }
+
+    #[test]
+    fn the_filter_advances_once_a_cycle() {
+        let mut f = Feed::new();
+        f.go_up();
+        f.ack.inflight = 15_000; // little enough for ProbeRTT
+        let (cycles, mut ups, mut probe_rtts) = (f.s().cycle_count, 0, 0);
+        for _ in 0..2000 {
+            let before = f.s().state;
+            f.ack(1_000_000, |_| {});
+            ups += u64::from(before == BBR3_PROBE_BW_UP && f.s().state == BBR3_PROBE_BW_DOWN);
+            probe_rtts += u64::from(before == BBR3_PROBE_RTT && f.s().state != BBR3_PROBE_RTT);
+        }
+        assert!(ups >= 10 && probe_rtts >= 10, "{ups} {probe_rtts}");
+        // Every exit of ProbeRTT starts a cycle too; here its samples are not application-limited.
+        assert!((f.s().cycle_count - cycles).abs_diff(ups + probe_rtts) <= 1, "{:?}", f.s());
+    }
+
+    #[test]
+    fn a_spurious_recovery_is_undone() {
+        let mut f = Feed::new();
+        f.go_up();
+        let (cwnd, longterm) = (f.ack.cwnd, f.s().inflight_longterm);
+        f.lose(9, 60_000);
+        f.give(&Ack { event: EVENT_SSTHRESH, ..f.ack });
+        for _ in 0..3 {
+            f.ack.ca_state = CA_RECOVERY;
+            f.lose(1, 60_000);
+            f.ack(500_000, |_| {});
+        }
+        assert!(f.s().bw_shortterm < BBR3_INFINITY && f.ack.cwnd < cwnd, "{:?}", f.s());
+        f.ack.ca_state = CA_OPEN;
+        let control = f.give(&Ack { event: EVENT_UNDO, ..f.ack });
+        assert_eq!((control.cwnd, f.s().inflight_longterm), (cwnd, longterm));
+        assert_eq!((f.s().state, f.s().bw_shortterm), (BBR3_PROBE_BW_REFILL, BBR3_INFINITY));
+        assert_eq!(f.s().undo_state, BBR3_NONE);
+    }
+
+    #[test]
+    fn a_timeout_leaves_room_for_one_segment() {
+        let mut f = Feed::new();
+        f.go_up();
+        let cwnd = f.ack.cwnd;
+        f.give(&Ack { event: EVENT_SSTHRESH, ..f.ack });
+        let control = f.give(&Ack { event: EVENT_LOSS, cwnd: 2 * MSS, inflight: MSS, ..f.ack });
+        assert_eq!((control.cwnd, f.s().prior_cwnd), (2 * MSS, cwnd));
+    }
+
+    /// The same connection counted in packets asks for the same, but for rounding: within 1 % and three segments.
+    #[test]
+    fn packets_and_bytes_ask_for_the_same() {
+        let mut bytes = Feed::new();
+        bytes.ack.inflight = 40_800;
+        let (mut states, mut before) = (0, BBR3_NONE);
+        let mut packets = Bbr3::new(Bbr3Params { tcp_offload_quanta: 1, ..Bbr3Params::default() });
+        let in_packets = |a: &Ack, cwnd, pacing_rate| Ack {
+            unit_bytes: MSS,
+            smss: 1,
+            cwnd,
+            pacing_rate,
+            delivered: a.delivered / MSS,
+            newly_acked: a.newly_acked / MSS,
+            newly_lost: a.newly_lost / MSS,
+            inflight: a.inflight / MSS,
+            rs_delivered: a.rs_delivered / MSS,
+            rs_lost: a.rs_lost / MSS,
+            rs_prior_delivered: a.rs_prior_delivered / MSS,
+            rs_tx_in_flight: a.rs_tx_in_flight / MSS,
+            ..*a
+        };
+        let mut p = packets.on_event(&in_packets(&start(), 10, 0));
+        for i in 0..600u64 {
+            if i % 97 == 96 {
+                bytes.lose(3, 48_000);
+                let lost = Ack { event: EVENT_LOST, newly_lost: MSS, rs_lost: 3 * MSS, ..bytes.ack };
+                let lost = Ack { rs_tx_in_flight: 48_000, rs_starts_lost_range: 1, ..lost };
+                p = packets.on_event(&in_packets(&lost, p.cwnd, p.pacing_rate));
+            }
+            bytes.ack.inflight = if i % 40 < 20 { 40_800 } else { 12_000 };
+            let rate = 40 * MSS * 25; // 40 packets a round
+            let mut seen = Ack::default();
+            let b = bytes.ack(rate, |a| seen = *a);
+            p = packets.on_event(&in_packets(&seen, p.cwnd, p.pacing_rate));
+            assert_eq!(packets.state_row().state, bytes.s().state, "ACK {i}");
+            assert!((p.cwnd * MSS).abs_diff(b.cwnd) <= b.cwnd / 100 + 3 * MSS, "ACK {i}: {p:?} {b:?}");
+            assert!(p.pacing_rate.abs_diff(b.pacing_rate) <= b.pacing_rate / 100, "ACK {i}: {p:?} {b:?}");
+            states += u64::from(before != bytes.s().state);
+            before = bytes.s().state;
+        }
+        assert!(states > 20, "{states} changes of state");
+    }
+
+    #[test]
+    fn ce_marks_count_as_losses_unless_they_have_an_answer() {
+        for (ecn, min_rtt_us, is_loss) in [(0, 1_000, 1), (1, 40_000, 1), (1, 1_000, 0)] {
+            with(|c| {
+                let p = Bbr3Params { ecn, ..Bbr3Params::default() };
+                let ack = Ack { delivered_ce: 1, ..*c.ack };
+                c.bbr.min_rtt_us = min_rtt_us;
+                let c = &mut Conn { bbr: c.bbr, p: &p, ack: &ack, out: c.out, delivery_rate: 0 };
+                bbr3_note_ce(c);
+                assert_eq!((c.bbr.is_loss_in_round, c.bbr.is_ce_in_round), (is_loss, 1 - is_loss));
+            });
+        }
+    }
+}

@@ -1,0 +1,281 @@
+//! Pacing rate, send quantum and window (§5.6), and the volumes they are made of.
+
+use super::{
+    BBR3_DRAIN, BBR3_INFINITY, BBR3_PROBE_BW_CRUISE, BBR3_PROBE_BW_DOWN, BBR3_PROBE_BW_UP, BBR3_PROBE_RTT,
+    BBR3_STARTUP, Conn,
+};
+use crate::cc::NO_RTT;
+use crate::cc::fixed::{BW_SCALE, BW_UNIT, USEC_PER_SEC, bw_from, gain_apply, mul_shift};
+
+/// A number of segments in units of data.
+pub(super) fn bbr3_segments(c: &Conn, segments: u64) -> u64 {
+    segments.saturating_mul(c.ack.smss.max(1))
+}
+
+/// Bytes in one unit of data.
+pub(super) fn bbr3_unit_bytes(c: &Conn) -> u64 {
+    c.ack.unit_bytes.max(1)
+}
+
+/// Thousandths of a value, rounded down. In packets that may be a packet less than the real number: a shorter
+/// bound, smaller headroom.
+pub(super) fn bbr3_permille(value: u64, permille: u64) -> u64 {
+    value.saturating_mul(permille) / 1000
+}
+
+/// §2.8 MinPipeCwnd.
+pub(super) fn bbr3_min_pipe_cwnd(c: &Conn) -> u64 {
+    bbr3_segments(c, c.p.min_pipe_cwnd)
+}
+
+/// §5.3.3.9 IsInAProbeBWState.
+pub(super) fn bbr3_is_in_a_probe_bw_state(c: &Conn) -> bool {
+    c.bbr.state >= BBR3_PROBE_BW_DOWN && c.bbr.state <= BBR3_PROBE_BW_UP
+}
+
+/// §5.6.1 Takes the state and its gains.
+pub(super) fn bbr3_set_state(c: &mut Conn, state: u64) {
+    c.bbr.state = state;
+    c.bbr.pacing_gain = c.p.cruise_pacing_gain;
+    c.bbr.cwnd_gain = c.p.default_cwnd_gain;
+    if state == BBR3_STARTUP {
+        c.bbr.pacing_gain = c.p.startup_pacing_gain;
+    } else if state == BBR3_DRAIN {
+        c.bbr.pacing_gain = c.p.drain_pacing_gain;
+    } else if state == BBR3_PROBE_BW_DOWN {
+        c.bbr.pacing_gain = c.p.down_pacing_gain;
+    } else if state == BBR3_PROBE_BW_UP {
+        c.bbr.pacing_gain = c.p.up_pacing_gain;
+        c.bbr.cwnd_gain = c.p.up_cwnd_gain;
+    } else if state == BBR3_PROBE_RTT {
+        c.bbr.cwnd_gain = c.p.probe_rtt_cwnd_gain;
+    }
+}
+
+/// §5.6.4.2 BDPMultiple of a bandwidth. Rounded up: a pipe that holds 3.2 packets is not full with 3.
+pub(super) fn bbr3_bdp_multiple(c: &Conn, bw: u64, gain: u64) -> u64 {
+    if c.bbr.min_rtt_us >= NO_RTT {
+        return c.bbr.init_cwnd;
+    }
+    let bdp = gain_apply(bw.saturating_mul(c.bbr.min_rtt_us), gain);
+    bdp.saturating_add(BW_UNIT - 1) >> BW_SCALE
+}
+
+/// §5.5.8 UpdateOffloadBudget. A unit of data of several bytes is a packet, and then the transport is TCP.
+pub(super) fn bbr3_offload_budget(c: &Conn) -> u64 {
+    let quanta = if bbr3_unit_bytes(c) > 1 { c.p.tcp_offload_quanta } else { c.p.quic_offload_quanta };
+    quanta.saturating_mul(c.bbr.send_quantum)
+}
+
+/// §5.6.4.2 QuantizationBudget.
+pub(super) fn bbr3_quantization_budget(c: &Conn, inflight_cap: u64) -> u64 {
+    let cap = inflight_cap.max(bbr3_offload_budget(c)).max(bbr3_min_pipe_cwnd(c));
+    if c.bbr.state == BBR3_PROBE_BW_UP {
+        return cap.saturating_add(bbr3_segments(c, c.p.up_extra_segments));
+    }
+    cap
+}
+
+/// §5.6.4.2 Inflight of a bandwidth.
+pub(super) fn bbr3_inflight(c: &Conn, bw: u64, gain: u64) -> u64 {
+    bbr3_quantization_budget(c, bbr3_bdp_multiple(c, bw, gain))
+}
+
+/// §5.3.3.9 InflightWithHeadroom. At least one segment stays free.
+pub(super) fn bbr3_inflight_with_headroom(c: &Conn) -> u64 {
+    let longterm = c.bbr.inflight_longterm;
+    if longterm == BBR3_INFINITY {
+        return BBR3_INFINITY;
+    }
+    let headroom = bbr3_permille(longterm, c.p.headroom_permille).max(bbr3_segments(c, 1));
+    longterm.saturating_sub(headroom).max(bbr3_min_pipe_cwnd(c))
+}
+
+/// Puts a rate in bytes per second into force, within the application's limit. A rate of 0 would stop the flow.
+fn bbr3_apply_pacing_rate(c: &mut Conn, rate: u64) {
+    c.out.pacing_rate = rate.min(c.ack.max_pacing_rate).max(1);
+}
+
+/// §5.6.2 InitPacingRate.
+pub(super) fn bbr3_init_pacing_rate(c: &mut Conn) {
+    let mut rtt_us = c.p.init_rtt_us;
+    if c.ack.srtt_us != 0 {
+        rtt_us = c.ack.srtt_us;
+        c.bbr.has_seen_rtt = 1;
+    }
+    let nominal_bandwidth = bw_from(c.bbr.init_cwnd.saturating_mul(bbr3_unit_bytes(c)), rtt_us);
+    let rate = gain_apply(nominal_bandwidth, c.p.startup_pacing_gain);
+    bbr3_apply_pacing_rate(c, mul_shift(rate, USEC_PER_SEC, BW_SCALE));
+}
+
+/// §5.6.2 SetPacingRateWithGain: before the pipe was full once the rate only rises. Without an estimate it stays.
+pub(super) fn bbr3_set_pacing_rate_with_gain(c: &mut Conn, gain: u64) {
+    let margin = USEC_PER_SEC / 100 * 100_u64.saturating_sub(c.p.pacing_margin_percent);
+    let rate = gain_apply(c.bbr.bw.saturating_mul(bbr3_unit_bytes(c)), gain);
+    let rate = mul_shift(rate, margin, BW_SCALE);
+    if rate != 0 && (c.bbr.full_bw_reached != 0 || rate > c.out.pacing_rate) {
+        bbr3_apply_pacing_rate(c, rate);
+    }
+}
+
+/// §5.6.2 SetPacingRate. The first RTT replaces the nominal one in the initial rate.
+pub(super) fn bbr3_set_pacing_rate(c: &mut Conn) {
+    if c.bbr.has_seen_rtt == 0 && c.ack.srtt_us != 0 {
+        bbr3_init_pacing_rate(c);
+    }
+    bbr3_set_pacing_rate_with_gain(c, c.bbr.pacing_gain);
+}
+
+/// §5.6.3 SetSendQuantum. In packets the quantum is of whole packets, rounded down.
+pub(super) fn bbr3_set_send_quantum(c: &mut Conn) {
+    let bytes = c.out.pacing_rate.saturating_mul(c.p.send_quantum_us) / USEC_PER_SEC;
+    let quantum = bytes.min(c.p.send_quantum_max_bytes) / bbr3_unit_bytes(c);
+    c.bbr.send_quantum = quantum.max(bbr3_segments(c, c.p.send_quantum_min_segments));
+}
+
+/// §5.6.4.5 ProbeRTTCwnd.
+pub(super) fn bbr3_probe_rtt_cwnd(c: &Conn) -> u64 {
+    bbr3_bdp_multiple(c, c.bbr.bw, c.p.probe_rtt_cwnd_gain).max(bbr3_min_pipe_cwnd(c))
+}
+
+/// §5.6.4.2 UpdateMaxInflight.
+fn bbr3_max_inflight(c: &Conn) -> u64 {
+    let cap = bbr3_bdp_multiple(c, c.bbr.bw, c.bbr.cwnd_gain);
+    bbr3_quantization_budget(c, cap.saturating_add(c.bbr.extra_acked))
+}
+
+/// §5.6.4.7 BoundCwndForModel.
+fn bbr3_bound_cwnd_for_model(c: &mut Conn) {
+    let mut cap = BBR3_INFINITY;
+    if bbr3_is_in_a_probe_bw_state(c) && c.bbr.state != BBR3_PROBE_BW_CRUISE {
+        cap = c.bbr.inflight_longterm;
+    } else if c.bbr.state == BBR3_PROBE_RTT || c.bbr.state == BBR3_PROBE_BW_CRUISE {
+        cap = bbr3_inflight_with_headroom(c);
+    }
+    cap = cap.min(c.bbr.inflight_shortterm).max(bbr3_min_pipe_cwnd(c));
+    c.out.cwnd = c.out.cwnd.min(cap);
+}
+
+/// The host's bound on the window.
+pub(super) fn bbr3_clamp_cwnd(c: &mut Conn) {
+    c.out.cwnd = c.out.cwnd.min(c.ack.cwnd_clamp.max(bbr3_segments(c, 1)));
+}
+
+/// §5.6.4.6 SetCwnd, with §5.6.4.5 BoundCwndForProbeRTT.
+pub(super) fn bbr3_set_cwnd(c: &mut Conn) {
+    let max_inflight = bbr3_max_inflight(c);
+    let grown = c.out.cwnd.saturating_add(c.ack.newly_acked);
+    if c.bbr.full_bw_reached != 0 {
+        c.out.cwnd = grown.min(max_inflight);
+    } else if c.out.cwnd < max_inflight || c.ack.delivered < c.bbr.init_cwnd {
+        c.out.cwnd = grown;
+    }
+    c.out.cwnd = c.out.cwnd.max(bbr3_min_pipe_cwnd(c));
+    if c.bbr.state == BBR3_PROBE_RTT {
+        c.out.cwnd = c.out.cwnd.min(bbr3_probe_rtt_cwnd(c));
+    }
+    bbr3_bound_cwnd_for_model(c);
+    bbr3_clamp_cwnd(c);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::BBR3_PROBE_BW_REFILL;
+    use super::super::tests::{MSS, with};
+    use super::*;
+    use crate::cc::Ack;
+    use crate::cc::fixed::GAIN_UNIT;
+
+    #[test]
+    fn each_state_has_the_gains_of_the_draft_s_table() {
+        let gains = [
+            (BBR3_STARTUP, 277, 200),
+            (BBR3_DRAIN, 50, 200),
+            (BBR3_PROBE_BW_DOWN, 90, 200),
+            (BBR3_PROBE_BW_CRUISE, 100, 200),
+            (BBR3_PROBE_BW_REFILL, 100, 200),
+            (BBR3_PROBE_BW_UP, 125, 225),
+            (BBR3_PROBE_RTT, 100, 50),
+        ];
+        for (state, pacing, cwnd) in gains {
+            with(|c| {
+                bbr3_set_state(c, state);
+                let per_cent = |gain: u64| (gain * 100 + GAIN_UNIT / 2) / GAIN_UNIT;
+                assert_eq!((per_cent(c.bbr.pacing_gain), per_cent(c.bbr.cwnd_gain)), (pacing, cwnd));
+                // 1 MB/s over 40 ms: less 1 % of pace, and twice 40 kB of window.
+                c.bbr.bw = BW_UNIT;
+                (c.bbr.full_bw_reached, c.out.cwnd) = (1, 1 << 30);
+                bbr3_set_pacing_rate(c);
+                assert!(c.out.pacing_rate.abs_diff(9_900 * pacing) <= 20, "{}", c.out.pacing_rate);
+                bbr3_set_cwnd(c);
+                let extra = if state == BBR3_PROBE_BW_UP { 2 * MSS } else { 0 };
+                assert!(c.out.cwnd.abs_diff(400 * cwnd + extra) <= 1, "{}", c.out.cwnd);
+            });
+        }
+    }
+
+    #[test]
+    fn headroom_is_a_sixth_but_a_segment_at_least() {
+        with(|c| {
+            assert_eq!(bbr3_inflight_with_headroom(c), BBR3_INFINITY);
+            for (longterm, left) in [(120_000, 102_000), (6_000, 4_800), (4_800, 4_800), (100, 4_800)] {
+                c.bbr.inflight_longterm = longterm;
+                assert_eq!(bbr3_inflight_with_headroom(c), left);
+            }
+        });
+    }
+
+    #[test]
+    fn a_quantum_is_a_millisecond_within_bounds() {
+        for (rate, unit, bytes) in [
+            (1_000_000, 1, 2_400),
+            (12_500_000, 1, 12_500),
+            (100_000_000, 1, 65_536),
+            (1, MSS, 2),
+            (12_500_000, MSS, 10),
+        ] {
+            with(|c| {
+                let ack = Ack { unit_bytes: unit, smss: MSS / unit, ..*c.ack };
+                c.out.pacing_rate = rate;
+                let c = &mut Conn { bbr: c.bbr, p: c.p, ack: &ack, out: c.out, delivery_rate: 0 };
+                bbr3_set_send_quantum(c);
+                assert_eq!(c.bbr.send_quantum, bytes);
+                let quanta = if unit > 1 { 3 } else { 1 };
+                assert_eq!(bbr3_offload_budget(c), quanta * bytes);
+            });
+        }
+    }
+
+    #[test]
+    fn each_state_has_its_caps() {
+        let caps = [
+            (BBR3_STARTUP, 1 << 30),
+            (BBR3_DRAIN, 1 << 30),
+            (BBR3_PROBE_BW_DOWN, 100_000),
+            (BBR3_PROBE_BW_REFILL, 100_000),
+            (BBR3_PROBE_BW_UP, 100_000),
+            (BBR3_PROBE_BW_CRUISE, 85_000),
+            (BBR3_PROBE_RTT, 85_000),
+        ];
+        for (state, cap) in caps {
+            with(|c| {
+                bbr3_set_state(c, state);
+                (c.bbr.inflight_longterm, c.out.cwnd) = (100_000, 1 << 30);
+                bbr3_bound_cwnd_for_model(c);
+                assert_eq!(c.out.cwnd, cap, "state {state}");
+                c.bbr.inflight_shortterm = 1;
+                bbr3_bound_cwnd_for_model(c);
+                assert_eq!(c.out.cwnd, 4 * MSS, "never below the minimum pipe");
+            });
+        }
+    }
+
+    #[test]
+    fn without_a_bandwidth_the_pacing_rate_stays() {
+        with(|c| {
+            (c.bbr.full_bw_reached, c.out.pacing_rate) = (1, 777);
+            bbr3_set_pacing_rate(c);
+            assert_eq!(c.out.pacing_rate, 777);
+        });
+    }
+}

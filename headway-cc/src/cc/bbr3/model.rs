@@ -1,0 +1,428 @@
+//! The model of the path (§5.5): rounds, bandwidth, RTT, aggregation, and the short-term bounds after loss.
+
+use super::control::{bbr3_permille, bbr3_segments};
+use super::{
+    BBR3_INFINITY, BBR3_PROBE_BW_REFILL, BBR3_PROBE_BW_UP, BBR3_PROBE_RTT, BBR3_STARTUP, Bbr3State, Conn,
+};
+use crate::cc::fixed::{GAIN_UNIT, Winmax, WinmaxSample, bw_data, gain_apply};
+use crate::cc::{CA_RECOVERY, NO_RTT};
+
+impl Bbr3State {
+    /// The filter of extra ACKed data (the C twin holds it as a struct).
+    fn extra_acked_filter(&self) -> Winmax {
+        let s = |t, v| WinmaxSample { t, v };
+        Winmax {
+            s: [
+                s(self.extra_acked_s0_t, self.extra_acked_s0_v),
+                s(self.extra_acked_s1_t, self.extra_acked_s1_v),
+                s(self.extra_acked_s2_t, self.extra_acked_s2_v),
+            ],
+        }
+    }
+
+    fn set_extra_acked_filter(&mut self, m: Winmax) {
+        (self.extra_acked_s0_t, self.extra_acked_s0_v) = (m.s[0].t, m.s[0].v);
+        (self.extra_acked_s1_t, self.extra_acked_s1_v) = (m.s[1].t, m.s[1].v);
+        (self.extra_acked_s2_t, self.extra_acked_s2_v) = (m.s[2].t, m.s[2].v);
+    }
+}
+
+/// §5.5.1 StartRound.
+pub(super) fn bbr3_start_round(c: &mut Conn) {
+    c.bbr.next_round_delivered = c.ack.delivered;
+}
+
+/// §5.5.1 UpdateRound.
+fn bbr3_update_round(c: &mut Conn) {
+    c.bbr.round_start = u64::from(c.ack.rs_prior_delivered >= c.bbr.next_round_delivered);
+    if c.bbr.round_start != 0 {
+        bbr3_start_round(c);
+        c.bbr.round_count += 1;
+        c.bbr.rounds_since_probe_up += 1;
+    }
+}
+
+/// §5.5.5 UpdateMaxBw. An application-limited sample says little, unless it is at least as high.
+fn bbr3_update_max_bw(c: &mut Conn) {
+    bbr3_update_round(c);
+    let rate = c.delivery_rate;
+    if rate != 0 && (rate >= c.bbr.max_bw || c.ack.rs_is_app_limited == 0) {
+        c.bbr.max_bw_1 = c.bbr.max_bw_1.max(rate);
+        c.bbr.max_bw = c.bbr.max_bw_0.max(c.bbr.max_bw_1);
+    }
+}
+
+/// §5.5.6 AdvanceMaxBwFilter. A cycle without any sample does not push out the one before it.
+pub(super) fn bbr3_advance_max_bw_filter(c: &mut Conn) {
+    c.bbr.cycle_count += 1;
+    if c.bbr.max_bw_1 != 0 {
+        c.bbr.max_bw_0 = c.bbr.max_bw_1;
+        c.bbr.max_bw_1 = 0;
+        c.bbr.max_bw = c.bbr.max_bw_0;
+    }
+}
+
+/// §5.3.1.2 ResetFullBW.
+pub(super) fn bbr3_reset_full_bw(c: &mut Conn) {
+    c.bbr.full_bw = 0;
+    c.bbr.full_bw_count = 0;
+    c.bbr.full_bw_now = 0;
+}
+
+/// §5.3.1.2 CheckFullBWReached. Without a valid rate there is nothing to compare.
+pub(super) fn bbr3_check_full_bw_reached(c: &mut Conn) {
+    let rate = c.delivery_rate;
+    if c.bbr.full_bw_now != 0 || c.bbr.round_start == 0 || c.ack.rs_is_app_limited != 0 || rate == 0 {
+        return;
+    }
+    if rate >= gain_apply(c.bbr.full_bw, c.p.full_bw_gain) {
+        bbr3_reset_full_bw(c);
+        c.bbr.full_bw = rate;
+        return;
+    }
+    c.bbr.full_bw_count += 1;
+    if c.bbr.full_bw_count >= c.p.full_bw_count {
+        c.bbr.full_bw_now = 1;
+        c.bbr.full_bw_reached = 1;
+    }
+}
+
+/// §5.5.10.3 UpdateLatestDeliverySignals.
+pub(super) fn bbr3_update_latest_delivery_signals(c: &mut Conn) {
+    c.bbr.loss_round_start = 0;
+    c.bbr.bw_latest = c.bbr.bw_latest.max(c.delivery_rate);
+    c.bbr.inflight_latest = c.bbr.inflight_latest.max(c.ack.rs_delivered);
+    if c.ack.rs_prior_delivered >= c.bbr.loss_round_delivered {
+        c.bbr.loss_round_delivered = c.ack.delivered;
+        c.bbr.loss_round_start = 1;
+    }
+}
+
+/// §5.5.10.3 AdvanceLatestDeliverySignals.
+pub(super) fn bbr3_advance_latest_delivery_signals(c: &mut Conn) {
+    if c.bbr.loss_round_start != 0 {
+        c.bbr.bw_latest = c.delivery_rate;
+        c.bbr.inflight_latest = c.ack.rs_delivered;
+        c.bbr.lost_ranges_in_round = 0;
+    }
+}
+
+/// §5.5.10.3 ResetCongestionSignals.
+pub(super) fn bbr3_reset_congestion_signals(c: &mut Conn) {
+    c.bbr.is_loss_in_round = 0;
+    c.bbr.is_ce_in_round = 0;
+    c.bbr.bw_latest = 0;
+    c.bbr.inflight_latest = 0;
+}
+
+/// §5.5.10.3 ResetShortTermModel.
+pub(super) fn bbr3_reset_short_term_model(c: &mut Conn) {
+    c.bbr.bw_shortterm = BBR3_INFINITY;
+    c.bbr.inflight_shortterm = BBR3_INFINITY;
+}
+
+/// §5.3.3.9 IsProbingBW.
+fn bbr3_is_probing_bw(c: &Conn) -> bool {
+    c.bbr.state == BBR3_STARTUP || c.bbr.state == BBR3_PROBE_BW_REFILL || c.bbr.state == BBR3_PROBE_BW_UP
+}
+
+/// Whether CE marks have an answer of their own; otherwise they count as losses (§3.7).
+pub(super) fn bbr3_is_ecn_eligible(c: &Conn) -> bool {
+    c.p.ecn != 0 && c.bbr.min_rtt_us <= c.p.ecn_max_rtt_us
+}
+
+/// Linux `bbr_update_ecn_alpha`: once a round, how much of it was marked goes into the average.
+fn bbr3_update_ecn_alpha(c: &mut Conn) {
+    let delivered = c.ack.delivered.saturating_sub(c.bbr.alpha_last_delivered);
+    if !bbr3_is_ecn_eligible(c) || delivered == 0 {
+        return;
+    }
+    let delivered_ce = c.ack.delivered_ce.saturating_sub(c.bbr.alpha_last_delivered_ce);
+    let ce_ratio = delivered_ce.saturating_mul(GAIN_UNIT) / delivered;
+    let kept = gain_apply(c.bbr.ecn_alpha, GAIN_UNIT.saturating_sub(c.p.ecn_alpha_gain));
+    c.bbr.ecn_alpha = kept.saturating_add(gain_apply(ce_ratio, c.p.ecn_alpha_gain)).min(GAIN_UNIT);
+    c.bbr.alpha_last_delivered = c.ack.delivered;
+    c.bbr.alpha_last_delivered_ce = c.ack.delivered_ce;
+    c.bbr.startup_ecn_rounds = if ce_ratio >= c.p.ecn_thresh { c.bbr.startup_ecn_rounds + 1 } else { 0 };
+}
+
+/// Linux `bbr_ecn_lower_bounds`: the volume that a round with marks leaves.
+fn bbr3_ecn_inflight_shortterm(c: &Conn) -> u64 {
+    if c.bbr.is_ce_in_round == 0 {
+        return BBR3_INFINITY;
+    }
+    let cut = gain_apply(c.bbr.ecn_alpha, c.p.ecn_factor);
+    let volume =
+        if c.bbr.inflight_shortterm == BBR3_INFINITY { c.out.cwnd } else { c.bbr.inflight_shortterm };
+    gain_apply(volume, GAIN_UNIT.saturating_sub(cut))
+}
+
+/// §5.5.10.3 InitLowerBounds and LossLowerBounds.
+fn bbr3_loss_lower_bounds(c: &mut Conn) {
+    if c.bbr.bw_shortterm == BBR3_INFINITY {
+        c.bbr.bw_shortterm = c.bbr.max_bw;
+    }
+    if c.bbr.inflight_shortterm == BBR3_INFINITY {
+        c.bbr.inflight_shortterm = c.out.cwnd;
+    }
+    let beta = c.p.beta_permille;
+    c.bbr.bw_shortterm = c.bbr.bw_latest.max(bbr3_permille(c.bbr.bw_shortterm, beta)).max(1);
+    c.bbr.inflight_shortterm = c.bbr.inflight_latest.max(bbr3_permille(c.bbr.inflight_shortterm, beta));
+}
+
+/// §5.5.10.3 AdaptLowerBoundsFromCongestion.
+fn bbr3_adapt_lower_bounds_from_congestion(c: &mut Conn) {
+    if bbr3_is_probing_bw(c) {
+        return;
+    }
+    let ecn_inflight_shortterm = bbr3_ecn_inflight_shortterm(c);
+    if c.bbr.is_loss_in_round != 0 {
+        bbr3_loss_lower_bounds(c);
+    }
+    c.bbr.inflight_shortterm = c.bbr.inflight_shortterm.min(ecn_inflight_shortterm);
+}
+
+/// §5.5.10.3 UpdateCongestionSignals.
+pub(super) fn bbr3_update_congestion_signals(c: &mut Conn) {
+    bbr3_update_max_bw(c);
+    if c.bbr.loss_round_start == 0 {
+        return;
+    }
+    bbr3_update_ecn_alpha(c);
+    bbr3_adapt_lower_bounds_from_congestion(c);
+    c.bbr.is_loss_in_round = 0;
+    c.bbr.is_ce_in_round = 0;
+}
+
+/// §5.5.10.3 BoundBWForModel.
+pub(super) fn bbr3_bound_bw_for_model(c: &mut Conn) {
+    c.bbr.bw = c.bbr.max_bw.min(c.bbr.bw_shortterm);
+}
+
+/// §5.6.4.4 SaveCwnd.
+pub(super) fn bbr3_save_cwnd(c: &mut Conn) {
+    if c.bbr.prev_ca_state < CA_RECOVERY && c.bbr.state != BBR3_PROBE_RTT {
+        c.bbr.prior_cwnd = c.out.cwnd;
+    } else {
+        c.bbr.prior_cwnd = c.bbr.prior_cwnd.max(c.out.cwnd);
+    }
+}
+
+/// §5.6.4.4 RestoreCwnd.
+pub(super) fn bbr3_restore_cwnd(c: &mut Conn) {
+    c.out.cwnd = c.out.cwnd.max(c.bbr.prior_cwnd);
+}
+
+/// §5.5.11.1 SaveStateUponLoss: once a recovery, before the first reaction to it.
+pub(super) fn bbr3_save_state_upon_loss(c: &mut Conn) {
+    if c.bbr.is_undo_saved != 0 {
+        return;
+    }
+    c.bbr.is_undo_saved = 1;
+    bbr3_save_cwnd(c);
+    c.bbr.undo_state = super::BBR3_NONE;
+    c.bbr.undo_bw_shortterm = c.bbr.bw_shortterm;
+    c.bbr.undo_inflight_shortterm = c.bbr.inflight_shortterm;
+    c.bbr.undo_inflight_longterm = c.bbr.inflight_longterm;
+}
+
+/// §5.5.10.2 NoteLoss, and whether it starts a discontiguous range. A recovery may begin while its loss round runs already.
+pub(super) fn bbr3_note_loss(c: &mut Conn, starts_range: bool) {
+    bbr3_save_state_upon_loss(c);
+    if c.bbr.is_loss_in_round == 0 {
+        c.bbr.loss_round_delivered = c.ack.delivered;
+        c.bbr.lost_ranges_in_round = 0;
+    }
+    c.bbr.is_loss_in_round = 1;
+    c.bbr.lost_ranges_in_round += u64::from(starts_range);
+}
+
+/// §5.5.9 UpdateACKAggregation. The filter keeps a window of exactly so many rounds, this one included.
+pub(super) fn bbr3_update_ack_aggregation(c: &mut Conn) {
+    let now_us = c.ack.now_us;
+    let interval_us = now_us.saturating_sub(c.bbr.extra_acked_interval_start);
+    let mut expected_delivered = bw_data(c.bbr.bw, interval_us);
+    if c.bbr.extra_acked_delivered <= expected_delivered {
+        c.bbr.extra_acked_delivered = 0;
+        c.bbr.extra_acked_interval_start = now_us;
+        expected_delivered = 0;
+    }
+    c.bbr.extra_acked_delivered = c.bbr.extra_acked_delivered.saturating_add(c.ack.newly_acked);
+    let extra = c.bbr.extra_acked_delivered.saturating_sub(expected_delivered).min(c.out.cwnd);
+    let mut filter_len = c.p.startup_extra_acked_filter_len;
+    if c.bbr.full_bw_reached != 0 {
+        filter_len = c.p.extra_acked_filter_len;
+    }
+    let mut m = c.bbr.extra_acked_filter();
+    m.running_max(filter_len.saturating_sub(1), c.bbr.round_count, extra);
+    c.bbr.extra_acked = m.get();
+    c.bbr.set_extra_acked_filter(m);
+}
+
+/// §5.3.4.3 UpdateMinRTT.
+pub(super) fn bbr3_update_min_rtt(c: &mut Conn) {
+    let (now_us, rtt_us) = (c.ack.now_us, c.ack.rs_rtt_us);
+    let due_us = c.bbr.probe_rtt_min_stamp.saturating_add(c.p.probe_rtt_interval_us);
+    c.bbr.probe_rtt_expired = u64::from(now_us > due_us);
+    if rtt_us < NO_RTT && (rtt_us < c.bbr.probe_rtt_min_delay_us || c.bbr.probe_rtt_expired != 0) {
+        c.bbr.probe_rtt_min_delay_us = rtt_us;
+        c.bbr.probe_rtt_min_stamp = now_us;
+    }
+    let is_expired = now_us > c.bbr.min_rtt_stamp.saturating_add(c.p.min_rtt_filter_len_us);
+    // Without any sample there is nothing to put in the place of the expired minimum.
+    let has_sample = c.bbr.probe_rtt_min_delay_us < NO_RTT;
+    if has_sample && (c.bbr.probe_rtt_min_delay_us < c.bbr.min_rtt_us || is_expired) {
+        c.bbr.min_rtt_us = c.bbr.probe_rtt_min_delay_us;
+        c.bbr.min_rtt_stamp = c.bbr.probe_rtt_min_stamp;
+    }
+}
+
+/// §5.5.10.2 the loss half of IsInflightTooHigh. Of a packet whose `tx_in_flight` is unknown (0) nothing is said.
+pub(super) fn bbr3_is_loss_too_high(c: &Conn, lost: u64, tx_in_flight: u64) -> bool {
+    if tx_in_flight == 0 || lost == 0 {
+        return false;
+    }
+    let is_over = lost.saturating_mul(1000) > tx_in_flight.saturating_mul(c.p.loss_thresh_permille);
+    is_over || c.ack.has_selective_acks == 0
+}
+
+/// §5.5.10.2 IsInflightTooHigh for the ACK's own sample; CE marks have their own threshold or count as losses.
+pub(super) fn bbr3_is_inflight_too_high(c: &Conn) -> bool {
+    let (ack, ce) = (c.ack, c.ack.rs_delivered_ce);
+    if bbr3_is_ecn_eligible(c) {
+        return bbr3_is_loss_too_high(c, ack.rs_lost, ack.rs_tx_in_flight)
+            || (ce != 0 && ack.rs_delivered != 0 && ce > gain_apply(ack.rs_delivered, c.p.ecn_thresh));
+    }
+    bbr3_is_loss_too_high(c, ack.rs_lost.saturating_add(ce), ack.rs_tx_in_flight)
+}
+
+/// §5.5.10.2 InflightAtLoss: the volume in flight at which losses crossed the threshold, within the burst that the
+/// packet may be. Rounded down to whole units; losses that were too high before it leave what was in flight then.
+pub(super) fn bbr3_inflight_at_loss(c: &Conn) -> u64 {
+    let (size, thresh) = (c.ack.newly_lost, c.p.loss_thresh_permille.min(999));
+    let inflight_prev = c.ack.rs_tx_in_flight.saturating_sub(size);
+    let lost_prev = c.ack.rs_lost.saturating_sub(size);
+    let spare = inflight_prev.saturating_mul(thresh).saturating_sub(lost_prev.saturating_mul(1000));
+    inflight_prev.saturating_add((spare / (1000 - thresh)).min(size))
+}
+
+/// §5.3.3.8 TargetInflight: the BDP, unless congestion cut the window.
+pub(super) fn bbr3_target_inflight(c: &Conn) -> u64 {
+    super::control::bbr3_bdp_multiple(c, c.bbr.bw, GAIN_UNIT).min(c.out.cwnd)
+}
+
+/// The same in segments, at least 1.
+pub(super) fn bbr3_target_segments(c: &Conn) -> u64 {
+    (bbr3_target_inflight(c) / bbr3_segments(c, 1)).max(1)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::tests::with;
+    use super::*;
+    use crate::cc::Ack;
+    use crate::cc::fixed::BW_UNIT;
+
+    #[test]
+    fn two_per_cent_is_not_too_high_and_a_byte_more_is() {
+        with(|c| {
+            assert!(!bbr3_is_loss_too_high(c, 2_400, 120_000));
+            assert!(bbr3_is_loss_too_high(c, 2_401, 120_000));
+            assert!(!bbr3_is_loss_too_high(c, 1_000_000, 50_000_000));
+            assert!(bbr3_is_loss_too_high(c, 1_000_001, 50_000_000));
+            assert!(!bbr3_is_loss_too_high(c, 5_000, 0), "unknown");
+            let ack = Ack { has_selective_acks: 0, ..*c.ack };
+            let c = Conn { bbr: c.bbr, p: c.p, ack: &ack, out: c.out, delivery_rate: 0 };
+            assert!(bbr3_is_loss_too_high(&c, 1, 120_000) && !bbr3_is_loss_too_high(&c, 0, 120_000));
+        });
+    }
+
+    #[test]
+    fn inflight_at_loss_is_within_the_packet() {
+        // (in flight, size, lost with it, result): the draft's formula gives 108982.9 for the first.
+        for (tx, size, lost, at) in [
+            (120_000, 12_000, 13_200, 108_000 + 979),
+            (120_000, 12_000, 12_000, 108_000 + 2_204),
+            (100, 10, 11, 90),
+            (100, 1, 20, 99),
+            (50_000, 1_200, 1_200, 48_800 + 995),
+            (10, 20, 20, 0),
+        ] {
+            with(|c| {
+                let ack = Ack { newly_lost: size, rs_lost: lost, rs_tx_in_flight: tx, ..*c.ack };
+                let c = Conn { bbr: c.bbr, p: c.p, ack: &ack, out: c.out, delivery_rate: 0 };
+                assert_eq!(bbr3_inflight_at_loss(&c), at, "{size} of {tx}, {lost} lost");
+            });
+        }
+    }
+
+    #[test]
+    fn a_maximum_leaves_after_two_cycles_but_not_for_nothing() {
+        with(|c| {
+            c.delivery_rate = 100 * BW_UNIT;
+            bbr3_update_max_bw(c);
+            bbr3_advance_max_bw_filter(c);
+            bbr3_advance_max_bw_filter(c);
+            assert_eq!(c.bbr.max_bw, 100 * BW_UNIT, "no sample since");
+            c.delivery_rate = 40 * BW_UNIT;
+            bbr3_update_max_bw(c);
+            assert_eq!(c.bbr.max_bw, 100 * BW_UNIT);
+            bbr3_advance_max_bw_filter(c);
+            assert_eq!((c.bbr.max_bw, c.bbr.cycle_count), (40 * BW_UNIT, 3));
+        });
+    }
+
+    #[test]
+    fn a_short_term_bound_is_seven_tenths_or_what_arrived() {
+        with(|c| {
+            (c.bbr.max_bw, c.bbr.bw_latest) = (1000, 600);
+            (c.out.cwnd, c.bbr.inflight_latest) = (100_000, 95_000);
+            bbr3_loss_lower_bounds(c);
+            assert_eq!((c.bbr.bw_shortterm, c.bbr.inflight_shortterm), (700, 95_000));
+            bbr3_loss_lower_bounds(c);
+            assert_eq!(c.bbr.bw_shortterm, 600);
+        });
+    }
+
+    #[test]
+    fn a_round_with_marks_cuts_by_a_third_of_their_average() {
+        with(|c| {
+            let p = super::super::Bbr3Params { ecn: 1, ..*c.p };
+            let ack = Ack { delivered: 64_000, delivered_ce: 32_000, ..*c.ack };
+            c.bbr.min_rtt_us = 1_000;
+            (c.bbr.is_ce_in_round, c.bbr.ecn_alpha, c.out.cwnd) = (1, GAIN_UNIT / 4, 96_000);
+            c.bbr.state = super::super::BBR3_PROBE_BW_CRUISE;
+            let c = &mut Conn { bbr: c.bbr, p: &p, ack: &ack, out: c.out, delivery_rate: 0 };
+            bbr3_update_ecn_alpha(c);
+            // 15/16 of a quarter and 1/16 of a half.
+            assert_eq!((c.bbr.ecn_alpha, c.bbr.startup_ecn_rounds), (GAIN_UNIT * 17 / 64, 1));
+            bbr3_adapt_lower_bounds_from_congestion(c);
+            assert_eq!(c.bbr.bw_shortterm, BBR3_INFINITY, "volume only");
+            assert!(c.bbr.inflight_shortterm.abs_diff(96_000 - 96_000 * 17 / 192) <= 2);
+        });
+    }
+
+    #[test]
+    fn extra_acked_is_forgotten_after_its_rounds() {
+        for (full, rounds) in [(0, 1), (1, 10)] {
+            with(|c| {
+                c.bbr.full_bw_reached = full;
+                c.out.cwnd = 100_000;
+                let burst = Ack { newly_acked: 24_000, ..*c.ack };
+                let quiet = Ack { newly_acked: 1, now_us: c.ack.now_us + 1_000_000, ..*c.ack };
+                c.bbr.bw = BW_UNIT;
+                let mut step = |ack: &Ack, round: u64| {
+                    c.bbr.round_count = round;
+                    let c = &mut Conn { bbr: c.bbr, p: c.p, ack, out: c.out, delivery_rate: 0 };
+                    bbr3_update_ack_aggregation(c);
+                    c.bbr.extra_acked
+                };
+                assert_eq!(step(&burst, 50), 24_000);
+                for round in 51..50 + rounds {
+                    assert_eq!(step(&quiet, round), 24_000, "round {round}");
+                }
+                assert!(step(&quiet, 50 + rounds) < 24_000);
+            });
+        }
+    }
+}

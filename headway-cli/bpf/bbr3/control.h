@@ -1,0 +1,200 @@
+/* SPDX-License-Identifier: GPL-2.0 OR BSD-3-Clause */
+/* Pacing rate, send quantum and window (§5.6), and the volumes they are made of. Part of bbr3.h. */
+#ifndef HEADWAY_BBR3_CONTROL_H
+#define HEADWAY_BBR3_CONTROL_H
+
+/* A number of segments in units of data. */
+static __always_inline u64 bbr3_segments(const struct bbr3_conn *c, u64 segments)
+{
+	return sat_mul(segments, u64_max(c->ack->smss, 1));
+}
+
+/* Bytes in one unit of data. */
+static __always_inline u64 bbr3_unit_bytes(const struct bbr3_conn *c)
+{
+	return u64_max(c->ack->unit_bytes, 1);
+}
+
+/* Thousandths of a value, rounded down. */
+static __always_inline u64 bbr3_permille(u64 value, u64 permille)
+{
+	return sat_mul(value, permille) / 1000;
+}
+
+/* §2.8 MinPipeCwnd. */
+static __always_inline u64 bbr3_min_pipe_cwnd(const struct bbr3_conn *c)
+{
+	return bbr3_segments(c, c->p->min_pipe_cwnd);
+}
+
+/* §5.3.3.9 IsInAProbeBWState. */
+static __always_inline u64 bbr3_is_in_a_probe_bw_state(const struct bbr3_conn *c)
+{
+	return c->bbr->state >= BBR3_PROBE_BW_DOWN && c->bbr->state <= BBR3_PROBE_BW_UP;
+}
+
+/* §5.6.1 Takes the state and its gains. */
+static __always_inline void bbr3_set_state(struct bbr3_conn *c, u64 state)
+{
+	c->bbr->state = state;
+	c->bbr->pacing_gain = c->p->cruise_pacing_gain;
+	c->bbr->cwnd_gain = c->p->default_cwnd_gain;
+	if (state == BBR3_STARTUP) {
+		c->bbr->pacing_gain = c->p->startup_pacing_gain;
+	} else if (state == BBR3_DRAIN) {
+		c->bbr->pacing_gain = c->p->drain_pacing_gain;
+	} else if (state == BBR3_PROBE_BW_DOWN) {
+		c->bbr->pacing_gain = c->p->down_pacing_gain;
+	} else if (state == BBR3_PROBE_BW_UP) {
+		c->bbr->pacing_gain = c->p->up_pacing_gain;
+		c->bbr->cwnd_gain = c->p->up_cwnd_gain;
+	} else if (state == BBR3_PROBE_RTT) {
+		c->bbr->cwnd_gain = c->p->probe_rtt_cwnd_gain;
+	}
+}
+
+/* §5.6.4.2 BDPMultiple of a bandwidth, rounded up. */
+static __noinline u64 bbr3_bdp_multiple(const struct bbr3_conn *c, u64 bw, u64 gain)
+{
+	u64 bdp;
+
+	if (c->bbr->min_rtt_us >= NO_RTT)
+		return c->bbr->init_cwnd;
+	bdp = gain_apply(sat_mul(bw, c->bbr->min_rtt_us), gain);
+	return sat_add(bdp, BW_UNIT - 1) >> BW_SCALE;
+}
+
+/* §5.5.8 UpdateOffloadBudget: by TCP where a unit of data is a packet, else by QUIC. */
+static __always_inline u64 bbr3_offload_budget(const struct bbr3_conn *c)
+{
+	u64 quanta = bbr3_unit_bytes(c) > 1 ? c->p->tcp_offload_quanta : c->p->quic_offload_quanta;
+
+	return sat_mul(quanta, c->bbr->send_quantum);
+}
+
+/* §5.6.4.2 QuantizationBudget. */
+static __noinline u64 bbr3_quantization_budget(const struct bbr3_conn *c, u64 inflight_cap)
+{
+	u64 cap = u64_max(u64_max(inflight_cap, bbr3_offload_budget(c)), bbr3_min_pipe_cwnd(c));
+
+	if (c->bbr->state == BBR3_PROBE_BW_UP)
+		return sat_add(cap, bbr3_segments(c, c->p->up_extra_segments));
+	return cap;
+}
+
+/* §5.6.4.2 Inflight of a bandwidth. */
+static __always_inline u64 bbr3_inflight(const struct bbr3_conn *c, u64 bw, u64 gain)
+{
+	return bbr3_quantization_budget(c, bbr3_bdp_multiple(c, bw, gain));
+}
+
+/* §5.3.3.9 InflightWithHeadroom. At least one segment stays free. */
+static __noinline u64 bbr3_inflight_with_headroom(const struct bbr3_conn *c)
+{
+	u64 longterm = c->bbr->inflight_longterm, headroom;
+
+	if (longterm == BBR3_INFINITY)
+		return BBR3_INFINITY;
+	headroom = u64_max(bbr3_permille(longterm, c->p->headroom_permille), bbr3_segments(c, 1));
+	return u64_max(sat_sub(longterm, headroom), bbr3_min_pipe_cwnd(c));
+}
+
+/* Puts a rate in bytes per second into force, within the application's limit and never 0. */
+static __always_inline void bbr3_apply_pacing_rate(struct bbr3_conn *c, u64 rate)
+{
+	c->out->pacing_rate = u64_max(u64_min(rate, c->ack->max_pacing_rate), 1);
+}
+
+/* §5.6.2 InitPacingRate. */
+static __noinline void bbr3_init_pacing_rate(struct bbr3_conn *c)
+{
+	u64 rtt_us = c->p->init_rtt_us, nominal_bandwidth, rate;
+
+	if (c->ack->srtt_us) {
+		rtt_us = c->ack->srtt_us;
+		c->bbr->has_seen_rtt = 1;
+	}
+	nominal_bandwidth = bw_from(sat_mul(c->bbr->init_cwnd, bbr3_unit_bytes(c)), rtt_us);
+	rate = gain_apply(nominal_bandwidth, c->p->startup_pacing_gain);
+	bbr3_apply_pacing_rate(c, mul_shift(rate, USEC_PER_SEC, BW_SCALE));
+}
+
+/* §5.6.2 SetPacingRateWithGain: before the pipe was full once the rate only rises. Without an estimate it stays. */
+static __noinline void bbr3_set_pacing_rate_with_gain(struct bbr3_conn *c, u64 gain)
+{
+	u64 margin = USEC_PER_SEC / 100 * sat_sub(100, c->p->pacing_margin_percent);
+	u64 rate = gain_apply(sat_mul(c->bbr->bw, bbr3_unit_bytes(c)), gain);
+
+	rate = mul_shift(rate, margin, BW_SCALE);
+	if (rate && (c->bbr->full_bw_reached || rate > c->out->pacing_rate))
+		bbr3_apply_pacing_rate(c, rate);
+}
+
+/* §5.6.2 SetPacingRate. The first RTT replaces the nominal one in the initial rate. */
+static __always_inline void bbr3_set_pacing_rate(struct bbr3_conn *c)
+{
+	if (!c->bbr->has_seen_rtt && c->ack->srtt_us)
+		bbr3_init_pacing_rate(c);
+	bbr3_set_pacing_rate_with_gain(c, c->bbr->pacing_gain);
+}
+
+/* §5.6.3 SetSendQuantum. */
+static __noinline void bbr3_set_send_quantum(struct bbr3_conn *c)
+{
+	u64 bytes = sat_mul(c->out->pacing_rate, c->p->send_quantum_us) / USEC_PER_SEC;
+	u64 quantum = u64_min(bytes, c->p->send_quantum_max_bytes) / bbr3_unit_bytes(c);
+
+	c->bbr->send_quantum = u64_max(quantum, bbr3_segments(c, c->p->send_quantum_min_segments));
+}
+
+/* §5.6.4.5 ProbeRTTCwnd. */
+static __always_inline u64 bbr3_probe_rtt_cwnd(const struct bbr3_conn *c)
+{
+	return u64_max(bbr3_bdp_multiple(c, c->bbr->bw, c->p->probe_rtt_cwnd_gain), bbr3_min_pipe_cwnd(c));
+}
+
+/* §5.6.4.2 UpdateMaxInflight. */
+static __always_inline u64 bbr3_max_inflight(const struct bbr3_conn *c)
+{
+	u64 cap = bbr3_bdp_multiple(c, c->bbr->bw, c->bbr->cwnd_gain);
+
+	return bbr3_quantization_budget(c, sat_add(cap, c->bbr->extra_acked));
+}
+
+/* §5.6.4.7 BoundCwndForModel. */
+static __always_inline void bbr3_bound_cwnd_for_model(struct bbr3_conn *c)
+{
+	u64 cap = BBR3_INFINITY;
+
+	if (bbr3_is_in_a_probe_bw_state(c) && c->bbr->state != BBR3_PROBE_BW_CRUISE)
+		cap = c->bbr->inflight_longterm;
+	else if (c->bbr->state == BBR3_PROBE_RTT || c->bbr->state == BBR3_PROBE_BW_CRUISE)
+		cap = bbr3_inflight_with_headroom(c);
+	cap = u64_max(u64_min(cap, c->bbr->inflight_shortterm), bbr3_min_pipe_cwnd(c));
+	c->out->cwnd = u64_min(c->out->cwnd, cap);
+}
+
+/* The host's bound on the window. */
+static __always_inline void bbr3_clamp_cwnd(struct bbr3_conn *c)
+{
+	c->out->cwnd = u64_min(c->out->cwnd, u64_max(c->ack->cwnd_clamp, bbr3_segments(c, 1)));
+}
+
+/* §5.6.4.6 SetCwnd, with §5.6.4.5 BoundCwndForProbeRTT. */
+static __noinline void bbr3_set_cwnd(struct bbr3_conn *c)
+{
+	u64 max_inflight = bbr3_max_inflight(c);
+	u64 grown = sat_add(c->out->cwnd, c->ack->newly_acked);
+
+	if (c->bbr->full_bw_reached)
+		c->out->cwnd = u64_min(grown, max_inflight);
+	else if (c->out->cwnd < max_inflight || c->ack->delivered < c->bbr->init_cwnd)
+		c->out->cwnd = grown;
+	c->out->cwnd = u64_max(c->out->cwnd, bbr3_min_pipe_cwnd(c));
+	if (c->bbr->state == BBR3_PROBE_RTT)
+		c->out->cwnd = u64_min(c->out->cwnd, bbr3_probe_rtt_cwnd(c));
+	bbr3_bound_cwnd_for_model(c);
+	bbr3_clamp_cwnd(c);
+}
+
+#endif

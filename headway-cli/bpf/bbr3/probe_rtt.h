@@ -1,0 +1,64 @@
+/* SPDX-License-Identifier: GPL-2.0 OR BSD-3-Clause */
+/* ProbeRTT (§5.3.4). Part of bbr3.h. */
+#ifndef HEADWAY_BBR3_PROBE_RTT_H
+#define HEADWAY_BBR3_PROBE_RTT_H
+
+/* §5.3.4.3 EnterProbeRTT and what comes with it. The window is saved first. */
+static __always_inline void bbr3_enter_probe_rtt(struct bbr3_conn *c)
+{
+	bbr3_save_cwnd(c);
+	bbr3_set_state(c, BBR3_PROBE_RTT);
+	c->bbr->probe_rtt_done_stamp = 0;
+	c->bbr->ack_phase = BBR3_ACKS_PROBE_STOPPING;
+	bbr3_start_round(c);
+}
+
+/* §5.3.4.4 ExitProbeRTT. */
+static __always_inline void bbr3_exit_probe_rtt(struct bbr3_conn *c)
+{
+	bbr3_reset_short_term_model(c);
+	if (c->bbr->full_bw_reached) {
+		bbr3_start_probe_bw_down(c);
+		bbr3_start_probe_bw_cruise(c);
+	} else {
+		bbr3_enter_startup(c);
+	}
+}
+
+/* §5.3.4.3 CheckProbeRTTDone. */
+static __noinline void bbr3_check_probe_rtt_done(struct bbr3_conn *c)
+{
+	if (c->bbr->probe_rtt_done_stamp && c->ack->now_us > c->bbr->probe_rtt_done_stamp) {
+		c->bbr->probe_rtt_min_stamp = c->ack->now_us;
+		bbr3_restore_cwnd(c);
+		bbr3_exit_probe_rtt(c);
+	}
+}
+
+/* §5.3.4.3 HandleProbeRTT. */
+static __noinline void bbr3_handle_probe_rtt(struct bbr3_conn *c)
+{
+	c->out->mark_app_limited = 1; /* samples of this state are low by design */
+	if (!c->bbr->probe_rtt_done_stamp && c->ack->inflight <= bbr3_probe_rtt_cwnd(c)) {
+		c->bbr->probe_rtt_done_stamp = sat_add(c->ack->now_us, c->p->probe_rtt_duration_us);
+		c->bbr->probe_rtt_round_done = 0;
+		bbr3_start_round(c);
+	} else if (c->bbr->probe_rtt_done_stamp) {
+		if (c->bbr->round_start)
+			c->bbr->probe_rtt_round_done = 1;
+		if (c->bbr->probe_rtt_round_done)
+			bbr3_check_probe_rtt_done(c);
+	}
+}
+
+/* §5.3.4.3 CheckProbeRTT. */
+static __always_inline void bbr3_check_probe_rtt(struct bbr3_conn *c)
+{
+	if (c->bbr->state != BBR3_PROBE_RTT && c->bbr->probe_rtt_expired && !c->bbr->idle_restart)
+		bbr3_enter_probe_rtt(c);
+	if (c->bbr->state == BBR3_PROBE_RTT)
+		bbr3_handle_probe_rtt(c);
+	c->bbr->idle_restart = 0; /* the ACK delivered data */
+}
+
+#endif

@@ -1,0 +1,76 @@
+//! What the streams of `bbr1` must reach, and bugs that they must find.
+
+use super::replay::Bug;
+use super::{Change, Twin};
+use headway_cc::cc::bbr1::{BBR_PROBE_BW, Bbr1, Bbr1Params, Bbr1State};
+use headway_cc::cc::{CA_LOSS, CA_RECOVERY, EVENT_INIT, EVENT_UNDO};
+
+pub const TWIN: Twin = Twin {
+    name: "bbr1",
+    fields: Bbr1Params::FIELDS,
+    params: || vec![Bbr1Params::default().words()],
+    new: |params| Box::new(Bbr1::new(Bbr1Params::from_words(params).expect("all parameters"))),
+    facts,
+    wanted,
+    bugs: BUGS,
+};
+
+fn facts(change: &Change) -> Vec<String> {
+    let (ack, control) = (change.ack, change.control);
+    let now = Bbr1State::from_words(change.now).expect("a whole state");
+    let before = Bbr1State::from_words(change.before).unwrap_or_default();
+    let mut facts = vec![
+        format!("event {}", ack.event),
+        format!("mode {} to {}", before.mode, now.mode),
+        format!("round_start {}", now.round_start),
+        format!("idle_restart {}", now.idle_restart),
+        format!("packet_conservation {}", now.packet_conservation),
+        format!("probe_rtt_round_done {}", now.probe_rtt_round_done),
+        format!("has_seen_rtt {}", now.has_seen_rtt),
+        format!("full_bw_cnt {}", now.full_bw_cnt),
+        format!("extra_acked_win_idx {}", now.extra_acked_win_idx),
+        format!("lt_is_sampling {}", now.lt_is_sampling),
+        format!("mark_app_limited {}", control.mark_app_limited),
+        format!("prev_ca_state {}", now.prev_ca_state.min(CA_LOSS + 1)),
+    ];
+    if now.mode == BBR_PROBE_BW {
+        facts.push(format!("cycle_idx {}", now.cycle_idx));
+    }
+    if now.lt_use_bw != before.lt_use_bw && ack.event != EVENT_INIT && ack.event != EVENT_UNDO {
+        facts.push(format!("lt_use_bw {}", now.lt_use_bw));
+    }
+    facts
+}
+
+fn wanted() -> Vec<String> {
+    let both = ["round_start", "idle_restart", "packet_conservation", "probe_rtt_round_done", "has_seen_rtt"];
+    let more = ["extra_acked_win_idx", "lt_is_sampling", "lt_use_bw", "mark_app_limited"];
+    let mut want: Vec<String> =
+        both.iter().chain(&more).flat_map(|f| [format!("{f} 0"), format!("{f} 1")]).collect();
+    want.extend((0..=5).map(|i| format!("event {i}")));
+    want.extend((0..=3).map(|i| format!("full_bw_cnt {i}")));
+    want.extend((0..=7).map(|i| format!("cycle_idx {i}")));
+    want.extend(
+        ["0 to 1", "0 to 2", "0 to 3", "1 to 2", "2 to 3", "3 to 0", "3 to 2"].map(|m| format!("mode {m}")),
+    );
+    want.extend([0, CA_RECOVERY, CA_LOSS].map(|s| format!("prev_ca_state {s}")));
+    want
+}
+
+#[rustfmt::skip]
+const BUGS: &[Bug] = &[
+    Bug { file: "fixed.h", function: "mul_shift", from: "a0 * b1 + (u32)mid;", to: "a0 * b1 + mid;" },
+    Bug { file: "fixed.h", function: "winmax_subwin_update", from: "dt > win / 4", to: "dt >= win / 4" },
+    Bug { file: "fixed.h", function: "winmax_running_max", from: "v >= m->s[1].v", to: "v > m->s[1].v" },
+    Bug { file: "bbr1.h", function: "bbr_save_cwnd", from: "prev_ca_state < CA_RECOVERY &&", to: "prev_ca_state <= CA_RECOVERY &&" },
+    Bug { file: "bbr1.h", function: "bbr_bdp", from: "sat_add(w, BW_UNIT - 1)", to: "sat_add(w, BW_UNIT)" },
+    Bug { file: "bbr1.h", function: "bbr_set_cwnd_to_recover_or_restore", from: "&& state < CA_RECOVERY", to: "&& state <= CA_RECOVERY" },
+    Bug { file: "bbr1.h", function: "bbr_is_next_cycle_phase", from: "return is_full_length || inflight", to: "return is_full_length && inflight" },
+    Bug { file: "bbr1.h", function: "bbr_reset_probe_bw_mode", from: "(u32)sk->ack->rand", to: "sk->ack->rand" },
+    Bug { file: "bbr1.h", function: "bbr_lt_bw_sampling", from: "lt_rtt_cnt >= p->lt_bw_max_rtts", to: "lt_rtt_cnt > p->lt_bw_max_rtts" },
+    Bug { file: "bbr1.h", function: "bbr_update_ack_aggregation", from: "ack_epoch_acked <= expected", to: "ack_epoch_acked < expected" },
+    Bug { file: "bbr1.h", function: "bbr_check_full_bw_reached", from: "bbr->full_bw_cnt >= sk->p", to: "bbr->full_bw_cnt > sk->p" },
+    Bug { file: "bbr1.h", function: "bbr_check_probe_rtt_done", from: "u64_max(sk->out->cwnd, bbr->prior_cwnd);\n\tbbr_reset", to: "u64_min(sk->out->cwnd, bbr->prior_cwnd);\n\tbbr_reset" },
+    Bug { file: "bbr1.h", function: "bbr_update_min_rtt", from: "ack->rs_rtt_us < bbr->min_rtt_us", to: "ack->rs_rtt_us <= bbr->min_rtt_us" },
+    Bug { file: "bbr1.h", function: "bbr_update_gains", from: "bbr->cycle_idx == 1)", to: "bbr->cycle_idx == 2)" },
+];

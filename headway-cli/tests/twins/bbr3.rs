@@ -1,0 +1,166 @@
+//! What the streams of `bbr3` must reach, and bugs that they must find.
+
+use super::replay::Bug;
+use super::{Change, Twin};
+use headway_cc::cc::bbr3::{
+    BBR3_INFINITY, BBR3_PROBE_BW_UP, BBR3_PROBE_RTT, BBR3_STARTUP, Bbr3, Bbr3Params, Bbr3State,
+};
+use headway_cc::cc::{CA_LOSS, CA_RECOVERY, EVENT_LOST, EVENT_UNDO, NO_RTT};
+
+pub const TWIN: Twin = Twin {
+    name: "bbr3",
+    fields: Bbr3Params::FIELDS,
+    params: || {
+        let ecn = Bbr3Params { ecn: 1, ecn_max_rtt_us: 50_000, is_ack_judged: 0, ..Bbr3Params::default() };
+        vec![Bbr3Params::default().words(), ecn.words()]
+    },
+    new: |params| Box::new(Bbr3::new(Bbr3Params::from_words(params).expect("all parameters"))),
+    facts,
+    wanted,
+    bugs: BUGS,
+};
+
+fn facts(change: &Change) -> Vec<String> {
+    let (ack, control) = (change.ack, change.control);
+    let now = Bbr3State::from_words(change.now).expect("a whole state");
+    let before = Bbr3State::from_words(change.before).unwrap_or_default();
+    let is = |value: bool| u64::from(value);
+    let mut facts = vec![
+        format!("event {}", ack.event),
+        format!("state {} to {}", before.state, now.state),
+        format!("ack_phase {}", now.ack_phase),
+        format!("undo_state {}", now.undo_state),
+        format!("prev_ca_state {}", now.prev_ca_state.min(CA_LOSS + 1)),
+        format!("full_bw_count {}", now.full_bw_count),
+        format!("startup_ecn_rounds {}", now.startup_ecn_rounds.min(2)),
+        format!("mark_app_limited {}", control.mark_app_limited),
+        format!("no min_rtt {}", is(now.min_rtt_us >= NO_RTT)),
+        format!("inflight_longterm finite {}", is(now.inflight_longterm < BBR3_INFINITY)),
+        format!("bw_shortterm finite {}", is(now.bw_shortterm < BBR3_INFINITY)),
+        format!("many ranges {}", is(now.lost_ranges_in_round >= 6)),
+        format!("slope {}", now.bw_probe_up_rounds.min(4)),
+        format!("extra_acked {}", is(now.extra_acked > 0)),
+        format!("alpha falls {}", is(now.ecn_alpha < before.ecn_alpha)),
+    ];
+    let flags = [
+        ("has_seen_rtt", now.has_seen_rtt),
+        ("round_start", now.round_start),
+        ("loss_round_start", now.loss_round_start),
+        ("is_loss_in_round", now.is_loss_in_round),
+        ("is_ce_in_round", now.is_ce_in_round),
+        ("probe_rtt_round_done", now.probe_rtt_round_done),
+        ("idle_restart", now.idle_restart),
+        ("full_bw_now", now.full_bw_now),
+        ("is_bw_probe_sample", now.is_bw_probe_sample),
+        ("prev_probe_too_high", now.prev_probe_too_high),
+        ("prev_probe_precautionary", now.prev_probe_precautionary),
+        ("is_undo_saved", now.is_undo_saved),
+    ];
+    facts.extend(flags.map(|(name, value)| format!("{name} {value}")));
+    if before.state == BBR3_PROBE_BW_UP && now.state == BBR3_PROBE_BW_UP {
+        facts.push(format!("probing raises {}", is(now.inflight_longterm > before.inflight_longterm)));
+    }
+    if before.state == BBR3_STARTUP && now.undo_state == BBR3_STARTUP {
+        facts.push(format!("loss ends Startup, SACK {}", ack.has_selective_acks.min(1)));
+    }
+    if ack.event == EVENT_LOST || ack.event == EVENT_UNDO {
+        let by = if ack.event == EVENT_LOST { "loss" } else { "undo" };
+        facts.push(format!("{by} changes {} to {}", before.state.min(2), now.state));
+    }
+    facts
+}
+
+fn wanted() -> Vec<String> {
+    let both = [
+        "has_seen_rtt",
+        "round_start",
+        "loss_round_start",
+        "is_loss_in_round",
+        "is_ce_in_round",
+        "probe_rtt_round_done",
+        "idle_restart",
+        "full_bw_now",
+        "is_bw_probe_sample",
+        "prev_probe_too_high",
+        "prev_probe_precautionary",
+        "is_undo_saved",
+        "mark_app_limited",
+        "no min_rtt",
+        "inflight_longterm finite",
+        "bw_shortterm finite",
+        "many ranges",
+        "extra_acked",
+        "alpha falls",
+        "probing raises",
+        "loss ends Startup, SACK",
+    ];
+    let mut want: Vec<String> = both.iter().flat_map(|f| [format!("{f} 0"), format!("{f} 1")]).collect();
+    want.extend((0..=6).map(|i| format!("event {i}")));
+    want.extend((0..=3).map(|i| format!("full_bw_count {i}")));
+    want.extend((0..=2).map(|i| format!("startup_ecn_rounds {i}")));
+    want.extend((0..=4).map(|i| format!("ack_phase {i}")));
+    want.extend((0..=4).map(|i| format!("slope {i}")));
+    want.extend([0, BBR3_STARTUP, BBR3_PROBE_BW_UP].map(|s| format!("undo_state {s}")));
+    want.extend([0, CA_RECOVERY, CA_LOSS].map(|s| format!("prev_ca_state {s}")));
+    // The cycle, its shortcuts, and what a loss or an undo changes.
+    for (from, to) in [(1, 2), (2, 3), (3, 4), (4, 5), (3, 5), (5, 6), (6, 3), (7, 4), (7, 1)] {
+        want.push(format!("state {from} to {to}"));
+    }
+    want.extend((1..BBR3_PROBE_RTT).map(|from| format!("state {from} to {BBR3_PROBE_RTT}")));
+    want.extend(["loss changes 2 to 3", "undo changes 2 to 5", "undo changes 2 to 1"].map(String::from));
+    want
+}
+
+#[rustfmt::skip]
+const BUGS: &[Bug] = &[
+    Bug { file: "bbr3/control.h", function: "bbr3_is_in_a_probe_bw_state", from: "<= BBR3_PROBE_BW_UP", to: "< BBR3_PROBE_BW_UP" },
+    Bug { file: "bbr3/control.h", function: "bbr3_set_state", from: "c->p->up_cwnd_gain", to: "c->p->default_cwnd_gain" },
+    Bug { file: "bbr3/control.h", function: "bbr3_bdp_multiple", from: "BW_UNIT - 1", to: "BW_UNIT" },
+    Bug { file: "bbr3/control.h", function: "bbr3_bdp_multiple", from: ">= NO_RTT", to: "> NO_RTT" },
+    Bug { file: "bbr3/control.h", function: "bbr3_offload_budget", from: "> 1 ?", to: ">= 1 ?" },
+    Bug { file: "bbr3/control.h", function: "bbr3_quantization_budget", from: "u64_max(u64_max(", to: "u64_min(u64_max(" },
+    Bug { file: "bbr3/control.h", function: "bbr3_inflight_with_headroom", from: "u64_max(bbr3_permille", to: "u64_min(bbr3_permille" },
+    Bug { file: "bbr3/control.h", function: "bbr3_apply_pacing_rate", from: ", 1);", to: ", 0);" },
+    Bug { file: "bbr3/control.h", function: "bbr3_set_pacing_rate_with_gain", from: "rate > c->out", to: "rate < c->out" },
+    Bug { file: "bbr3/control.h", function: "bbr3_set_send_quantum", from: "/ bbr3_unit_bytes(c)", to: "* bbr3_unit_bytes(c)" },
+    Bug { file: "bbr3/control.h", function: "bbr3_bound_cwnd_for_model", from: "!= BBR3_PROBE_BW_CRUISE", to: "!= BBR3_PROBE_BW_DOWN" },
+    Bug { file: "bbr3/control.h", function: "bbr3_set_cwnd", from: "c->out->cwnd < max_inflight ||", to: "c->out->cwnd <= max_inflight ||" },
+    Bug { file: "bbr3/model.h", function: "bbr3_update_round", from: "c->bbr->rounds_since_probe_up++;", to: "" },
+    Bug { file: "bbr3/model.h", function: "bbr3_update_max_bw", from: "rate >= c->bbr->max_bw ||", to: "rate > c->bbr->max_bw ||" },
+    Bug { file: "bbr3/model.h", function: "bbr3_advance_max_bw_filter", from: "c->bbr->max_bw_1 = 0;", to: "" },
+    Bug { file: "bbr3/model.h", function: "bbr3_check_full_bw_reached", from: "rate >= gain", to: "rate > gain" },
+    Bug { file: "bbr3/model.h", function: "bbr3_update_latest_delivery_signals", from: ">= c->bbr->loss_round_delivered", to: "> c->bbr->loss_round_delivered" },
+    Bug { file: "bbr3/model.h", function: "bbr3_is_probing_bw", from: "BBR3_PROBE_BW_REFILL", to: "BBR3_PROBE_BW_CRUISE" },
+    Bug { file: "bbr3/model.h", function: "bbr3_update_ecn_alpha", from: "ce_ratio >= c->p", to: "ce_ratio > c->p" },
+    Bug { file: "bbr3/model.h", function: "bbr3_loss_lower_bounds", from: "u64_max(c->bbr->inflight_latest,", to: "u64_min(c->bbr->inflight_latest," },
+    Bug { file: "bbr3/model.h", function: "bbr3_save_cwnd", from: "< CA_RECOVERY", to: "<= CA_RECOVERY" },
+    Bug { file: "bbr3/model.h", function: "bbr3_save_state_upon_loss", from: "c->bbr->undo_state = BBR3_NONE;", to: "" },
+    Bug { file: "bbr3/model.h", function: "bbr3_note_loss", from: "+= !!starts_range", to: "+= starts_range" },
+    Bug { file: "bbr3/model.h", function: "bbr3_update_ack_aggregation", from: "<= expected_delivered", to: "< expected_delivered" },
+    Bug { file: "bbr3/model.h", function: "bbr3_update_ack_aggregation", from: "sat_sub(filter_len, 1)", to: "filter_len" },
+    Bug { file: "bbr3/model.h", function: "bbr3_update_min_rtt", from: "now_us > due_us", to: "now_us >= due_us" },
+    Bug { file: "bbr3/model.h", function: "bbr3_is_loss_too_high", from: "sat_mul(lost, 1000) >", to: "sat_mul(lost, 1000) >=" },
+    Bug { file: "bbr3/model.h", function: "bbr3_is_inflight_too_high", from: "sat_add(ack->rs_lost, ce)", to: "ack->rs_lost" },
+    Bug { file: "bbr3/model.h", function: "bbr3_inflight_at_loss", from: "spare / (1000 - thresh)", to: "spare / 1000" },
+    Bug { file: "bbr3/probe_bw.h", function: "bbr3_pick_probe_wait", from: "(u32)c->ack->rand", to: "c->ack->rand" },
+    Bug { file: "bbr3/probe_bw.h", function: "bbr3_start_probe_bw_down", from: "bbr3_start_round(c);", to: "" },
+    Bug { file: "bbr3/probe_bw.h", function: "bbr3_raise_inflight_longterm_slope", from: "u64_max(per_inc", to: "u64_min(per_inc" },
+    Bug { file: "bbr3/probe_bw.h", function: "bbr3_is_reno_coexistence_probe_time", from: ">= u64_min", to: "> u64_min" },
+    Bug { file: "bbr3/probe_bw.h", function: "bbr3_is_time_to_cruise", from: "&&", to: "||" },
+    Bug { file: "bbr3/probe_bw.h", function: "bbr3_has_reached_inflight_longterm", from: "> c->bbr", to: ">= c->bbr" },
+    Bug { file: "bbr3/probe_bw.h", function: "bbr3_is_limited_by_inflight_longterm", from: ">= c->bbr", to: "> c->bbr" },
+    Bug { file: "bbr3/probe_bw.h", function: "bbr3_probe_inflight_longterm_upward", from: "-= delta * per_inc", to: "= 0" },
+    Bug { file: "bbr3/probe_bw.h", function: "bbr3_handle_inflight_too_high", from: "!c->ack->rs_is_app_limited", to: "!c->ack->is_app_limited" },
+    Bug { file: "bbr3/probe_bw.h", function: "bbr3_note_ce", from: "<= c->bbr->delivered_ce", to: "< c->bbr->delivered_ce" },
+    Bug { file: "bbr3/probe_bw.h", function: "bbr3_advance_ack_phase", from: "!c->bbr->prev_probe_precautionary ||", to: "" },
+    Bug { file: "bbr3/probe_bw.h", function: "bbr3_adapt_inflight_longterm", from: "== BBR3_PROBE_BW_UP", to: "== BBR3_PROBE_BW_REFILL" },
+    Bug { file: "bbr3/startup.h", function: "bbr3_is_startup_loss_high", from: "is_round_in_recovery || is_ce_loss", to: "is_round_in_recovery | !is_ce_loss" },
+    Bug { file: "bbr3/startup.h", function: "bbr3_is_startup_loss_high", from: ">= c->bbr->recovery_delivered", to: "> c->bbr->recovery_delivered" },
+    Bug { file: "bbr3/startup.h", function: "bbr3_check_drain_done", from: "> last_round", to: ">= last_round" },
+    Bug { file: "bbr3/probe_rtt.h", function: "bbr3_check_probe_rtt_done", from: "> c->bbr->probe_rtt_done_stamp", to: ">= c->bbr->probe_rtt_done_stamp" },
+    Bug { file: "bbr3/probe_rtt.h", function: "bbr3_check_probe_rtt", from: "&& !c->bbr->idle_restart", to: "" },
+    Bug { file: "bbr3/recovery.h", function: "bbr3_update_recovery", from: "prev_state >= CA_RECOVERY", to: "prev_state > CA_RECOVERY" },
+    Bug { file: "bbr3/recovery.h", function: "bbr3_on_enter_rto", from: "bbr3_save_cwnd(c);", to: "" },
+    Bug { file: "bbr3/recovery.h", function: "bbr3_handle_spurious_loss_detection", from: "bbr3_reset_full_bw(c);", to: "" },
+    Bug { file: "bbr3.h", function: "bbr3_update_on_ack", from: "if (c->ack->rs_interval_us)", to: "if (c->ack->rs_delivered)" },
+];
