@@ -5,7 +5,7 @@
 
 use crate::{doctor, interrupt, kernel, lab, place, simcell};
 use anyhow::{Context, Result, bail, ensure};
-use headway_cc::path;
+use headway_cc::{cc, path};
 use serde::{Deserialize, Serialize};
 use std::fs;
 use std::io::Write as _;
@@ -52,6 +52,9 @@ pub struct Plan {
     pub paths: Vec<PathEntry>,
     pub streams: u32,
     pub blocks: u32,
+    /// Flows beside ours on the same path, `streams` of them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub against: Option<Rival>,
     /// Length of the load phase.
     pub seconds: u32,
     /// Left out of the summary metrics at the start of the load phase.
@@ -67,6 +70,36 @@ pub struct Plan {
     pub modules: String,
     /// In the order of execution.
     pub cells: Vec<Cell>,
+}
+
+/// Who competes with the controller under test in every cell: `--against CC[+EXTRA_RTT]`.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Rival {
+    pub cc: String,
+    /// What its packets travel longer than ours, both ways together.
+    pub extra_rtt_us: u64,
+}
+
+impl std::str::FromStr for Rival {
+    type Err = anyhow::Error;
+
+    fn from_str(text: &str) -> Result<Self> {
+        let (cc, extra) = text.split_once('+').unwrap_or((text, "0ms"));
+        let extra_rtt_us = cc::params::Kind::Micros
+            .read(extra)
+            .map_err(|e| anyhow::anyhow!("`{extra}` in `--against {text}`: {e}"))?;
+        ensure!(extra_rtt_us <= 10_000_000, "`{extra}` in `--against {text}`: at most 10s");
+        Ok(Self { cc: cc.into(), extra_rtt_us })
+    }
+}
+
+impl std::fmt::Display for Rival {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self.extra_rtt_us {
+            0 => f.write_str(&self.cc),
+            us => write!(f, "{}+{us}us", self.cc),
+        }
+    }
 }
 
 /// A path by name (preset name or the text itself) and canonical text.
@@ -100,6 +133,8 @@ pub struct CellResult {
     pub path: PathEntry,
     pub place: Place,
     pub streams: u32,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub against: Option<Rival>,
     pub seconds: u32,
     pub warmup_ms: u64,
     pub kernel: String,
@@ -107,6 +142,9 @@ pub struct CellResult {
     pub status: String,
     /// The controller's name in the kernel, which the sending sockets must report.
     pub sender_cc: String,
+    /// The same of the rival's; empty where there is none.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub rival_cc: String,
     pub base_rtt_us: u64,
 }
 
@@ -117,6 +155,7 @@ pub struct Request {
     pub ccs: Vec<String>,
     pub paths: Vec<String>,
     pub streams: u32,
+    pub against: Option<Rival>,
     pub blocks: u32,
     pub seconds: u32,
     pub warmup_ms: Option<u64>,
@@ -173,6 +212,13 @@ impl Plan {
             check_cc(&r.place, cc)?;
             ensure!(!r.ccs[..i].contains(cc), "controller `{cc}` is given twice");
         }
+        if let Some(rival) = &r.against {
+            ensure!(
+                !matches!(r.place, Place::Remote(_)),
+                "--against needs a path of its own\nhint: --in sim, lab or here"
+            );
+            check_cc(&r.place, &rival.cc)?;
+        }
         let paths = match &r.place {
             Place::Remote(host) => {
                 let text = String::new();
@@ -204,6 +250,7 @@ impl Plan {
             ccs: r.ccs.clone(),
             paths,
             streams: r.streams,
+            against: r.against.clone(),
             blocks: r.blocks,
             seconds: r.seconds,
             warmup_ms,
@@ -224,6 +271,9 @@ impl Plan {
             }
         }
         s += &format!(" --blocks {} --seconds {} --streams {}", self.blocks, self.seconds, self.streams);
+        if let Some(rival) = &self.against {
+            s += &format!(" --against {}", shell_word(&rival.to_string()));
+        }
         s +=
             &format!(" --warmup {} --seed {} --in {}", self.warmup_ms as f64 / 1000.0, self.seed, self.place);
         for (flag, value) in [("--kernel", &self.kernel), ("--modules", &self.modules)] {
@@ -436,11 +486,13 @@ impl CellResult {
             path: PathEntry { files: Vec::new(), ..plan.paths[cell.path].clone() },
             place: plan.place.clone(),
             streams: plan.streams,
+            against: plan.against.clone(),
             seconds: plan.seconds,
             warmup_ms: plan.warmup_ms,
             kernel: String::new(),
             status: status.into(),
             sender_cc: cell.cc.clone(),
+            rival_cc: plan.against.as_ref().map_or_else(String::new, |rival| rival.cc.clone()),
             base_rtt_us: 0,
         }
     }

@@ -47,6 +47,13 @@ pub enum Far {
     Caller,
 }
 
+/// IPv4 traffic with this TCP port at either end travels longer, half of it each way, before it meets the bottleneck.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Detour {
+    pub port: u16,
+    pub extra_ns: u64,
+}
+
 #[derive(Clone, Debug)]
 pub struct EmuOptions {
     /// MTU of both devices, 576 to 9000 bytes.
@@ -56,13 +63,14 @@ pub struct EmuOptions {
     pub far: Far,
     /// Let the kernel hand over unsegmented packets; the links see MTU packets all the same.
     pub offload: bool,
+    pub detour: Option<Detour>,
     /// Length of a bin of the log.
     pub bin_us: u64,
 }
 
 impl Default for EmuOptions {
     fn default() -> Self {
-        Self { mtu: 1500, seed: 1, far: Far::Own, offload: true, bin_us: 100_000 }
+        Self { mtu: 1500, seed: 1, far: Far::Own, offload: true, detour: None, bin_us: 100_000 }
     }
 }
 
@@ -131,6 +139,7 @@ impl Emu {
             before: LinkSpec { steps: Vec::new(), repeat_ns: None, ..spec.clone() },
             spec: spec.clone(),
             seed: options.seed,
+            detour: options.detour.filter(|d| d.extra_ns > 0),
             bin_us: options.bin_us,
         });
         let (tell, started) = std::sync::mpsc::sync_channel(1);

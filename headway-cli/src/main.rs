@@ -110,6 +110,10 @@ struct BenchArgs {
     /// Parallel TCP streams
     #[arg(long, default_value_t = 1)]
     streams: u32,
+    /// Let as many streams of another controller compete on the same path, with a longer round trip if asked for: cubic,
+    /// bbr3+80ms. Shows its goodput (the harm done to it, where the baseline is that very controller) and Jain's index
+    #[arg(long, value_name = "CC[+RTT]")]
+    against: Option<String>,
     /// Seed of every random choice; the same plan and seed give the same bytes in sim and lab
     #[arg(long, default_value_t = 1)]
     seed: u64,
@@ -373,6 +377,7 @@ fn request(a: &BenchArgs) -> Result<bench::Request> {
         ccs: a.cc.clone(),
         paths,
         streams: a.streams,
+        against: a.against.as_deref().map(str::parse).transpose()?,
         blocks: a.blocks,
         seconds: a.seconds,
         warmup_ms: a.warmup.map(|w| (w * 1000.0).round() as u64),

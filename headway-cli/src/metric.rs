@@ -96,7 +96,7 @@ pub const METRICS: &[Metric] = &[
         unit: &SHARE,
         better: Better::Higher,
         margin: None,
-        about: "Goodput / payload that the bottleneck could have carried in the same window",
+        about: "Goodput, that of a rival included / payload that the bottleneck could have carried in the same window",
         of: utilisation,
     },
     Metric {
@@ -195,8 +195,17 @@ pub const METRICS: &[Metric] = &[
         unit: &INDEX,
         better: Better::Higher,
         margin: None,
-        about: "Fairness of the streams' goodput after the warm-up: 1 is equal, 1/streams is one alone",
+        about: "Fairness of the streams' goodput after the warm-up, those of a rival included: 1 is equal, 1/streams is one alone",
         of: jain,
+    },
+    Metric {
+        name: "rival_goodput_bps",
+        label: "Rival's goodput",
+        unit: &RATE,
+        better: Better::Higher,
+        margin: None,
+        about: "What competing flows (--against) got. Where the baseline is the rival's own controller, a loss is the harm done",
+        of: rival_goodput_bps,
     },
     Metric {
         name: "emu_late_p99_us",
@@ -243,6 +252,8 @@ pub struct LinkBin {
 pub struct CellData {
     pub result: CellResult,
     pub load: Result<Load, String>,
+    /// The load of the rival; `None` where nobody competed.
+    pub rival: Option<Result<Load, String>>,
     pub probes: Vec<Probe>,
     pub down: Vec<LinkBin>,
     pub up: Vec<LinkBin>,
@@ -257,26 +268,30 @@ impl CellData {
         let file = |name: &str| std::fs::read_to_string(dir.join(name)).map_err(|e| format!("{name}: {e}"));
         let result = parse_result(&file("cell.json")?)?;
         let load = file("load.json").and_then(|text| parse_iperf3(&text));
+        let rival = result.against.is_some();
+        let rival = rival.then(|| file("rival.json").and_then(|text| parse_iperf3(&text)));
         let optional = |name: &str| if dir.join(name).exists() { file(name) } else { Ok(String::new()) };
         let probes = parse_probes(&optional("probe.txt")?).map_err(|e| format!("probe.txt: {e}"))?;
         let (down, up) = parse_link(&optional("link.txt")?).map_err(|e| format!("link.txt: {e}"))?;
         let path = parse_path(&result);
         let data_start_us = data_start_us(&down);
-        Ok(Self { result, load, probes, down, up, path, data_start_us })
+        Ok(Self { result, load, rival, probes, down, up, path, data_start_us })
     }
 
-    /// Why the cell does not count; `None` when it does. An `ok` in `cell.json` is checked against the load.
+    /// Why the cell does not count; `None` when it does. An `ok` in `cell.json` is checked against the loads.
     pub fn excluded(&self) -> Option<String> {
-        match (&self.result.status[..], &self.load) {
-            ("ok", Ok(load)) => {
-                load.judge(&self.result.sender_cc).err().map(|reason| match load.rest.lines().next() {
-                    None => reason,
-                    Some(line) => format!("{reason} (iperf3 also printed: {line})"),
-                })
-            }
-            ("ok", Err(reason)) => Some(reason.clone()),
-            (status, _) => Some(status.to_string()),
+        if self.result.status != "ok" {
+            return Some(self.result.status.clone());
         }
+        let judge = |load: &Result<Load, String>, cc: &str| {
+            let load = load.as_ref().map_err(String::clone)?;
+            load.judge(cc).map_err(|reason| match load.rest.lines().next() {
+                None => reason,
+                Some(line) => format!("{reason} (iperf3 also printed: {line})"),
+            })
+        };
+        let rival = self.rival.as_ref().map_or(Ok(()), |load| judge(load, &self.result.rival_cc));
+        judge(&self.load, &self.result.sender_cc).and(rival.map_err(|e| format!("the rival: {e}"))).err()
     }
 
     /// Warm-up left out.
@@ -319,7 +334,16 @@ impl CellData {
 
     /// Intervals of the receiver after the warm-up, by their middle.
     fn received(&self) -> Result<Vec<&Interval>, String> {
-        let load = self.load.as_ref().map_err(String::clone)?;
+        self.inside(&self.load)
+    }
+
+    /// The same of the rival's receiver; none where nobody competed.
+    fn rival_received(&self) -> Result<Vec<&Interval>, String> {
+        self.rival.as_ref().map_or(Ok(Vec::new()), |load| self.inside(load))
+    }
+
+    fn inside<'a>(&self, load: &'a Result<Load, String>) -> Result<Vec<&'a Interval>, String> {
+        let load = load.as_ref().map_err(String::clone)?;
         let inside: Vec<_> = load.received.iter().filter(|i| self.in_window(i)).collect();
         if inside.is_empty() {
             return Err("no interval of the receiver after the warm-up".into());
@@ -365,11 +389,7 @@ fn data_start_us(down: &[LinkBin]) -> i64 {
 
 fn goodput_bps(cell: &CellData) -> Result<f64, String> {
     match cell.received() {
-        Ok(intervals) => {
-            let bytes: u64 = intervals.iter().map(|i| i.bytes()).sum();
-            let us: u64 = intervals.iter().map(|i| i.to_us - i.from_us).sum();
-            Ok(bytes as f64 * 8e6 / us.max(1) as f64)
-        }
+        Ok(intervals) => Ok(rate_bps(&intervals)),
         // Without the server's intervals only the whole phase is known, warm-up included.
         Err(_) => {
             let load = cell.load.as_ref().map_err(String::clone)?;
@@ -378,12 +398,23 @@ fn goodput_bps(cell: &CellData) -> Result<f64, String> {
     }
 }
 
+fn rate_bps(intervals: &[&Interval]) -> f64 {
+    let bytes: u64 = intervals.iter().map(|i| i.bytes()).sum();
+    let us: u64 = intervals.iter().map(|i| i.to_us - i.from_us).sum();
+    bytes as f64 * 8e6 / us.max(1) as f64
+}
+
+fn rival_goodput_bps(cell: &CellData) -> Result<f64, String> {
+    let intervals = cell.rival_received()?;
+    if intervals.is_empty() { Err("nobody competed (--against)".into()) } else { Ok(rate_bps(&intervals)) }
+}
+
 fn utilisation(cell: &CellData) -> Result<f64, String> {
     let intervals = cell.received()?;
     let (first, last) = (intervals[0], intervals[intervals.len() - 1]);
     let span = cell.span_us(first).start..cell.span_us(last).end;
     let capacity = cell.capacity_bits(span).ok_or("the path's rate is not known")?;
-    let bits: u64 = intervals.iter().map(|i| i.bytes() * 8).sum();
+    let bits: u64 = intervals.iter().chain(&cell.rival_received()?).map(|i| i.bytes() * 8).sum();
     Ok(bits as f64 / (capacity * cell.payload_share()))
 }
 
@@ -441,13 +472,16 @@ fn cpu_s_per_gb(cell: &CellData, side: fn(&Load) -> Option<f64>) -> Result<f64, 
 }
 
 fn jain(cell: &CellData) -> Result<f64, String> {
-    let intervals = cell.received()?;
-    let streams = intervals[0].stream_bytes.len();
-    if streams < 2 {
+    let totals = |intervals: &[&Interval]| {
+        let streams = intervals.first().map_or(0, |i| i.stream_bytes.len());
+        let total = |s: usize| intervals.iter().filter_map(|i| i.stream_bytes.get(s)).sum::<u64>() as f64;
+        (0..streams).map(total).collect::<Vec<_>>()
+    };
+    let streams = [totals(&cell.received()?), totals(&cell.rival_received()?)].concat();
+    if streams.len() < 2 {
         return Err("needs two streams".into());
     }
-    let total = |s: usize| intervals.iter().filter_map(|i| i.stream_bytes.get(s)).sum::<u64>() as f64;
-    stats::jain(&(0..streams).map(total).collect::<Vec<_>>()).ok_or_else(|| "nothing arrived".into())
+    stats::jain(&streams).ok_or_else(|| "nothing arrived".into())
 }
 
 fn late_us(cell: &CellData) -> Result<Vec<f64>, String> {

@@ -1,13 +1,14 @@
 //! One cell on the running kernel: through the emulator (`here`, and the same code inside the lab's guest), or over
 //! the real path to an iperf3 server (`remote`).
 
-use crate::bench::{Cell, CellResult, Place, Plan, write_atomic};
-use crate::emu::{Emu, EmuOptions, Far};
+use crate::bench::{self, Cell, CellResult, Place, Plan, write_atomic};
+use crate::emu::{Detour, Emu, EmuOptions, Far};
 use crate::probe::{self, Prober};
 use crate::{kernel, lab, tools};
 use anyhow::{Context, Result, bail, ensure};
 use std::fs::File;
 use std::net::{SocketAddr, ToSocketAddrs};
+use std::panic::resume_unwind;
 use std::path::Path as FsPath;
 use std::time::Duration;
 
@@ -25,32 +26,53 @@ const REMOTE_ATTEMPTS: u32 = 5;
 /// Runs one cell through the emulator on the running kernel and writes its raw files into `dir`.
 pub fn run_cell_here(plan: &Plan, cell: &Cell, dir: &FsPath) -> Result<()> {
     let path = plan.paths[cell.path].path()?;
-    let cc = Sender::prepare(plan, cell, dir)?;
-    let options = EmuOptions { seed: cell.seed, far: Far::Own, ..EmuOptions::default() };
+    let cc = Sender::prepare(&cell.cc, plan.trace, dir)?;
+    let rival = plan.against.as_ref().map(|r| Rival::prepare(r, &cc, cell, dir)).transpose()?;
+    let options = EmuOptions {
+        seed: cell.seed,
+        far: Far::Own,
+        detour: plan
+            .against
+            .as_ref()
+            .map(|r| Detour { port: tools::RIVAL_PORT, extra_ns: r.extra_rtt_us * 1000 }),
+        ..EmuOptions::default()
+    };
     let emu = Emu::up(&path, &options)?;
     let far = emu.far().context("the emulator has no far end")?;
-    let server = tools::Server::start(far.command("iperf3"))?;
+    let start = |port| tools::Server::start(far.command("iperf3"), port);
+    let server = start(tools::PORT)?;
+    let rival_server = rival.as_ref().map(|_| start(tools::RIVAL_PORT)).transpose()?;
     let socket = emu.near().enter(Prober::socket)?;
     let prober = Prober::start(socket, emu.far_addr(), PROBE_INTERVAL_US);
     // Another seed is another moment: what is periodic in sender and path meets in another phase.
     std::thread::sleep(IDLE + Duration::from_micros(cell.seed % 100_000));
     emu.start_clock();
     let start_us = probe::now_us();
-    let job = tools::Job { to: emu.far_addr().to_string(), port: server.port, cc: &cc.name, plan };
-    let load = job.run(emu.near().command("iperf3"), GRACE);
+    let job = |server: &tools::Server, cc: &str| {
+        let job = tools::Job { to: emu.far_addr().to_string(), port: server.port, cc, plan };
+        job.run(emu.near().command("iperf3"), GRACE)
+    };
+    let (load, rival_load) = std::thread::scope(|s| {
+        let sides = rival.as_ref().zip(rival_server.as_ref());
+        let other = sides.map(|(rival, server)| s.spawn(|| job(server, rival.name())));
+        (job(&server, &cc.name), other.map(|t| t.join().unwrap_or_else(|panic| resume_unwind(panic))))
+    });
     let probes = prober.stop()?;
     let log = emu.stop()?;
     let server_log = server.stop();
+    drop(rival_server);
     write_atomic(&dir.join("probe.txt"), &probe::to_text(&probes, start_us))?;
     write_atomic(&dir.join("link.txt"), &log.bins)?;
+    let rival = rival.map(Rival::finish).transpose()?;
     let sender = cc.finish()?;
     let load = load.with_context(|| format!("server said: {}", server_log.trim()))?;
+    let rival_load = rival_load.transpose().context("the rival's iperf3")?;
     conclude(
         plan,
         cell,
         dir,
-        &load,
-        &sender,
+        (&load, &sender),
+        rival_load.as_deref().zip(rival.as_deref()),
         path.base_rtt_us(),
         log.disturbed(path.base_rtt_us()).map(|why| format!("disturbed: {why}")),
     )
@@ -61,7 +83,7 @@ pub fn run_cell_remote(plan: &Plan, cell: &Cell, dir: &FsPath) -> Result<()> {
     let Place::Remote(host) = &plan.place else { bail!("the plan names no remote host") };
     let to = resolve(host)?;
     let SocketAddr::V4(v4) = to else { bail!("`{host}` has only an IPv6 address; the prober needs IPv4") };
-    let cc = Sender::prepare(plan, cell, dir)?;
+    let cc = Sender::prepare(&cell.cc, plan.trace, dir)?;
     let prober = Prober::start(Prober::socket()?, *v4.ip(), REMOTE_PROBE_INTERVAL_US);
     std::thread::sleep(IDLE);
     let mut attempt = 1;
@@ -84,31 +106,31 @@ pub fn run_cell_remote(plan: &Plan, cell: &Cell, dir: &FsPath) -> Result<()> {
     let idle = probes.iter().filter(|p| p.sent_us < start_us).filter_map(|p| p.rtt_us).min();
     let base_rtt_us =
         idle.with_context(|| format!("`{host}` answers no ICMP echo: no latency can be measured"))?;
-    conclude(plan, cell, dir, &load, &sender, base_rtt_us as u64, None)
+    conclude(plan, cell, dir, (&load, &sender), None, base_rtt_us as u64, None)
 }
 
-/// Judges the load by its JSON and writes what the report needs; `sender` is the controller's name in the kernel.
+/// Judges each load by its JSON and writes what the report needs. With a load goes its controller's name in the kernel.
 fn conclude(
     plan: &Plan,
     cell: &Cell,
     dir: &FsPath,
-    load: &str,
-    sender: &str,
+    ours: (&str, &str),
+    rival: Option<(&str, &str)>,
     base_rtt_us: u64,
     disturbed: Option<String>,
 ) -> Result<()> {
-    write_atomic(&dir.join("load.json"), load)?;
     let mut result = CellResult::new(plan, cell, disturbed.as_deref().unwrap_or("ok"));
     result.base_rtt_us = base_rtt_us;
     result.kernel = kernel::release();
-    match tools::parse_iperf3(load) {
-        Ok(parsed) => {
-            if let Err(e) = parsed.judge(sender) {
-                result.status = format!("failed: {e}");
-            }
-            result.sender_cc = sender.to_string();
+    result.sender_cc = ours.1.to_string();
+    result.rival_cc = rival.map_or_else(String::new, |(_, cc)| cc.to_string());
+    for (file, (load, cc)) in
+        [("rival.json", rival), ("load.json", Some(ours))].into_iter().filter_map(|(f, l)| Some((f, l?)))
+    {
+        write_atomic(&dir.join(file), load)?;
+        if let Err(e) = tools::parse_iperf3(load).and_then(|parsed| parsed.judge(cc)) {
+            result.status = format!("failed: {file}: {e}");
         }
-        Err(e) => result.status = format!("failed: {e}"),
     }
     result.write(dir)
 }
@@ -135,21 +157,21 @@ struct Sender {
 
 impl Sender {
     /// Attaches the cell's controller if it is ours; the trace, if the plan asks for one, goes to `acks.txt`.
-    fn prepare(plan: &Plan, cell: &Cell, dir: &FsPath) -> Result<Self> {
+    fn prepare(cc: &str, is_traced: bool, dir: &FsPath) -> Result<Self> {
         let known = kernel::available();
-        if !known.attachable.contains(&cell.cc.as_str()) {
+        if !known.attachable.contains(&cc) {
             ensure!(
-                known.registered.contains(&cell.cc),
+                known.registered.iter().any(|name| name == cc),
                 "Linux {} has no congestion control `{}`\nhint: `modprobe tcp_{}`",
                 kernel::release(),
-                cell.cc,
-                cell.cc
+                cc,
+                cc
             );
-            return Ok(Self { name: cell.cc.clone(), trace: None, attached: None });
+            return Ok(Self { name: cc.to_string(), trace: None, attached: None });
         }
-        let mut attached = kernel::attach(&cell.cc, &kernel::Options { name: None, trace: plan.trace })?;
+        let mut attached = kernel::attach(cc, &kernel::Options { name: None, trace: is_traced })?;
         let file = dir.join("acks.txt");
-        let trace = match plan.trace {
+        let trace = match is_traced {
             true => Some(
                 attached.trace(File::create(&file).with_context(|| format!("cannot create {file:?}"))?)?,
             ),
@@ -175,6 +197,35 @@ impl Sender {
             ensure!(without == 0, "{without} connections found no memory for the state of `{}`", self.name);
         }
         Ok(self.name)
+    }
+}
+
+/// Who competes: a controller of its own, or the very one under test.
+enum Rival {
+    Own(Sender),
+    Same(String),
+}
+
+impl Rival {
+    fn prepare(rival: &bench::Rival, tested: &Sender, cell: &Cell, dir: &FsPath) -> Result<Self> {
+        match rival.cc == cell.cc {
+            true => Ok(Self::Same(tested.name.clone())),
+            false => Sender::prepare(&rival.cc, false, dir).map(Self::Own),
+        }
+    }
+
+    fn name(&self) -> &str {
+        match self {
+            Self::Own(sender) => &sender.name,
+            Self::Same(name) => name,
+        }
+    }
+
+    fn finish(self) -> Result<String> {
+        match self {
+            Self::Own(sender) => sender.finish(),
+            Self::Same(name) => Ok(name),
+        }
     }
 }
 

@@ -40,6 +40,9 @@ pub fn known(metrics: &[String]) -> anyhow::Result<()> {
     metrics.iter().try_for_each(|name| metric(name).map(drop))
 }
 
+/// Printed as well where flows compete.
+const RIVALRY: [&str; 2] = ["jain", "rival_goodput_bps"];
+
 /// Makes results and report of the run in `run_dir`.
 ///
 /// # Errors
@@ -52,7 +55,8 @@ pub fn report(run_dir: &Path, options: &Options) -> anyhow::Result<Summary> {
     write(run_dir, "results.csv", &table::csv(&run))?;
     write(run_dir, "results.json", &table::json(&run, &findings)?)?;
     let page = write(run_dir, "report.html", &page::html(&run, &findings))?;
-    let printed = |m: &Metric| m.is_primary() || extra.iter().any(|e| e.name == m.name);
+    let about_rivals = |m: &Metric| run.plan.against.is_some() && RIVALRY.contains(&m.name);
+    let printed = |m: &Metric| m.is_primary() || about_rivals(m) || extra.iter().any(|e| e.name == m.name);
     Ok(Summary { table: table::text(&run, &findings, printed), page })
 }
 

@@ -18,12 +18,16 @@ const LINK_COLUMNS: &str = "# t_us dir rate_bps in_packets in_bytes out_packets 
 
 /// Runs one cell in the simulator and writes its raw files into `dir`.
 pub fn run_cell(plan: &Plan, cell: &Cell, dir: &Path) -> Result<()> {
-    let flows = vec![FlowSpec::bulk(&cell.cc); plan.streams as usize];
+    let mut flows = vec![FlowSpec::bulk(&cell.cc); plan.streams as usize];
+    if let Some(rival) = &plan.against {
+        let flow = FlowSpec { extra_rtt_us: rival.extra_rtt_us, ..FlowSpec::bulk(&rival.cc) };
+        flows.extend(vec![flow; plan.streams as usize]);
+    }
     let path = plan.paths[cell.path].path()?;
     let mut spec = SimSpec::new(path, flows, u64::from(plan.seconds) * 1_000_000, cell.seed);
     spec.trace = plan.trace;
     let run = sim::run(&spec).map_err(|e| anyhow!("{e}"))?;
-    write_cell(&run, dir)?;
+    write_cell(&run, plan.streams as usize, dir)?;
     let mut result = CellResult::new(plan, cell, "ok");
     result.kernel = concat!("headway sim ", env!("CARGO_PKG_VERSION")).into();
     result.base_rtt_us = run.base_rtt_us;
@@ -127,13 +131,18 @@ fn table(v: &Value) -> String {
     s
 }
 
-/// Writes `load.json`, `probe.txt`, `link.txt` and, if the run was traced, `acks.txt` into `dir`, which exists.
-pub fn write_cell(run: &SimRun, dir: &Path) -> Result<()> {
+/// Writes `load.json` of the first `ours` flows and `rival.json` of the others if there are any, `probe.txt`, `link.txt`
+/// and, if the run was traced, `acks.txt` into `dir`, which exists.
+pub fn write_cell(run: &SimRun, ours: usize, dir: &Path) -> Result<()> {
     let write = |name: &str, text: &str| {
         let file = dir.join(name);
         std::fs::write(&file, text).with_context(|| format!("cannot write {}", file.display()))
     };
-    write("load.json", &load_json(run))?;
+    let (ours, rivals) = run.flows.split_at(ours.min(run.flows.len()));
+    write("load.json", &load_json(run, ours))?;
+    if !rivals.is_empty() {
+        write("rival.json", &load_json(run, rivals))?;
+    }
     write("probe.txt", &probe_txt(run))?;
     write("link.txt", &link_txt(run))?;
     match acks_txt(run) {
@@ -142,11 +151,11 @@ pub fn write_cell(run: &SimRun, dir: &Path) -> Result<()> {
     }
 }
 
-/// What an iperf3 client would have printed.
-pub fn load_json(run: &SimRun) -> String {
+/// What the iperf3 client of these flows would have printed.
+pub fn load_json(run: &SimRun, flows: &[FlowRun]) -> String {
     let seconds = run.duration_us as f64 / 1e6;
-    let cc = run.flows.first().map_or("", |f| f.cc.as_str());
-    let total = |of: fn(&FlowRun) -> u64| run.flows.iter().map(of).sum::<u64>();
+    let cc = flows.first().map_or("", |f| f.cc.as_str());
+    let total = |of: fn(&FlowRun) -> u64| flows.iter().map(of).sum::<u64>();
     let (sent, received) = (total(new_bytes), total(|f| f.delivered_bytes));
     let sum = |bytes: u64, is_sender: bool| {
         json!({ "start": 0, "end": seconds, "seconds": seconds, "bytes": bytes,
@@ -154,20 +163,20 @@ pub fn load_json(run: &SimRun) -> String {
     };
     let mut sum_sent = sum(sent, true);
     sum_sent["retransmits"] = total(|f| f.retransmitted_packets).into();
-    let streams: Vec<Value> = run.flows.iter().enumerate().map(|(i, f)| stream_end(i, f, seconds)).collect();
+    let streams: Vec<Value> = flows.iter().enumerate().map(|(i, f)| stream_end(i, f, seconds)).collect();
     let value = json!({
         "start": {
             "version": concat!("headway sim ", env!("CARGO_PKG_VERSION")),
             "tcp_mss_default": run.mss,
-            "test_start": { "protocol": "TCP", "num_streams": run.flows.len(), "omit": 0,
+            "test_start": { "protocol": "TCP", "num_streams": flows.len(), "omit": 0,
                             "duration": seconds, "reverse": 0 },
         },
-        "intervals": intervals(run, true),
+        "intervals": intervals(run, flows, true),
         "end": {
             "streams": streams, "sum_sent": sum_sent, "sum_received": sum(received, false),
             "sender_tcp_congestion": cc, "receiver_tcp_congestion": cc,
         },
-        "server_output_json": { "intervals": intervals(run, false) },
+        "server_output_json": { "intervals": intervals(run, flows, false) },
     });
     format!("{value:#}\n")
 }
@@ -196,12 +205,12 @@ fn socket(index: usize) -> usize {
     index + 5
 }
 
-fn intervals(run: &SimRun, is_sender: bool) -> Vec<Value> {
-    let bins = run.flows.iter().map(|f| f.bins.len()).min().unwrap_or(0);
-    (0..bins).map(|bin| interval(run, bin, is_sender)).collect()
+fn intervals(run: &SimRun, flows: &[FlowRun], is_sender: bool) -> Vec<Value> {
+    let bins = flows.iter().map(|f| f.bins.len()).min().unwrap_or(0);
+    (0..bins).map(|bin| interval(run, flows, bin, is_sender)).collect()
 }
 
-fn interval(run: &SimRun, bin: usize, is_sender: bool) -> Value {
+fn interval(run: &SimRun, flows: &[FlowRun], bin: usize, is_sender: bool) -> Value {
     let (start, seconds) = ((bin as u64 * run.bin_us) as f64 / 1e6, run.bin_us as f64 / 1e6);
     let row = |bytes: u64| {
         json!({ "start": start, "end": (bin as u64 + 1) as f64 * run.bin_us as f64 / 1e6, "seconds": seconds,
@@ -213,7 +222,7 @@ fn interval(run: &SimRun, bin: usize, is_sender: bool) -> Value {
         if is_sender { b.sent_bytes.saturating_sub(again) } else { b.delivered_bytes }
     };
     let (mut streams, mut total, mut again) = (Vec::new(), 0, 0);
-    for (index, b) in run.flows.iter().map(|f| &f.bins[bin]).enumerate() {
+    for (index, b) in flows.iter().map(|f| &f.bins[bin]).enumerate() {
         let mut stream = row(bytes(b));
         stream["socket"] = socket(index).into();
         if is_sender {
@@ -305,7 +314,7 @@ mod tests {
     #[test]
     fn load_agrees_with_the_run() {
         let run = sample(false);
-        let value: Value = serde_json::from_str(&load_json(&run)).unwrap();
+        let value: Value = serde_json::from_str(&load_json(&run, &run.flows)).unwrap();
         let delivered: u64 = run.flows.iter().map(|f| f.delivered_bytes).sum();
         assert_eq!(value["end"]["sum_received"]["bytes"], delivered);
         assert_eq!(value["end"]["sender_tcp_congestion"], "bbr1");
@@ -339,12 +348,12 @@ mod tests {
     fn cell_is_written_or_the_reason_named() {
         let dir = std::env::temp_dir().join(format!("headway-simcell-{}", std::process::id()));
         std::fs::create_dir_all(&dir).unwrap();
-        write_cell(&sample(true), &dir).unwrap();
+        write_cell(&sample(true), 1, &dir).unwrap();
         for name in ["load.json", "probe.txt", "link.txt", "acks.txt"] {
             assert!(std::fs::metadata(dir.join(name)).unwrap().len() > 100, "{name}");
         }
         std::fs::remove_dir_all(&dir).unwrap();
-        let error = write_cell(&sample(false), &dir).unwrap_err().to_string();
+        let error = write_cell(&sample(false), 1, &dir).unwrap_err().to_string();
         assert!(error.contains("cannot write") && error.contains("load.json"), "{error}");
     }
 }

@@ -9,7 +9,9 @@ use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 /// iperf3's port.
-const PORT: u16 = 5201;
+/// Where our own servers listen: that of the flows under test, and that of their rival.
+pub const PORT: u16 = 5201;
+pub const RIVAL_PORT: u16 = 5202;
 /// How long a server may take to listen, and a client's output to arrive after it was told to end.
 const PATIENCE: Duration = Duration::from_secs(10);
 
@@ -34,19 +36,19 @@ pub struct Job<'a> {
 
 impl Server {
     /// Starts `command` (iperf3 in the namespace where it is to listen) and waits until it listens.
-    pub fn start(mut command: Command) -> Result<Self> {
-        command.args(["-s", "-1", "-i", "0.1", "-J", "-p", &PORT.to_string()]);
+    pub fn start(mut command: Command, port: u16) -> Result<Self> {
+        command.args(["-s", "-1", "-i", "0.1", "-J", "-p", &port.to_string()]);
         let (child, output) = spawn(command)?;
         let pid = child.id();
         let guard = interrupt::guard(move || kill(pid));
-        let mut server = Self { child, port: PORT, output, _guard: guard };
+        let mut server = Self { child, port, output, _guard: guard };
         let start = Instant::now();
-        while !is_listening(pid, PORT) {
+        while !is_listening(pid, port) {
             if let Some(status) = server.child.try_wait()? {
                 bail!("the iperf3 server ended at once ({status}): {}", server.output.collect().trim());
             }
             if start.elapsed() > PATIENCE {
-                bail!("the iperf3 server does not listen on port {PORT}");
+                bail!("the iperf3 server does not listen on port {port}");
             }
             std::thread::sleep(Duration::from_millis(5));
         }

@@ -60,6 +60,9 @@ fn wrong_usage_exits_2_and_names_the_word() {
         ("bench --in sim --cc bbr1 --path '100mbit 40ms @9s 1mbit @3s 2mbit'", "@3s"),
         ("bench --in sim --cc bbr1 --path ''", "path"),
         ("bench --in sim --cc bbr1,bbr1 --path clean", "twice"),
+        ("bench --in sim --cc bbr1 --against vegas --path clean", "vegas"),
+        ("bench --in sim --cc bbr1 --against cubic+80 --path clean", "`80`"),
+        ("bench --in remote 192.0.2.1 --cc cubic --against cubic", "--against"),
         ("bench --in moon --cc bbr1 --path clean", "moon"),
         ("bench --in remote --cc bbr --path clean", "remote"),
         ("bench --in sim --cc bbr1 --path clean --blocks 0", "--blocks"),
@@ -206,6 +209,26 @@ fn help_and_list_name_what_there_is() {
     let o = s.headway("sim --cc bbr1,cubic --path clean --seconds 3 --json");
     let v: serde_json::Value = serde_json::from_slice(&o.stdout).expect("JSON on stdout");
     assert!(v["flows"].as_array().is_some_and(|f| f.len() == 2), "{v}");
+}
+
+#[test]
+fn a_rival_shares_the_path_and_is_measured() {
+    let s = Scratch::new("rival");
+    let o = s.headway(&format!("{SMALL} --against cubic+40ms --out a"));
+    assert!(o.status.success(), "{}", stderr(&o));
+    assert!(stdout(&o).contains("rival_goodput_bps") && stdout(&o).contains("jain"), "{}", stdout(&o));
+    let rival = fs::read_to_string(s.0.join("a/cells/000/rival.json")).unwrap();
+    assert!(rival.contains("\"sender_tcp_congestion\": \"cubic\""), "{rival}");
+    let csv = fs::read_to_string(s.0.join("a/results.csv")).unwrap();
+    let mut rows = csv.lines().map(|row| row.split(',').collect::<Vec<_>>());
+    let head = rows.next().unwrap();
+    let column = |name: &str| head.iter().position(|h| *h == name).unwrap();
+    for row in rows {
+        let bps = |name: &str| row[column(name)].parse::<f64>().unwrap();
+        let both = bps("goodput_bps") + bps("rival_goodput_bps");
+        assert!(bps("rival_goodput_bps") > 1e5 && both < 20e6, "{row:?}");
+        assert!((0.5..=1.0).contains(&bps("jain")) && bps("utilisation") > 0.9, "{row:?}");
+    }
 }
 
 #[test]

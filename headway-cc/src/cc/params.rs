@@ -306,8 +306,7 @@ mod tests {
     use crate::rand::Rng;
 
     /// Tables with the fields of their rows.
-    const TABLES: [(&ParamTable, &[&str]); 2] =
-        [(&BBR1, Bbr1Params::FIELDS), (&BBR3, Bbr3Params::FIELDS)];
+    const TABLES: [(&ParamTable, &[&str]); 2] = [(&BBR1, Bbr1Params::FIELDS), (&BBR3, Bbr3Params::FIELDS)];
 
     #[test]
     fn the_table_is_the_row() {

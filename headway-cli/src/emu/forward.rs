@@ -6,6 +6,7 @@
 //!
 //! Waiting is by timer only: under virtual time a spinning thread would stand still with the clock.
 
+use super::Detour;
 use super::log::{Bins, Histogram};
 use super::packet::{self, HEAD_MAX, Shape};
 use crate::guest;
@@ -42,6 +43,7 @@ pub struct Plan {
     pub before: LinkSpec,
     pub spec: LinkSpec,
     pub seed: u64,
+    pub detour: Option<Detour>,
     pub bin_us: u64,
 }
 
@@ -162,6 +164,8 @@ struct Direction<'a> {
     lane: Lane,
     /// The lane from before t = 0, until it is empty.
     old: Option<Lane>,
+    /// Segs on the detour, with the CLOCK_MONOTONIC of its end.
+    away: VecDeque<(u64, Seg)>,
     pool: Pool,
     bins: Bins,
     refused: u64,
@@ -183,6 +187,7 @@ impl<'a> Direction<'a> {
             plan,
             lane,
             old: None,
+            away: VecDeque::new(),
             pool: Pool::new(),
             bins: Bins::new(plan.bin_us),
             refused: 0,
@@ -200,7 +205,8 @@ impl<'a> Direction<'a> {
 
     fn next_ns(&self) -> Option<u64> {
         let next = |lane: &Lane| lane.link.next_ns().map(|ns| ns + lane.zero_ns);
-        [self.old.as_ref().and_then(next), next(&self.lane)].into_iter().flatten().min()
+        let back = self.away.front().map(|(ns, _)| *ns);
+        [self.old.as_ref().and_then(next), next(&self.lane), back].into_iter().flatten().min()
     }
 
     /// Takes what the device has and pushes it into the link, MTU packet by MTU packet.
@@ -217,10 +223,16 @@ impl<'a> Direction<'a> {
             self.reads += 1;
             let mut head = [0; HEAD_MAX];
             let shape = packet::shape(chunk.copy_head(at, n, &mut head), n - VNET_BYTES);
-            let now_ns = sys::monotonic_ns().saturating_sub(self.lane.zero_ns);
+            let monotonic_ns = sys::monotonic_ns();
+            let now_ns = monotonic_ns.saturating_sub(self.lane.zero_ns);
+            let detour =
+                self.plan.detour.filter(|d| packet::has_port(chunk.copy_head(at, n, &mut head), d.port));
             for index in 0..shape.count() {
                 let seg = Seg { chunk: Rc::clone(chunk), at: at as u32, shape, index: index as u16 };
-                self.lane.link.push(now_ns, seg.bytes(), shape.ect, seg);
+                match detour {
+                    Some(detour) => self.away.push_back((monotonic_ns + detour.extra_ns / 2, seg)),
+                    None => self.lane.link.push(now_ns, seg.bytes(), shape.ect, seg),
+                }
             }
             self.bins.on_stats(now_ns, self.lane.link.stats());
             self.pool.keep(n);
@@ -230,6 +242,12 @@ impl<'a> Direction<'a> {
 
     /// Writes what is due.
     fn release(&mut self, late: &mut Histogram) {
+        let monotonic_ns = sys::monotonic_ns();
+        while self.away.front().is_some_and(|(ns, _)| *ns <= monotonic_ns) {
+            let (_, seg) = self.away.pop_front().expect("just seen");
+            let now_ns = monotonic_ns.saturating_sub(self.lane.zero_ns);
+            self.lane.link.push(now_ns, seg.bytes(), seg.shape.ect, seg);
+        }
         if let Some(mut old) = self.old.take() {
             let now_ns = sys::monotonic_ns() - old.zero_ns;
             while let Some(out) = old.link.pop(now_ns) {

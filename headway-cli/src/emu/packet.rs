@@ -73,6 +73,15 @@ pub fn shape(head: &[u8], ip_bytes: usize) -> Shape {
     Shape { ip_bytes: ip_bytes as u32, head_bytes: divided.0, mss: divided.1, ect }
 }
 
+/// Is this IPv4 packet one of TCP from or to this port? (`head` begins with the virtio-net header.)
+pub fn has_port(head: &[u8], port: u16) -> bool {
+    let ip = head.get(VNET_BYTES..).unwrap_or_default();
+    let is_tcp = ip.first().is_some_and(|b| b >> 4 == 4) && ip.get(9) == Some(&6);
+    let l4 = ip.first().map_or(0, |b| usize::from(b & 15) * 4);
+    let port_at = |at: usize| Some(u16::from_be_bytes([*ip.get(at)?, *ip.get(at + 1)?]));
+    is_tcp && [port_at(l4), port_at(l4 + 2)].contains(&Some(port))
+}
+
 /// Header bytes and payload bytes of each MTU packet of a super-packet.
 fn divide(vnet: &[u8], ip: &[u8], ip_bytes: usize) -> Option<(u16, u16)> {
     let kind = vnet.get(1)? & !GSO_ECN;
@@ -235,6 +244,23 @@ mod tests {
         fn bytes(&mut self, n: usize) -> Vec<u8> {
             (0..n).map(|_| self.below(256) as u8).collect()
         }
+    }
+
+    #[test]
+    fn a_port_counts_at_either_end_of_tcp_over_ipv4_only() {
+        let packet = |version_ihl: u8, protocol: u8, ports: [u16; 2]| {
+            let mut ip = vec![0; VNET_BYTES + usize::from(version_ihl & 15) * 4];
+            (ip[VNET_BYTES], ip[VNET_BYTES + 9]) = (version_ihl, protocol);
+            ports.iter().for_each(|port| ip.extend(port.to_be_bytes()));
+            ip
+        };
+        assert!(
+            has_port(&packet(0x45, 6, [5202, 40_000]), 5202) && has_port(&packet(0x4f, 6, [1, 5202]), 5202)
+        );
+        assert!(
+            !has_port(&packet(0x45, 6, [5201, 5203]), 5202) && !has_port(&packet(0x45, 17, [5202, 1]), 5202)
+        );
+        assert!(!has_port(&packet(0x65, 6, [5202, 5202]), 5202) && !has_port(&[0; VNET_BYTES + 20], 5202));
     }
 
     /// A super-packet as the kernel hands it over, and the start of its payload within it.

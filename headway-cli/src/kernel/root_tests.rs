@@ -29,13 +29,12 @@ fn attach_program(program: &'static Program, tag: char, trace: bool) -> Option<A
         println!("skipped: needs root");
         return None;
     }
-    let wanted = Wanted { program, name: &own_name(tag), trace, spare_flows: SPARE_FLOWS };
-    Some(register(&wanted).unwrap_or_else(|e| panic!("{e:#}")))
+    let name = own_name(tag);
+    Some(register(&Wanted::new(program, &name, trace)).unwrap_or_else(|e| panic!("{e:#}")))
 }
 
 /// `bbr1` with CC_WANTS_LOST: it is told of losses, does nothing about them, and the trace has them.
-static BBR1_LOST: Program =
-    Program { name: "bbr1", object: object!("bbr1_lost"), params: || Bbr1Params::default().words() };
+static BBR1_LOST: Program = Program { name: "bbr1", object: object!("bbr1_lost"), params: &params::BBR1 };
 
 fn is_registered(name: &str) -> bool {
     available().registered.iter().any(|r| r == name)
