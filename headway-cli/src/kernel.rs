@@ -9,6 +9,8 @@
 
 pub mod replay;
 #[cfg(test)]
+mod root_paths;
+#[cfg(test)]
 mod root_tests;
 pub mod trace;
 
@@ -18,9 +20,9 @@ use std::path::Path;
 use std::sync::Mutex;
 
 use anyhow::{Context, Result, anyhow, bail, ensure};
-use headway_cc::cc::bbr1::Bbr1Params;
-use headway_cc::cc::bbr3::Bbr3Params;
-use headway_cc::cc::{self, Ack, Control};
+use headway_cc::cc::bbr1::{Bbr1, Bbr1Params};
+use headway_cc::cc::bbr3::{Bbr3, Bbr3Params};
+use headway_cc::cc::{Ack, Control, Controller};
 use libbpf_rs::btf::types::{FuncProto, MemberAttr, Ptr, Struct, StructMember};
 use libbpf_rs::btf::{Btf, ReferencesType, TypeId};
 use libbpf_rs::{
@@ -36,7 +38,11 @@ use trace::{Columns, Trace};
 struct Program {
     name: &'static str,
     object: &'static [u8],
+    /// Names of the parameters, and their defaults.
+    fields: &'static [&'static str],
     params: fn() -> Vec<u64>,
+    /// The Rust twin with such parameters; `None` when they are not as many.
+    twin: fn(&[u64]) -> Option<Box<dyn Controller>>,
 }
 
 /// Embeds an object file; libelf reads it in place and wants it aligned.
@@ -54,8 +60,20 @@ use object;
 
 /// Every controller that can be attached. A new one is one row here.
 const PROGRAMS: &[Program] = &[
-    Program { name: "bbr1", object: object!("bbr1"), params: || Bbr1Params::default().words() },
-    Program { name: "bbr3", object: object!("bbr3"), params: || Bbr3Params::default().words() },
+    Program {
+        name: "bbr1",
+        object: object!("bbr1"),
+        fields: Bbr1Params::FIELDS,
+        params: || Bbr1Params::default().words(),
+        twin: |words| Some(Box::new(Bbr1::new(Bbr1Params::from_words(words)?))),
+    },
+    Program {
+        name: "bbr3",
+        object: object!("bbr3"),
+        fields: Bbr3Params::FIELDS,
+        params: || Bbr3Params::default().words(),
+        twin: |words| Some(Box::new(Bbr3::new(Bbr3Params::from_words(words)?))),
+    },
 ];
 
 /// `TCP_CA_NAME_MAX` less the closing zero.
@@ -73,6 +91,28 @@ const SPARE: &str = "spare_flows";
 
 /// How many sockets without storage of their own find room.
 const SPARE_FLOWS: u32 = 1024;
+
+impl Program {
+    fn named(name: &str) -> Option<&'static Program> {
+        PROGRAMS.iter().find(|p| p.name == name)
+    }
+
+    /// The defaults with some of them replaced.
+    fn params_with(&self, set: &[(String, u64)]) -> Result<Vec<u64>> {
+        let mut params = (self.params)();
+        for (name, value) in set {
+            let at = self.fields.iter().position(|f| f == name).with_context(|| {
+                format!(
+                    "`{}` has no parameter `{name}`\nhint: there is {}",
+                    self.name,
+                    self.fields.join(", ")
+                )
+            })?;
+            params[at] = *value;
+        }
+        Ok(params)
+    }
+}
 
 /// What the running kernel can use.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -103,6 +143,8 @@ pub struct Options {
     pub name: Option<String>,
     /// Record every event, to be read by [`Attached::trace`].
     pub trace: bool,
+    /// Parameters that are not to have their default values.
+    pub set: Vec<(String, u64)>,
 }
 
 /// Registers the controller `cc` with the running kernel.
@@ -110,10 +152,12 @@ pub struct Options {
 /// Fails with a sentence and a hint when the controller is unknown, when the kernel or the user's rights do not
 /// allow it, or when the name is taken.
 pub fn attach(cc: &str, options: &Options) -> Result<Attached> {
-    let program = PROGRAMS.iter().find(|p| p.name == cc).ok_or_else(|| unknown(cc))?;
+    let program = Program::named(cc).ok_or_else(|| unknown(cc))?;
     let name = options.name.as_deref().unwrap_or(program.name);
     check_name(name)?;
-    let wanted = Wanted { program, name, trace: options.trace, spare_flows: SPARE_FLOWS };
+    let &Options { trace, ref set, .. } = options;
+    program.params_with(set)?;
+    let wanted = Wanted { program, name, trace, set, spare_flows: SPARE_FLOWS };
     let attached = blocker().and_then(|()| register(&wanted));
     attached.with_context(|| format!("cannot attach `{name}`"))
 }
@@ -128,6 +172,7 @@ pub struct Attached {
     object: Object,
     name: String,
     program: &'static Program,
+    set: Vec<(String, u64)>,
     traces: bool,
 }
 
@@ -159,7 +204,7 @@ impl Attached {
     pub fn trace(&mut self, sink: impl Write + Send + 'static) -> Result<Trace> {
         ensure!(self.traces, "`{}` has no trace, or it was taken already", self.name);
         self.traces = false;
-        Trace::start(self.map(RING)?, self.map(COUNTERS)?, columns(self.program)?, Box::new(sink))
+        Trace::start(self.map(RING)?, self.map(COUNTERS)?, columns(self.program, &self.set)?, Box::new(sink))
     }
 
     /// Reads the programs' counters.
@@ -225,6 +270,7 @@ struct Wanted<'a> {
     program: &'static Program,
     name: &'a str,
     trace: bool,
+    set: &'a [(String, u64)],
     spare_flows: u32,
 }
 
@@ -248,8 +294,8 @@ fn register(wanted: &Wanted<'_>) -> Result<Attached> {
             Some(interrupt::guard(move || drop(map.delete(&0u32.to_ne_bytes()))))
         }
     };
-    let &Wanted { program, name, trace, .. } = wanted;
-    Ok(Attached { _link: link, _guard, object, name: name.into(), program, traces: trace })
+    let &Wanted { program, name, trace, set, .. } = wanted;
+    Ok(Attached { _link: link, _guard, object, name: name.into(), program, set: set.to_vec(), traces: trace })
 }
 
 /// Loads the programs; where the kernel refuses the write to `app_limited`, without it, which the flag tells.
@@ -269,10 +315,11 @@ const REFUSED_WRITE: &str = "no write support to tcp_sock";
 
 /// Opens the object and adapts it to this kernel and these options.
 fn prepare(wanted: &Wanted<'_>, api: &Api, writes_app_limited: bool) -> Result<OpenObject> {
-    let &Wanted { program, name, trace, spare_flows } = wanted;
+    let &Wanted { program, name, trace, set, spare_flows } = wanted;
+    let params = program.params_with(set)?;
     let mut open = ObjectBuilder::default().open_memory(program.object)?;
     let mut words = vec![api.cong_control_has_ack.into(), writes_app_limited.into(), trace.into()];
-    words.extend((program.params)());
+    words.extend(params);
     let layout = Layout::of_object(program)?;
     for mut map in open.maps_mut() {
         let map_name = map.name().to_string_lossy().into_owned();
@@ -382,13 +429,13 @@ impl Layout {
 }
 
 /// Names of everything in one trace record after the flow.
-fn columns(program: &'static Program) -> Result<Columns> {
-    let cc = cc::controller(program.name)
-        .with_context(|| format!("no Rust controller is called `{}`", program.name))?;
+fn columns(program: &'static Program, set: &[(String, u64)]) -> Result<Columns> {
+    let cc = (program.twin)(&program.params_with(set)?)
+        .with_context(|| format!("the Rust twin of `{}` has other parameters", program.name))?;
     let mut names: Vec<String> = Ack::FIELDS.iter().map(|f| f.to_string()).collect();
     names.extend(Control::FIELDS.iter().map(|f| format!("out.{f}")));
     names.extend(cc.state_fields().iter().map(|f| format!("{}.{f}", program.name)));
-    Ok(Columns(names))
+    Ok(Columns { names, set: set.to_vec() })
 }
 
 pub(crate) fn read_counters(map: &MapHandle) -> Result<Counters> {
@@ -465,7 +512,8 @@ mod tests {
             let mut open = ObjectBuilder::default().open_memory(program.object).unwrap();
             let map = open.maps_mut().find(|m| m.name().to_string_lossy().ends_with(SETTINGS)).unwrap();
             assert_eq!(map.initial_value().unwrap().len(), words * 8, "{}", program.name);
-            assert!(columns(program).is_ok());
+            assert!(columns(program, &[]).is_ok());
+            assert_eq!(program.fields.len() + 3, words);
             assert!(check_name(program.name).is_ok());
         }
     }
@@ -486,6 +534,16 @@ mod tests {
         assert_eq!(&table[..16], &[1, 1, 1, 1, 1, 1, 1, 1, 0, 0, 0, 0, 0, 0, 0, 0]);
         assert_eq!(&table[16..], b"bbr1\0\0\0\0\0\0\0\0\0\0\0\0");
         assert!(layout.adapt(&mut table[..20], "bbr1", &api).is_err());
+    }
+
+    #[test]
+    fn parameters_are_set_by_name() {
+        let bbr3 = Program::named("bbr3").unwrap();
+        let set = |name: &str| bbr3.params_with(&[(name.into(), 1)]);
+        let differing = (bbr3.params)().iter().zip(set("ecn").unwrap()).filter(|(a, b)| *a != b).count();
+        assert_eq!(differing, 1);
+        let error = set("speed").unwrap_err().to_string();
+        assert!(error.contains("`speed`\nhint: ") && error.contains("loss_thresh_permille"), "{error}");
     }
 
     #[test]
