@@ -11,6 +11,8 @@
 pub mod loaded;
 pub mod replay;
 #[cfg(test)]
+mod root_paths;
+#[cfg(test)]
 mod root_tests;
 pub mod trace;
 
@@ -20,8 +22,10 @@ use std::path::Path;
 use std::sync::Mutex;
 
 use anyhow::{Context, Result, anyhow, bail, ensure};
+use headway_cc::cc::bbr1::{Bbr1, Bbr1Params};
+use headway_cc::cc::bbr3::{Bbr3, Bbr3Params};
 use headway_cc::cc::params::{self, ParamTable};
-use headway_cc::cc::{self, Ack, Control};
+use headway_cc::cc::{Ack, Control, Controller};
 use libbpf_rs::btf::types::{FuncProto, MemberAttr, Ptr, Struct, StructMember};
 use libbpf_rs::btf::{Btf, ReferencesType, TypeId};
 use libbpf_rs::{
@@ -39,6 +43,8 @@ struct Program {
     name: &'static str,
     object: &'static [u8],
     params: &'static ParamTable,
+    /// The Rust twin with such parameters; `None` when they are not as many.
+    twin: fn(&[u64]) -> Option<Box<dyn Controller>>,
 }
 
 /// Embeds an object file; libelf reads it in place and wants it aligned.
@@ -56,8 +62,18 @@ use object;
 
 /// Every controller that can be attached. A new one is one row here.
 const PROGRAMS: &[Program] = &[
-    Program { name: "bbr1", object: object!("bbr1"), params: &params::BBR1 },
-    Program { name: "bbr3", object: object!("bbr3"), params: &params::BBR3 },
+    Program {
+        name: "bbr1",
+        object: object!("bbr1"),
+        params: &params::BBR1,
+        twin: |words| Some(Box::new(Bbr1::new(Bbr1Params::from_words(words)?))),
+    },
+    Program {
+        name: "bbr3",
+        object: object!("bbr3"),
+        params: &params::BBR3,
+        twin: |words| Some(Box::new(Bbr3::new(Bbr3Params::from_words(words)?))),
+    },
 ];
 
 /// `TCP_CA_NAME_MAX` less the closing zero.
@@ -78,6 +94,12 @@ const SWITCHES: usize = 3;
 
 /// How many sockets without storage of their own find room.
 const SPARE_FLOWS: u32 = 1024;
+
+impl Program {
+    fn named(name: &str) -> Option<&'static Program> {
+        PROGRAMS.iter().find(|p| p.name == name)
+    }
+}
 
 /// What the running kernel can use.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -115,7 +137,7 @@ pub struct Options {
 /// Fails with a sentence and a hint when the controller is unknown, when the kernel or the user's rights do not
 /// allow it, or when the name is taken.
 pub fn attach(cc: &str, options: &Options) -> Result<Attached> {
-    let program = PROGRAMS.iter().find(|p| p.name == cc).ok_or_else(|| unknown(cc))?;
+    let program = Program::named(cc).ok_or_else(|| unknown(cc))?;
     let name = options.name.clone().unwrap_or_else(|| free_name(program.name));
     check_name(&name)?;
     let wanted = Wanted::new(program, &name, options.trace);
@@ -133,6 +155,7 @@ pub struct Attached {
     object: Object,
     name: String,
     program: &'static Program,
+    params: Vec<u64>,
     traces: bool,
 }
 
@@ -164,7 +187,12 @@ impl Attached {
     pub fn trace(&mut self, sink: impl Write + Send + 'static) -> Result<Trace> {
         ensure!(self.traces, "`{}` has no trace, or it was taken already", self.name);
         self.traces = false;
-        Trace::start(self.map(RING)?, self.map(COUNTERS)?, columns(self.program)?, Box::new(sink))
+        Trace::start(
+            self.map(RING)?,
+            self.map(COUNTERS)?,
+            columns(self.program, &self.params)?,
+            Box::new(sink),
+        )
     }
 
     /// Reads the programs' counters.
@@ -280,8 +308,9 @@ fn register(wanted: &Wanted<'_>) -> Result<Attached> {
             Some(interrupt::guard(move || drop(map.delete(&0u32.to_ne_bytes()))))
         }
     };
-    let &Wanted { program, name, trace, .. } = wanted;
-    Ok(Attached { _link: link, _guard, object, name: name.into(), program, traces: trace })
+    let Wanted { program, name, trace, params, .. } = wanted;
+    let (name, params) = (name.to_string(), params.clone());
+    Ok(Attached { _link: link, _guard, object, name, program, params, traces: *trace })
 }
 
 fn table_of(object: &mut Object) -> Result<MapMut<'_>> {
@@ -441,13 +470,13 @@ impl Layout {
 }
 
 /// Names of everything in one trace record after the flow.
-fn columns(program: &'static Program) -> Result<Columns> {
-    let cc = cc::controller(program.name)
-        .with_context(|| format!("no Rust controller is called `{}`", program.name))?;
+fn columns(program: &'static Program, params: &[u64]) -> Result<Columns> {
+    let cc = (program.twin)(params)
+        .with_context(|| format!("the Rust twin of `{}` has other parameters", program.name))?;
     let mut names: Vec<String> = Ack::FIELDS.iter().map(|f| f.to_string()).collect();
     names.extend(Control::FIELDS.iter().map(|f| format!("out.{f}")));
     names.extend(cc.state_fields().iter().map(|f| format!("{}.{f}", program.name)));
-    Ok(Columns(names))
+    Ok(Columns { names, set: program.params.changed(params) })
 }
 
 pub(crate) fn read_counters(map: &MapHandle) -> Result<Counters> {
@@ -524,7 +553,7 @@ mod tests {
             let mut open = ObjectBuilder::default().open_memory(program.object).unwrap();
             let map = open.maps_mut().find(|m| m.name().to_string_lossy().ends_with(SETTINGS)).unwrap();
             assert_eq!(map.initial_value().unwrap().len(), words * 8, "{}", program.name);
-            assert!(columns(program).is_ok());
+            assert!(columns(program, &(program.params.defaults)()).is_ok());
             assert!(check_name(program.name).is_ok());
         }
     }

@@ -4,13 +4,16 @@
 use std::collections::HashMap;
 
 use anyhow::{Context, Result, bail, ensure};
-use headway_cc::cc::{self, Ack, Controller, EVENT_INIT};
+use headway_cc::cc::{Ack, Controller, EVENT_INIT};
+
+use super::Program;
+use super::trace::SET;
 
 /// What was compared.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ReplayReport {
-    /// The controller, as the trace's last column names it.
-    pub cc: String,
+    /// The controller, by which the trace's last columns are named.
+    pub cc: &'static str,
     pub events: u64,
     pub flows: u64,
     /// Events of each kind, by `EVENT_…`.
@@ -29,15 +32,22 @@ pub fn replay_file(file: &std::path::Path) -> Result<String> {
 
 /// Replays the text of an `acks.txt`. The first difference is an error that names its line and its column.
 pub fn replay_check(acks_txt: &str) -> Result<ReplayReport> {
-    let mut lines = acks_txt.lines();
-    let header = lines.next().and_then(|l| l.strip_prefix("# ")).context("the trace has no header line")?;
+    let mut lines = acks_txt.lines().zip(1..).peekable();
+    let header =
+        lines.next().and_then(|(l, _)| l.strip_prefix("# ")).context("the trace has no header line")?;
     let columns: Vec<&str> = header.split(' ').collect();
     let cc = columns.last().and_then(|c| c.split_once('.')).map_or("", |(cc, _)| cc);
-    cc::controller(cc).with_context(|| format!("no controller is called `{cc}`"))?;
-    let mut report = ReplayReport { cc: cc.into(), events: 0, flows: 0, kinds: [0; 7] };
+    let program = Program::named(cc).with_context(|| format!("no controller of ours is called `{cc}`"))?;
+    let mut params = (program.params.defaults)();
+    if let Some((line, _)) = lines.next_if(|(l, _)| l.starts_with(SET)) {
+        line[SET.len()..].split(' ').try_for_each(|setting| program.params.set(&mut params, setting))?;
+    }
+    let start = || (program.twin)(&params).context("the controller has other parameters");
+    let mut report = ReplayReport { cc: program.name, events: 0, flows: 0, kinds: [0; 7] };
     let mut flows = HashMap::new();
-    for (line, number) in lines.zip(2..) {
-        replay_line(line, &columns, &mut flows, &mut report).with_context(|| format!("line {number}"))?;
+    for (line, number) in lines {
+        replay_line(line, &columns, &start, &mut flows, &mut report)
+            .with_context(|| format!("line {number}"))?;
     }
     Ok(report)
 }
@@ -45,6 +55,7 @@ pub fn replay_check(acks_txt: &str) -> Result<ReplayReport> {
 fn replay_line(
     line: &str,
     columns: &[&str],
+    start: &dyn Fn() -> Result<Box<dyn Controller>>,
     flows: &mut HashMap<String, Box<dyn Controller>>,
     report: &mut ReplayReport,
 ) -> Result<()> {
@@ -54,8 +65,7 @@ fn replay_line(
     ensure!(words.len() + 1 == columns.len(), "it has {} words, not {}", words.len() + 1, columns.len());
     let ack = Ack::from_words(&words[..Ack::FIELDS.len()]).context("it has no whole event")?;
     if ack.event == EVENT_INIT {
-        let controller = cc::controller(&report.cc).context("the controller is gone")?;
-        flows.insert(flow.into(), controller);
+        flows.insert(flow.into(), start()?);
         report.flows += 1;
     }
     let controller =
@@ -82,41 +92,56 @@ fn replay_line(
 
 #[cfg(test)]
 mod tests {
-    use headway_cc::cc::Control;
+    use headway_cc::cc::EVENT_ACK;
 
+    use super::super::{PROGRAMS, columns};
     use super::*;
 
     /// Three events of one flow, as the Rust controller sees them.
-    fn trace() -> String {
-        let mut bbr1 = cc::controller("bbr1").unwrap();
-        let mut text = String::from("# flow");
-        for column in Ack::FIELDS.iter() {
-            text += &format!(" {column}");
-        }
-        for column in Control::FIELDS.iter() {
-            text += &format!(" out.{column}");
-        }
-        for column in bbr1.state_fields() {
-            text += &format!(" bbr1.{column}");
-        }
-        for event in [EVENT_INIT, cc::EVENT_ACK, cc::EVENT_ACK] {
+    fn trace_of(program: &'static Program, set: &[&str]) -> String {
+        let mut params = (program.params.defaults)();
+        set.iter().for_each(|setting| program.params.set(&mut params, setting).unwrap());
+        let mut cc = (program.twin)(&params).unwrap();
+        let mut text = columns(program, &params).unwrap().header();
+        for event in [EVENT_INIT, EVENT_ACK, EVENT_ACK] {
             let ack = Ack { event, smss: 1, unit_bytes: 1448, cwnd: 10, cwnd_clamp: 1000, ..Ack::default() };
+            let ack = Ack { newly_acked: event, max_pacing_rate: u64::MAX, ..ack };
             let mut words = ack.words();
-            words.extend(bbr1.on_event(&ack).words());
-            words.extend(bbr1.state());
-            text += "\n7:5201";
+            words.extend(cc.on_event(&ack).words());
+            words.extend(cc.state());
+            text += "7:5201";
             for word in words {
                 text += &format!(" {word}");
             }
+            text += "\n";
         }
-        text + "\n"
+        text
+    }
+
+    fn trace() -> String {
+        trace_of(&PROGRAMS[0], &[])
     }
 
     #[test]
     fn a_true_trace_replays() {
-        let report = replay_check(&trace()).unwrap();
-        assert_eq!((report.events, report.flows, report.cc.as_str()), (3, 1, "bbr1"));
-        assert_eq!(report.kinds, [1, 2, 0, 0, 0, 0, 0]);
+        for program in PROGRAMS {
+            let report = replay_check(&trace_of(program, &[])).unwrap();
+            assert_eq!((report.events, report.flows, report.cc), (3, 1, program.name));
+            assert_eq!(report.kinds, [1, 2, 0, 0, 0, 0, 0]);
+        }
+    }
+
+    #[test]
+    fn a_trace_with_other_parameters_replays_with_them_only() {
+        let bbr3 = Program::named("bbr3").unwrap();
+        let set = ["pacing_margin_percent=20%", "init_rtt_us=9ms"];
+        let text = trace_of(bbr3, &set);
+        assert!(text.contains("\n# set pacing_margin_percent=20% init_rtt_us=9ms\n7:5201 0 "), "{text}");
+        assert_eq!(replay_check(&text).unwrap().events, 3);
+        let without: Vec<&str> = text.lines().filter(|l| !l.starts_with(SET)).collect();
+        let error = format!("{:#}", replay_check(&without.join("\n")).unwrap_err());
+        assert!(error.contains("line 2") && error.contains("`out.pacing_rate`"), "{error}");
+        assert!(replay_check(&text.replace("init_rtt_us", "speed")).is_err());
     }
 
     #[test]

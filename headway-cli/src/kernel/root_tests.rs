@@ -16,7 +16,7 @@ use super::replay::{ReplayReport, replay_check};
 use super::*;
 
 /// A name of this process's own, so that tests neither meet each other nor somebody's controller.
-fn own_name(tag: char) -> String {
+pub(super) fn own_name(tag: char) -> String {
     format!("hw{tag}{}", std::process::id())
 }
 
@@ -32,9 +32,6 @@ fn attach_program(program: &'static Program, tag: char, trace: bool) -> Option<A
     let name = own_name(tag);
     Some(register(&Wanted::new(program, &name, trace)).unwrap_or_else(|e| panic!("{e:#}")))
 }
-
-/// `bbr1` with CC_WANTS_LOST: it is told of losses, does nothing about them, and the trace has them.
-static BBR1_LOST: Program = Program { name: "bbr1", object: object!("bbr1_lost"), params: &params::BBR1 };
 
 fn is_registered(name: &str) -> bool {
     available().registered.iter().any(|r| r == name)
@@ -64,7 +61,8 @@ fn root_the_verifier_has_little_to_walk() {
 #[test]
 fn root_a_name_is_attached_once_and_another_stands_beside() {
     let Some(first) = attach_as('b', false) else { return };
-    let error = attach("bbr1", &Options { name: Some(first.name().into()), trace: false }).unwrap_err();
+    let error =
+        attach("bbr1", &Options { name: Some(first.name().into()), ..Options::default() }).unwrap_err();
     assert!(format!("{error:#}").contains("already"), "{error:#}");
     let beside = attach_as('c', false).unwrap();
     assert!(is_registered(first.name()) && is_registered(beside.name()));
@@ -123,7 +121,7 @@ fn root_every_event_of_real_traffic_replays_equal() {
 
 #[test]
 fn root_losses_are_told_once_and_samples_find_their_entry() {
-    let Some(run) = traced_program(&BBR1_LOST, 'm', TROUBLE) else { return };
+    let Some(run) = traced_program(&PROGRAMS[1], 'm', TROUBLE) else { return };
     let told = told_of(&run);
     println!("{told:?} {:?}", run.counters);
     assert!(told.acks_with_losses > 10 && told.samples > 1000 && told.by_timer > 0, "{told:?}");
@@ -133,7 +131,11 @@ fn root_losses_are_told_once_and_samples_find_their_entry() {
 /// A lost tail that a probe repairs is never marked lost, but the controller hears of it.
 #[test]
 fn root_repaired_tails_are_told() {
-    let Some(run) = traced_program(&BBR1_LOST, 'n', &between("echoes", "loses_tails")) else { return };
+    let Some(run) =
+        traced_program(&PROGRAMS[1], 'n', &between("root_tests::echoes", "root_tests::loses_tails"))
+    else {
+        return;
+    };
     let told = told_of(&run);
     println!("{told:?}");
     assert!((TAILS / 2..=TAILS).contains(&told.repaired) && told.by_timer == 0, "{told:?}");
@@ -142,7 +144,11 @@ fn root_repaired_tails_are_told() {
 /// Packets that were in flight when the socket switched to us have no entry; they are unknown, not wrong.
 #[test]
 fn root_a_socket_switches_amid_its_data() {
-    let Some(run) = traced_program(&BBR1_LOST, 'p', &between("swallows", "switches")) else { return };
+    let Some(run) =
+        traced_program(&PROGRAMS[1], 'p', &between("root_tests::swallows", "root_tests::switches"))
+    else {
+        return;
+    };
     let told = told_of(&run);
     println!("{told:?} {:?}", run.counters);
     let unknown = told.samples - told.known;
@@ -150,11 +156,11 @@ fn root_a_socket_switches_amid_its_data() {
     assert!(told.known > 1000 && unknown > 0 && unknown <= run.counters.unknown, "{told:?}");
 }
 
-/// A script that runs two tests of this file against each other, over the lab's path. Descriptor 9 is the switch of
+/// A script that runs two tests of these files against each other, over the lab's path. Descriptor 9 is the switch of
 /// the router, which drops what it may not forward.
-fn between(receiver: &str, sender: &str) -> String {
+pub(super) fn between(receiver: &str, sender: &str) -> String {
     let exe = std::env::current_exe().unwrap();
-    let child = |name| format!("{} --exact kernel::root_tests::{name} --ignored --nocapture", exe.display());
+    let child = |name| format!("{} --exact kernel::{name} --ignored --nocapture", exe.display());
     format!(
         "exec 9<> /proc/sys/net/ipv4/ip_forward
          ip netns exec rcv {} & until ip netns exec rcv ss -ltn | grep -q :5202; do :; done
@@ -214,7 +220,7 @@ fn loses_tails() {
     }
 }
 
-/// What a trace of [`BBR1_LOST`] tells of losses.
+/// What a trace of `bbr3` tells of losses.
 #[derive(Debug, Default)]
 struct Told {
     /// Events of loss in an ACK that delivered something, in another callback, and of tails that a probe repaired.
@@ -339,7 +345,8 @@ fn root_the_kernels_own_bbr_decides_the_same() {
     let attached = register(&wanted).unwrap_or_else(|e| panic!("{e:#}"));
     let sink = Shared::default();
     let ring = attached.map(RING).unwrap();
-    let columns = Columns(vec!["-".into(); Ack::FIELDS.len() + Control::FIELDS.len() + 2]);
+    let columns =
+        Columns { names: vec!["-".into(); Ack::FIELDS.len() + Control::FIELDS.len() + 2], set: Vec::new() };
     let trace = Trace::start(ring, attached.map(COUNTERS).unwrap(), columns, Box::new(sink.clone())).unwrap();
     let output = in_lab(&name, &format!("{TROUBLE}\n{PROBE_RTT}"));
     assert!(output.status.success(), "{}", text_of(&output));
@@ -353,6 +360,7 @@ static ORACLE: Program = Program {
     name: "oracle",
     object: object!("oracle"),
     params: &ParamTable { rows: &[], about: &[], defaults: || vec![0] },
+    twin: |_| None,
 };
 
 fn has_watchable_bbr() -> bool {
@@ -373,7 +381,8 @@ fn same_decisions(text: &str) -> usize {
         // The kernel's timers count jiffies, and its draw shows in the phase that it entered.
         let rand = (((8 - cycle_idx) & 7) << 32) / 7 + 1;
         let ack = Ack { now_us: jiffies * tick_us, rand, ..Ack::from_words(ack).unwrap() };
-        let ours = flows.entry(*flow).or_insert_with(|| cc::controller("bbr1").unwrap()).on_event(&ack);
+        let ours =
+            flows.entry(*flow).or_insert_with(|| headway_cc::cc::controller("bbr1").unwrap()).on_event(&ack);
         let decision = |c: &Control| (c.cwnd, c.pacing_rate);
         assert_eq!(decision(&ours), decision(&kernel), "event {number}, ours first: {ack:?}");
     }
@@ -445,10 +454,10 @@ fn traced_program(program: &'static Program, tag: char, script: &str) -> Option<
 
 /// What a trace is written to and read back from.
 #[derive(Clone, Default)]
-struct Shared(Arc<Mutex<Vec<u8>>>);
+pub(super) struct Shared(Arc<Mutex<Vec<u8>>>);
 
 impl Shared {
-    fn text(&self) -> String {
+    pub(super) fn text(&self) -> String {
         String::from_utf8(self.0.lock().unwrap().clone()).unwrap()
     }
 }
@@ -481,7 +490,7 @@ fn exchange(near: &mut TcpStream, far: &mut TcpStream) {
     near.read_exact(&mut [0]).unwrap();
 }
 
-fn choose(socket: &TcpStream, name: &str) -> std::io::Result<()> {
+pub(super) fn choose(socket: &TcpStream, name: &str) -> std::io::Result<()> {
     // SAFETY: the pointer and the length describe `name`, which outlives the call.
     let result = unsafe {
         libc::setsockopt(
@@ -567,7 +576,7 @@ const UNPRIVILEGED: &str = "
     serve; snd setpriv --reuid 65534 --regid 65534 --clear-groups iperf3 -c 10.9.2.1 -C $CC -t 1
 ";
 
-fn in_lab(cc: &str, script: &str) -> Output {
+pub(super) fn in_lab(cc: &str, script: &str) -> Output {
     // The router is to outlive the server's last packets.
     let script = format!("{LAB}\n{script}\nwait");
     let args = ["60", "unshare", "--net", "--mount", "--pid", "--fork", "--kill-child", "sh", "-c", &script];
@@ -578,6 +587,6 @@ fn in_lab(cc: &str, script: &str) -> Output {
         .expect("timeout and unshare are in every Debian")
 }
 
-fn text_of(output: &Output) -> String {
+pub(super) fn text_of(output: &Output) -> String {
     format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr))
 }

@@ -1,7 +1,8 @@
 //! The trace: what the BPF programs put into their ring buffer, as the lines of `acks.txt`.
 //!
 //! One line an event: the flow (`ID:PORT`, a new ID each time a socket starts with the controller), then the
-//! words of [`Ack`](headway_cc::cc::Ack), of [`Control`](headway_cc::cc::Control) and of the controller's state.
+//! words of [`Ack`](headway_cc::cc::Ack), of [`Control`](headway_cc::cc::Control) and of the controller's state. Before
+//! them their names, and a line `# set NAME=VALUE …` if the controller did not have its default parameters.
 
 use std::fmt::Write as _;
 use std::io::{BufWriter, Write};
@@ -21,9 +22,26 @@ const POLL: Duration = Duration::from_millis(50);
 /// Words of a record before the columns: flow and port.
 const HEAD: usize = 2;
 
-/// Names of the words of a record.
+/// Names of the words of a record, and the parameters that are not the defaults.
 #[derive(Clone, Debug)]
-pub struct Columns(pub Vec<String>);
+pub struct Columns {
+    pub names: Vec<String>,
+    pub set: Vec<String>,
+}
+
+impl Columns {
+    /// The lines before the events.
+    pub(super) fn header(&self) -> String {
+        let mut lines = format!("# flow {}\n", self.names.join(" "));
+        if !self.set.is_empty() {
+            lines += &format!("{SET}{}\n", self.set.join(" "));
+        }
+        lines
+    }
+}
+
+/// How the line of the parameters begins.
+pub(super) const SET: &str = "# set ";
 
 /// A trace being written by a thread of its own.
 #[derive(Debug)]
@@ -82,7 +100,7 @@ fn read(ring: &MapHandle, columns: &Columns, sink: Box<dyn Write + Send>, stop: 
     let mut sink = BufWriter::new(sink);
     let mut events = 0;
     let mut failure = None;
-    writeln!(sink, "# flow {}", columns.0.join(" ")).context("cannot write the trace")?;
+    sink.write_all(columns.header().as_bytes()).context("cannot write the trace")?;
     let take = |record: &[u8]| match write_line(&mut sink, columns, record) {
         Ok(()) => {
             events += 1;
@@ -117,7 +135,7 @@ fn drain(ring: &MapHandle, take: impl FnMut(&[u8]) -> i32, stop: &AtomicBool) ->
 
 fn write_line(sink: &mut impl Write, columns: &Columns, record: &[u8]) -> Result<()> {
     let words = to_words(record);
-    let expected = HEAD + columns.0.len();
+    let expected = HEAD + columns.names.len();
     ensure!(words.len() == expected, "a trace record has {} words, not {expected}", words.len());
     let mut line = format!("{}:{}", words[0], words[1]);
     for word in &words[HEAD..] {

@@ -4,6 +4,7 @@
 
 mod bbr1;
 mod bbr3;
+mod fuzz;
 mod replay;
 mod ring;
 mod stream;
