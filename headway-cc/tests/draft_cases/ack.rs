@@ -1,0 +1,1 @@
+//! ACK: rows of the checklist.

@@ -1,0 +1,1 @@
+//! AGG: rows of the checklist.

@@ -1,0 +1,1 @@
+//! AMB: rows of the checklist.

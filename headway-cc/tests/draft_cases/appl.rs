@@ -1,0 +1,1 @@
+//! APPL: rows of the checklist.

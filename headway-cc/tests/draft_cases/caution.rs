@@ -1,0 +1,1 @@
+//! CAUTION: rows of the checklist.

@@ -1,0 +1,1 @@
+//! CHG: rows of the checklist.

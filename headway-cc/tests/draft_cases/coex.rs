@@ -1,0 +1,1 @@
+//! COEX: rows of the checklist.

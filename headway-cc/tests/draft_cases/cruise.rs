@@ -1,0 +1,1 @@
+//! CRUISE: rows of the checklist.

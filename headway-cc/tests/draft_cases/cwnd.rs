@@ -1,0 +1,1 @@
+//! CWND: rows of the checklist.

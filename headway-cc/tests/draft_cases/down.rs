@@ -1,0 +1,1 @@
+//! DOWN: rows of the checklist.

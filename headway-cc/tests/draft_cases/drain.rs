@@ -1,0 +1,1 @@
+//! DRAIN: rows of the checklist.

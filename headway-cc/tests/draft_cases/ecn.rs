@@ -1,0 +1,1 @@
+//! ECN: rows of the checklist.

@@ -1,0 +1,1 @@
+//! FULL: rows of the checklist.

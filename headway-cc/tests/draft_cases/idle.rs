@@ -1,0 +1,1 @@
+//! IDLE: rows of the checklist.

@@ -1,0 +1,1 @@
+//! INIT: rows of the checklist.

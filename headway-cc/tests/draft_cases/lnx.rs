@@ -1,0 +1,1 @@
+//! LNX: rows of the checklist.

@@ -1,0 +1,1 @@
+//! LOSS: rows of the checklist.

@@ -1,0 +1,1 @@
+//! LT: rows of the checklist.

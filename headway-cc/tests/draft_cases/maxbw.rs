@@ -1,0 +1,1 @@
+//! MAXBW: rows of the checklist.

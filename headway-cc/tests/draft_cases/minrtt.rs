@@ -1,0 +1,1 @@
+//! MINRTT: rows of the checklist.

@@ -1,0 +1,1 @@
+//! OFFL: rows of the checklist.

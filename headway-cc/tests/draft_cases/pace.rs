@@ -1,0 +1,1 @@
+//! PACE: rows of the checklist.

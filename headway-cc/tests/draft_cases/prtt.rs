@@ -1,0 +1,1 @@
+//! PRTT: rows of the checklist.

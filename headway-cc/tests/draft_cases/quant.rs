@@ -1,0 +1,1 @@
+//! QUANT: rows of the checklist.

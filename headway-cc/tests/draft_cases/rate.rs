@@ -1,0 +1,1 @@
+//! RATE: rows of the checklist.

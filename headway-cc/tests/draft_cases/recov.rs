@@ -1,0 +1,1 @@
+//! RECOV: rows of the checklist.

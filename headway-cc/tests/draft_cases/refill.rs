@@ -1,0 +1,1 @@
+//! REFILL: rows of the checklist.

@@ -1,0 +1,1 @@
+//! ROUND: rows of the checklist.

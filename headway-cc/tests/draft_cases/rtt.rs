@@ -1,0 +1,1 @@
+//! RTT: rows of the checklist.

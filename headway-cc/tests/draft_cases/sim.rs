@@ -1,0 +1,1 @@
+//! SIM: rows of the checklist.

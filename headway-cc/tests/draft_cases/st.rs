@@ -1,0 +1,1 @@
+//! ST: rows of the checklist.

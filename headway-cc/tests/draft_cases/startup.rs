@@ -1,0 +1,1 @@
+//! STARTUP: rows of the checklist.

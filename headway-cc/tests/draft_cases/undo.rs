@@ -1,0 +1,1 @@
+//! UNDO: rows of the checklist.

@@ -1,0 +1,1 @@
+//! UP: rows of the checklist.
