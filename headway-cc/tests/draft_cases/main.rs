@@ -38,6 +38,7 @@ mod st;
 mod startup;
 mod undo;
 mod up;
+mod whole;
 
 use std::collections::HashSet;
 use std::io::Write;
