@@ -49,7 +49,9 @@ fn ack_01_one_pass_in_the_draft_s_order() {
 fn ack_02_a_new_state_shapes_the_same_ack_s_rate() {
     let mut f = Flow::new();
     f.c.inflight = 2 * BDP;
-    (0..3).for_each(|_| assert_near(f.ack(RATE).pacing_rate, 2_742_300, 1));
+    for _ in 0..3 {
+        assert_near(f.ack(RATE).pacing_rate, 2_742_300, 1);
+    }
     assert_near(f.ack(RATE).pacing_rate, 495_000, 1);
 }
 
@@ -81,7 +83,9 @@ fn ack_04_several_states_in_one_ack() {
     for (longterm, state) in [(BBR3_INFINITY, BBR3_PROBE_BW_CRUISE), (40_000, BBR3_PROBE_BW_DOWN)] {
         let mut f = Flow::new();
         f.c.inflight = 2 * BDP;
-        (0..3).for_each(|_| drop(f.ack(RATE)));
+        for _ in 0..3 {
+            f.ack(RATE);
+        }
         assert_eq!(f.s.state, BBR3_STARTUP);
         (f.c.inflight, f.s.inflight_longterm) = (38_000, longterm);
         f.ack(RATE);

@@ -49,7 +49,9 @@ fn caution_02_the_next_probe_stops_at_the_bound() {
 fn caution_03_a_clean_round_later_it_goes_on() {
     let mut f = stopped();
     let cycles = f.s.cycle_count;
-    (0..20).for_each(|_| drop(f.more(RATE)));
+    for _ in 0..20 {
+        f.more(RATE);
+    }
     assert_eq!(f.s.state, BBR3_PROBE_BW_DOWN, "within the round");
     let mut app_limited = f.clone();
     f.ack(RATE);

@@ -76,7 +76,9 @@ fn down_05_the_window_with_headroom() {
 fn down_06_its_first_round_still_belongs_to_the_probe() {
     let mut f = Flow::at(BBR3_PROBE_BW_UP);
     (f.c.inflight, f.c.cwnd) = (45_000, 100_000);
-    (0..3).for_each(|_| drop(f.ack(RATE)));
+    for _ in 0..3 {
+        f.ack(RATE);
+    }
     assert_eq!((f.s.state, f.s.prev_probe_too_high), (BBR3_PROBE_BW_DOWN, 0));
     f.more(RATE);
     assert_eq!(f.s.is_bw_probe_sample, 1);

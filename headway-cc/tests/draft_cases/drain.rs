@@ -43,7 +43,9 @@ fn drain_03_ends_by_rounds() {
         f.flight(20, RATE);
         assert_eq!(f.s.state, BBR3_DRAIN);
     }
-    (0..50).for_each(|_| drop(f.more(RATE)));
+    for _ in 0..50 {
+        f.more(RATE);
+    }
     assert_eq!((f.s.state, f.c.inflight), (BBR3_DRAIN, 80_000));
     f.ack(RATE);
     assert_eq!(f.s.state, BBR3_PROBE_BW_DOWN);

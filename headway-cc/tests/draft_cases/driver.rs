@@ -183,7 +183,9 @@ impl Flow {
         }
         (0..ranges).for_each(|i| self.lose((i + 1) * self.c.smss, tx_in_flight));
         let newly_lost = ranges * self.c.smss;
-        self.ack_with(rate, |a| (a.rs_lost, a.rs_tx_in_flight, a.newly_lost) = (lost, tx_in_flight, newly_lost));
+        self.ack_with(rate, |a| {
+            (a.rs_lost, a.rs_tx_in_flight, a.newly_lost) = (lost, tx_in_flight, newly_lost)
+        });
     }
 
     /// A segment is marked lost that left with `tx_in_flight` in flight; `lost` bytes were lost since, itself included.

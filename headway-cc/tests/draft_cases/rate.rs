@@ -92,8 +92,8 @@ fn rate_06_the_longer_of_send_and_ack_interval() {
     let burst: Vec<Sent> = (0..9).map(|i| s.on_sent(83_000 + i * 1_000, 1_200)).collect();
     acked(&mut s, 92_000, &[&next], NO_RTT);
     let ack = acked(&mut s, 92_100, &burst.iter().collect::<Vec<_>>(), NO_RTT);
-    // Between the last delivery that the burst knew (82.0 ms) and now are 10.1 ms, but it took 39 ms to send.
-    assert_eq!((ack.rs_delivered, ack.rs_interval_us), (12_000, 39_000));
+    // Between the last delivery that the burst knew (82.0 ms) and now are 10.1 ms, but it left within 40 ms.
+    assert_eq!((ack.rs_delivered, ack.rs_interval_us), (12_000, 40_000));
 }
 
 #[test]
@@ -164,7 +164,8 @@ fn rate_10_in_flight_and_lost_are_the_newest_packet_s() {
 
 /// The largest valid rate of all samples, bytes/s, and how many there were.
 fn samples(path: &str, seconds: u64) -> (u64, u64) {
-    let acks = alone(path, seconds).into_iter().filter(|s| s.ack.event == EVENT_ACK && s.ack.rs_interval_us > 0);
+    let acks =
+        alone(path, seconds).into_iter().filter(|s| s.ack.event == EVENT_ACK && s.ack.rs_interval_us > 0);
     acks.fold((0, 0), |(max, n), s| (max.max(s.ack.rs_delivered * 1_000_000 / s.ack.rs_interval_us), n + 1))
 }
 
@@ -220,13 +221,12 @@ fn rate_14_bare_acks_are_not_data() {
 
 #[test]
 fn rate_15_a_packet_is_stamped_when_it_departs() {
-    // 40 kB are written at once and paced over 30 ms and more: the wait is in no RTT.
+    // 40 kB are written at once and paced over some 15 ms of a link that needs 3 ms: the wait is in no RTT.
     let source = Source::Messages { bytes: 40_000, interval_us: 500_000 };
-    let run = simulate("10mbit 40ms queue=4bdp", vec![FlowSpec { source, ..FlowSpec::bulk("bbr3") }], 10);
+    let run = simulate("100mbit 40ms", vec![FlowSpec { source, ..FlowSpec::bulk("bbr3") }], 10);
+    let waits = run.flows[0].messages.iter().skip(1).filter(|m| m.delay_us >= 20_000 + 3_000 + 5_000).count();
+    assert!(waits >= 10, "{:?}", run.flows[0].messages);
     let steps = steps(&run.flows[0]);
-    let cruise = steps.iter().filter(|s| s.s.state == BBR3_PROBE_BW_CRUISE && s.ack.rs_rtt_us < NO_RTT);
-    let paced = steps.iter().filter(|s| s.ack.edt_us > 500).count();
-    assert!(paced > 10, "{paced}");
-    let worst = cruise.map(|s| s.ack.rs_rtt_us).max();
-    assert!(worst.is_none_or(|us| us < 60_000), "{worst:?}");
+    let worst = steps.iter().map(|s| s.ack.rs_rtt_us).filter(|us| *us < NO_RTT).max();
+    assert!(worst.is_some_and(|us| us <= 44_000), "{worst:?}");
 }

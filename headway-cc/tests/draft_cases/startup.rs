@@ -141,7 +141,11 @@ fn startup_07_the_rate_never_falls() {
 #[test]
 fn startup_08_how_the_window_grows() {
     let mut f = Flow::new();
-    assert_eq!(f.ack(25_000).cwnd, 13_200, "above 2 BDP of 1,000 bytes, but less than the initial window arrived");
+    assert_eq!(
+        f.ack(25_000).cwnd,
+        13_200,
+        "above 2 BDP of 1,000 bytes, but less than the initial window arrived"
+    );
     f.c.delivered = 12_000;
     assert_eq!(f.ack(25_000).cwnd, 13_200, "enough arrived");
     f.c.cwnd = 500_000;

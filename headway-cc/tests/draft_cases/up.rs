@@ -53,7 +53,9 @@ fn up_05_by_one_two_four_eight_segments_a_round() {
     let mut growth = Vec::new();
     // The ACK that enters UP is not of the probe; then each round ACKs the whole window.
     f.ack(4 * RATE);
-    (0..64).for_each(|_| drop(f.more(4 * RATE)));
+    for _ in 0..64 {
+        f.more(4 * RATE);
+    }
     growth.push(f.s.inflight_longterm / MSS - 64);
     for _ in 0..3 {
         let before = f.s.inflight_longterm;
@@ -150,7 +152,9 @@ fn up_11_an_idle_application_stays_in_up() {
 #[test]
 fn up_12_no_bound_nothing_to_raise() {
     let mut f = Flow::at(BBR3_PROBE_BW_UP);
-    (0..2).for_each(|_| drop(f.flight(50, RATE)));
+    for _ in 0..2 {
+        f.flight(50, RATE);
+    }
     assert_eq!((f.s.state, f.s.inflight_longterm), (BBR3_PROBE_BW_UP, BBR3_INFINITY));
     assert_eq!((f.s.bw_probe_up_acked, f.s.bw_probe_up_rounds), (0, 1));
 }
