@@ -637,6 +637,50 @@ mod tests {
         assert_eq!((control.cwnd, f.s().prior_cwnd), (2 * MSS, cwnd));
     }
 
+    /// The same connection counted in packets asks for the same, but for rounding: within 1 % and three segments.
+    #[test]
+    fn packets_and_bytes_ask_for_the_same() {
+        let mut bytes = Feed::new();
+        bytes.ack.inflight = 40_800;
+        let (mut states, mut before) = (0, BBR3_NONE);
+        let mut packets = Bbr3::new(Bbr3Params { tcp_offload_quanta: 1, ..Bbr3Params::default() });
+        let in_packets = |a: &Ack, cwnd, pacing_rate| Ack {
+            unit_bytes: MSS,
+            smss: 1,
+            cwnd,
+            pacing_rate,
+            delivered: a.delivered / MSS,
+            newly_acked: a.newly_acked / MSS,
+            newly_lost: a.newly_lost / MSS,
+            inflight: a.inflight / MSS,
+            rs_delivered: a.rs_delivered / MSS,
+            rs_lost: a.rs_lost / MSS,
+            rs_prior_delivered: a.rs_prior_delivered / MSS,
+            rs_tx_in_flight: a.rs_tx_in_flight / MSS,
+            ..*a
+        };
+        let mut p = packets.on_event(&in_packets(&start(), 10, 0));
+        for i in 0..600u64 {
+            if i % 97 == 96 {
+                bytes.lose(3, 48_000);
+                let lost = Ack { event: EVENT_LOST, newly_lost: MSS, rs_lost: 3 * MSS, ..bytes.ack };
+                let lost = Ack { rs_tx_in_flight: 48_000, rs_starts_lost_range: 1, ..lost };
+                p = packets.on_event(&in_packets(&lost, p.cwnd, p.pacing_rate));
+            }
+            bytes.ack.inflight = if i % 40 < 20 { 40_800 } else { 12_000 };
+            let rate = 40 * MSS * 25; // 40 packets a round
+            let mut seen = Ack::default();
+            let b = bytes.ack(rate, |a| seen = *a);
+            p = packets.on_event(&in_packets(&seen, p.cwnd, p.pacing_rate));
+            assert_eq!(packets.state_row().state, bytes.s().state, "ACK {i}");
+            assert!((p.cwnd * MSS).abs_diff(b.cwnd) <= b.cwnd / 100 + 3 * MSS, "ACK {i}: {p:?} {b:?}");
+            assert!(p.pacing_rate.abs_diff(b.pacing_rate) <= b.pacing_rate / 100, "ACK {i}: {p:?} {b:?}");
+            states += u64::from(before != bytes.s().state);
+            before = bytes.s().state;
+        }
+        assert!(states > 20, "{states} changes of state");
+    }
+
     #[test]
     fn ce_marks_count_as_losses_unless_they_have_an_answer() {
         for (ecn, min_rtt_us, is_loss) in [(0, 1_000, 1), (1, 40_000, 1), (1, 1_000, 0)] {

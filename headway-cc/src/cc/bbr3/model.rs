@@ -385,6 +385,24 @@ mod tests {
     }
 
     #[test]
+    fn a_round_with_marks_cuts_by_a_third_of_their_average() {
+        with(|c| {
+            let p = super::super::Bbr3Params { ecn: 1, ..*c.p };
+            let ack = Ack { delivered: 64_000, delivered_ce: 32_000, ..*c.ack };
+            c.bbr.min_rtt_us = 1_000;
+            (c.bbr.is_ce_in_round, c.bbr.ecn_alpha, c.out.cwnd) = (1, GAIN_UNIT / 4, 96_000);
+            c.bbr.state = super::super::BBR3_PROBE_BW_CRUISE;
+            let c = &mut Conn { bbr: c.bbr, p: &p, ack: &ack, out: c.out, delivery_rate: 0 };
+            bbr3_update_ecn_alpha(c);
+            // 15/16 of a quarter and 1/16 of a half.
+            assert_eq!((c.bbr.ecn_alpha, c.bbr.startup_ecn_rounds), (GAIN_UNIT * 17 / 64, 1));
+            bbr3_adapt_lower_bounds_from_congestion(c);
+            assert_eq!(c.bbr.bw_shortterm, BBR3_INFINITY, "volume only");
+            assert!(c.bbr.inflight_shortterm.abs_diff(96_000 - 96_000 * 17 / 192) <= 2);
+        });
+    }
+
+    #[test]
     fn extra_acked_is_forgotten_after_its_rounds() {
         for (full, rounds) in [(0, 1), (1, 10)] {
             with(|c| {

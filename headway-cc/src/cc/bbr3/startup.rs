@@ -69,3 +69,61 @@ pub(super) fn bbr3_check_drain_done(c: &mut Conn) {
         bbr3_start_probe_bw_down(c);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::tests::{MSS, with};
+    use super::*;
+    use crate::cc::{Ack, CA_OPEN};
+
+    /// Whether Startup ends with this ACK, made from one that has every reason to end it; and the bound it leaves.
+    fn ends(change: impl FnOnce(&mut Ack, &mut Conn)) -> Option<u64> {
+        with(|c| {
+            let mut ack = Ack { ca_state: CA_RECOVERY, rs_lost: 30, rs_tx_in_flight: 1000, ..*c.ack };
+            (ack.delivered, ack.rs_prior_delivered, ack.newly_acked) = (90 * MSS, 50 * MSS, MSS);
+            (c.bbr.recovery_delivered, c.bbr.loss_round_start) = (50 * MSS, 1);
+            (c.bbr.lost_ranges_in_round, c.bbr.inflight_latest) = (6, 77_000);
+            change(&mut ack, c);
+            let c = &mut Conn { bbr: c.bbr, p: c.p, ack: &ack, out: c.out, delivery_rate: 0 };
+            bbr3_check_startup_done(c);
+            (c.bbr.state == BBR3_DRAIN).then_some(c.bbr.inflight_longterm)
+        })
+    }
+
+    #[test]
+    fn much_loss_in_many_ranges_over_a_round_of_recovery_ends_startup() {
+        assert_eq!(ends(|_, _| {}), Some(77_000));
+        assert_eq!(ends(|a, _| a.ca_state = CA_OPEN), None);
+        assert_eq!(ends(|a, _| a.rs_prior_delivered -= 1), None, "less than a round in recovery");
+        assert_eq!(ends(|a, _| a.rs_lost = 20), None, "2 %");
+        assert_eq!(ends(|_, c| c.bbr.lost_ranges_in_round = 5), None);
+        assert_eq!(ends(|_, c| c.bbr.loss_round_start = 0), None);
+        assert_eq!(ends(|a, c| (a.rs_lost, c.bbr.full_bw_reached) = (0, 1)), Some(u64::MAX), "a plateau");
+    }
+
+    #[test]
+    fn without_selective_acks_one_loss_in_recovery_ends_startup() {
+        let one = |a: &mut Ack, c: &mut Conn| {
+            (a.has_selective_acks, a.rs_lost, a.newly_lost) = (0, 0, 1);
+            c.bbr.loss_round_start = 0;
+        };
+        assert_eq!(ends(one), Some(77_000));
+        assert_eq!(ends(|a, c| (one(a, c), a.newly_lost = 0).1), None);
+        assert_eq!(ends(|a, c| (one(a, c), a.ca_state = CA_OPEN).1), None);
+    }
+
+    #[test]
+    fn drain_ends_at_one_bdp_or_in_the_fourth_round() {
+        for (inflight, rounds, is_over) in [(40_001, 3, false), (40_000, 0, true), (40_001, 4, true)] {
+            with(|c| {
+                c.bbr.max_bw = crate::cc::fixed::BW_UNIT;
+                bbr3_enter_drain(c);
+                c.bbr.round_count += rounds;
+                let ack = Ack { inflight, ..*c.ack };
+                let c = &mut Conn { bbr: c.bbr, p: c.p, ack: &ack, out: c.out, delivery_rate: 0 };
+                bbr3_check_drain_done(c);
+                assert_eq!(c.bbr.state != BBR3_DRAIN, is_over, "{inflight} bytes, {rounds} rounds");
+            });
+        }
+    }
+}
