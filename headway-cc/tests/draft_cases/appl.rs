@@ -118,5 +118,6 @@ fn appl_08_probe_rtt_marks_itself_application_limited() {
     let first = steps.iter().position(|s| s.s.state == BBR3_PROBE_RTT).expect("it comes");
     let end = first + steps[first..].iter().position(|s| s.s.state != BBR3_PROBE_RTT).expect("it ends");
     let acks: Vec<u64> = steps[first..end].iter().map(|s| s.ack.rs_is_app_limited).collect();
+    assert!(steps[first..end].iter().all(|s| s.ack.event != EVENT_ACK || s.control.mark_app_limited == 1));
     assert!(acks.last() == Some(&1) && acks.iter().filter(|flag| **flag == 1).count() * 2 > acks.len());
 }
