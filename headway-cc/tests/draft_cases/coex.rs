@@ -1,8 +1,8 @@
 //! COEX: when to probe (§5.3.3.8).
 
 use super::driver::*;
+use headway_cc::cc::EVENT_LOST;
 use headway_cc::cc::bbr3::*;
-use headway_cc::cc::{EVENT_ACK, EVENT_LOST};
 use headway_cc::sim::FlowSpec;
 
 /// Rounds from the entry of DOWN to REFILL, with this window in force.
@@ -96,6 +96,6 @@ fn coex_05_a_cubic_flow_beside_it() {
     let share = bytes[1] * 100 / (bytes[0] + bytes[1]);
     // The draft names no bound; starved is less than a fifth of an equal share.
     assert!((10..=90).contains(&share), "CUBIC has {share} %");
-    assert!(steps(&run.flows[0]).iter().any(|s| s.ack.event == EVENT_ACK && s.ack.newly_lost > 0));
-    assert!(run.flows[0].trace.iter().any(|row| row.ack.event == EVENT_LOST));
+    let losses = steps(&run.flows[0]).iter().filter(|s| s.ack.event == EVENT_LOST).count();
+    assert!(losses > 0, "they share the queue");
 }
