@@ -6,14 +6,14 @@
 
 use headway_cc::cc::bbr3::*;
 use headway_cc::cc::fixed::{BW_SCALE, USEC_PER_SEC, bw_from};
-use headway_cc::cc::{Ack, Control, EVENT_ACK, EVENT_INIT, EVENT_LOST, NO_RTT};
+use headway_cc::cc::{Ack, CA_RECOVERY, Control, EVENT_ACK, EVENT_INIT, EVENT_LOST, EVENT_SSTHRESH, NO_RTT};
 use headway_cc::sim::{self, FlowRun, FlowSpec, SimRun, SimSpec};
 
 /// Bytes of a segment.
 pub const MSS: u64 = 1_200;
 /// RTT of a new flow.
 pub const RTT_US: u64 = 40_000;
-/// The rate that [`Flow::at`] has measured, bytes/s, and its volume in flight.
+/// The rate that [`Flow::at`] has measured, bytes/s, and the bandwidth-delay product.
 pub const RATE: u64 = 1_000_000;
 pub const BDP: u64 = 40_000;
 /// When a new flow begins.
@@ -28,6 +28,8 @@ pub struct Flow {
     pub c: Ack,
     /// How long a round takes, and the RTT that ACKs measure.
     pub rtt_us: u64,
+    /// What ACKs measure on the way to a state, bytes/s.
+    pub rate: u64,
 }
 
 impl Flow {
@@ -54,13 +56,19 @@ impl Flow {
             ..Ack::default()
         };
         change(&mut c);
-        let mut flow = Self { s: Bbr3State::default(), p, c, rtt_us: RTT_US };
+        let mut flow = Self { s: Bbr3State::default(), p, c, rtt_us: RTT_US, rate: RATE };
         flow.give(&c);
         flow
     }
 
+    /// A new flow over another path.
+    pub fn over(rtt_us: u64, rate: u64) -> Self {
+        let flow = Self::init(Bbr3Params::default(), |c| (c.srtt_us, c.min_rtt_us) = (rtt_us, rtt_us));
+        Self { rtt_us, rate, ..flow }
+    }
+
     /// A flow that has measured [`RATE`] over [`RTT_US`] and come to `state` in the usual way, as early as it could.
-    /// No long-term bound is set, inflight is 30,000 bytes from CRUISE on.
+    /// No long-term bound is set, inflight is three quarters of a BDP from CRUISE on.
     pub fn at(state: u64) -> Self {
         let mut flow = Self::new();
         flow.go(state);
@@ -79,25 +87,28 @@ impl Flow {
     }
 
     /// An ACK towards `goal`, which is another state: flat rounds end Startup and UP, small inflight ends Drain and
-    /// DOWN unless they are the goal, the wait ends with a probe.
+    /// DOWN unless they are the goal, and ProbeRTT, which an RTT seen just before keeps away; the wait ends with a probe.
     fn step(&mut self, goal: u64) {
         let state = self.s.state;
         if goal == BBR3_PROBE_RTT && state >= BBR3_PROBE_BW_DOWN {
             self.c.now_us = self.s.probe_rtt_min_stamp + 5_000_001;
-            self.more(RATE);
+            self.more(self.rate);
             return;
         }
         if state == BBR3_PROBE_BW_CRUISE {
-            self.c.now_us = self.s.cycle_stamp + self.s.bw_probe_wait_us;
-            self.more(RATE);
+            self.s.probe_rtt_min_stamp = self.c.now_us;
+            self.c.now_us = self.c.now_us.max(self.s.cycle_stamp + self.s.bw_probe_wait_us);
+            self.more(self.rate);
             return;
         }
+        let bdp = self.rate * self.rtt_us / USEC_PER_SEC / self.c.unit_bytes;
         self.c.inflight = match goal {
-            BBR3_DRAIN => 2 * BDP,
-            BBR3_PROBE_BW_DOWN => BDP + 5_000,
-            _ => 30_000,
+            BBR3_DRAIN => 2 * bdp,
+            BBR3_PROBE_BW_DOWN => bdp * 9 / 8,
+            _ if state == BBR3_PROBE_RTT => bdp / 2,
+            _ => bdp * 3 / 4,
         };
-        self.ack(RATE);
+        self.ack(self.rate);
     }
 
     /// Hands an event over and applies the answer.
@@ -146,13 +157,13 @@ impl Flow {
 
     fn sample(&mut self, after_us: u64, prior: u64, rate: u64, change: impl FnOnce(&mut Ack)) -> Control {
         self.c.now_us += after_us;
-        self.c.delivered += MSS;
+        self.c.delivered += self.c.smss;
         let mut ack = Ack {
             event: EVENT_ACK,
             delivered_us: self.c.now_us,
-            newly_acked: MSS,
+            newly_acked: self.c.smss,
             prior_inflight: self.c.inflight,
-            rs_delivered: rate * self.rtt_us / USEC_PER_SEC,
+            rs_delivered: rate * self.rtt_us / USEC_PER_SEC / self.c.unit_bytes,
             rs_interval_us: if rate == 0 { 0 } else { self.rtt_us },
             rs_rtt_us: self.rtt_us,
             rs_prior_delivered: prior,
@@ -163,6 +174,20 @@ impl Flow {
         self.give(&ack)
     }
 
+    /// A round in recovery: `ranges` of a segment each are lost, then an ACK measures `rate`, `lost` bytes lost since its
+    /// packet left with `tx_in_flight`. It ends the loss round that its losses began.
+    pub fn lossy_round(&mut self, rate: u64, ranges: u64, lost: u64, tx_in_flight: u64) {
+        if self.c.ca_state < CA_RECOVERY {
+            self.tell(EVENT_SSTHRESH);
+            self.c.ca_state = CA_RECOVERY;
+        }
+        (0..ranges).for_each(|i| self.lose((i + 1) * self.c.smss, tx_in_flight));
+        let newly_lost = ranges * self.c.smss;
+        self.ack_with(rate, |a| {
+            (a.rs_lost, a.rs_tx_in_flight, a.newly_lost) = (lost, tx_in_flight, newly_lost)
+        });
+    }
+
     /// A segment is marked lost that left with `tx_in_flight` in flight; `lost` bytes were lost since, itself included.
     pub fn lose(&mut self, lost: u64, tx_in_flight: u64) {
         self.lose_with(lost, tx_in_flight, |_| {});
@@ -170,10 +195,10 @@ impl Flow {
 
     /// The same, changed before it is handed over.
     pub fn lose_with(&mut self, lost: u64, tx_in_flight: u64, change: impl FnOnce(&mut Ack)) {
-        self.c.lost += MSS;
+        self.c.lost += self.c.smss;
         let mut ack = Ack {
             event: EVENT_LOST,
-            newly_lost: MSS,
+            newly_lost: self.c.smss,
             rs_lost: lost,
             rs_tx_in_flight: tx_in_flight,
             rs_starts_lost_range: 1,
