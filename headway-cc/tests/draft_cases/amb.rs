@@ -13,7 +13,9 @@ use headway_cc::sampler::Sampler;
 fn lossy_startup(ca_state: u64, lost: u64, ranges: u64) -> Flow {
     let mut f = Flow::at(BBR3_STARTUP);
     f.c.inflight = 500_000;
-    (0..2).for_each(|round| drop(f.ack(RATE << round)));
+    for round in 0..2 {
+        f.ack(RATE << round);
+    }
     f.tell(EVENT_SSTHRESH);
     f.c.ca_state = ca_state;
     f.ack(4 * RATE);
@@ -76,7 +78,9 @@ fn amb_05_without_data_nothing_happens_and_without_a_rate_nothing_is_compared() 
     let (before, cwnd) = (f.s, f.c.cwnd);
     f.ack_with(RATE, |a| (a.newly_acked, a.delivered) = (0, a.delivered - MSS));
     assert_eq!((f.s, f.c.cwnd), (before, cwnd));
-    (0..5).for_each(|_| drop(f.ack(0)));
+    for _ in 0..5 {
+        f.ack(0);
+    }
     assert_eq!((f.s.full_bw, f.s.full_bw_count, f.s.max_bw), (bw(RATE), 0, bw(RATE)));
 }
 
@@ -323,7 +327,9 @@ fn amb_27_drain_and_probe_rtt_end_a_cycle_of_the_filter_too() {
             let mut f = Flow::at(from);
             let cycles = f.s.cycle_count;
             f.c.inflight = 4 * MSS;
-            (0..12).for_each(|_| drop(f.ack_with(RATE, |a| a.rs_is_app_limited = is_app_limited)));
+            for _ in 0..12 {
+                f.ack_with(RATE, |a| a.rs_is_app_limited = is_app_limited);
+            }
             assert_eq!(
                 (f.s.state, f.s.cycle_count - cycles),
                 (BBR3_PROBE_BW_CRUISE, advances),

@@ -58,7 +58,9 @@ fn chg_03_only_the_transition_itself_is_remembered_for_an_undo() {
 fn chg_04_drain_ends_with_its_fourth_round() {
     let mut f = Flow::at(BBR3_DRAIN);
     f.c.inflight = 90_000;
-    (0..3).for_each(|_| drop(f.ack(RATE)));
+    for _ in 0..3 {
+        f.ack(RATE);
+    }
     assert_eq!(f.s.state, BBR3_DRAIN);
     f.ack(RATE);
     assert_eq!(f.s.state, BBR3_PROBE_BW_DOWN);

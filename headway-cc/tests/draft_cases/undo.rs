@@ -20,7 +20,9 @@ fn undo(f: &mut Flow) {
 fn out_of_startup() -> Flow {
     let mut f = Flow::at(BBR3_STARTUP);
     f.c.inflight = 300_000;
-    (0..3).for_each(|round| drop(f.ack(RATE << round)));
+    for round in 0..3 {
+f.ack(RATE << round);
+}
     recover(&mut f);
     f.ack(4 * RATE);
     (1..=7).for_each(|n| f.lose(n * MSS, 300_000));
