@@ -21,8 +21,8 @@ fn out_of_startup() -> Flow {
     let mut f = Flow::at(BBR3_STARTUP);
     f.c.inflight = 300_000;
     for round in 0..3 {
-f.ack(RATE << round);
-}
+        f.ack(RATE << round);
+    }
     recover(&mut f);
     f.ack(4 * RATE);
     (1..=7).for_each(|n| f.lose(n * MSS, 300_000));
