@@ -10,7 +10,7 @@ fn window(state: u64, unit_bytes: u64) -> (u64, Flow) {
         (a.unit_bytes, a.smss, a.cwnd) = (unit_bytes, segment, 10 * segment);
     });
     f.rtt_us = 100;
-    let rate = 10_000 * segment;
+    let rate = 14_480_000;
     for _ in 0..5_000 {
         if f.s.state == state {
             break;

@@ -383,7 +383,7 @@ fn sim_23_the_same_story_from_64_kbit_to_10_gbit_and_from_200_us_to_1_s() {
         ("100mbit 10ms queue=10bdp", 6_000, 100_000_000, 10),
         ("1gbit 200us queue=5ms", 200, 1_000_000_000, 20),
         ("10gbit 200us queue=2ms", 60, 10_000_000_000, 10),
-        ("10gbit 5ms queue=5bdp", 400, 10_000_000_000, 10),
+        ("10gbit 2ms queue=5bdp", 300, 10_000_000_000, 10),
     ] {
         let w = Whole::over(path, Source::Bulk, ms * 1000);
         let story = || format!("{path}: {}", w.story().chars().take(400).collect::<String>());
