@@ -65,6 +65,7 @@ fn has_test(id: &str) -> bool {
 
 #[test]
 fn every_row_has_its_test() {
+    let (_, reasons) = SPEC.split_once("| row without a test |").expect("the table in docs/spec.md");
     let (mut ids, mut missing, mut listed) = (HashSet::new(), Vec::new(), 0);
     for row in ROWS.lines().filter(|line| !line.starts_with('#')) {
         let fields: Vec<&str> = row.split(" | ").collect();
@@ -74,7 +75,7 @@ fn every_row_has_its_test() {
             (0, false) => missing.push(*id),
             (0, true) => {}
             (1, false) => {
-                assert!(SPEC.contains(id), "{id} has no reason in docs/spec.md");
+                assert!(reasons.contains(id), "{id} has no reason in docs/spec.md");
                 listed += 1;
             }
             _ => panic!("{id} is listed and tested"),
