@@ -34,6 +34,14 @@ pub struct Sent {
     pub is_app_limited: bool,
 }
 
+impl Sent {
+    /// Where the packet stands among those sent: of several sent at the same moment the one with more data before it
+    /// is the later (IsNewestPacket compares packet numbers).
+    fn order(&self) -> (u64, u64) {
+        (self.sent_us, self.delivered + self.lost + self.tx_in_flight)
+    }
+}
+
 /// The connection's side of the sampler (`C.…`).
 #[derive(Clone, Debug, Default)]
 pub struct Sampler {
@@ -124,7 +132,7 @@ impl Sampler {
         if was_in_flight {
             self.inflight = self.inflight.saturating_sub(bytes);
         }
-        if self.newest.as_ref().is_none_or(|n| p.sent_us >= n.sent_us) {
+        if self.newest.as_ref().is_none_or(|n| p.order() >= n.order()) {
             self.newest = Some(*p);
             self.first_sent_us = p.sent_us;
         }

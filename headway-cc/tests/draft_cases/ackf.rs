@@ -1,0 +1,1 @@
+//! ACKF: rows of the checklist.

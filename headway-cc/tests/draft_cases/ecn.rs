@@ -1,0 +1,88 @@
+//! ECN (§3.7).
+
+use crate::SPEC;
+use crate::driver::{Flow, MSS, RATE, bw, rate_of};
+use crate::whole::Whole;
+use headway_cc::cc::bbr3::*;
+use headway_cc::cc::fixed::GAIN_UNIT;
+
+/// In CRUISE with a window of 60,000, over 1 ms, answering marks as Linux does.
+fn near() -> Flow {
+    let mut f = Flow::at(BBR3_PROBE_BW_CRUISE);
+    f.p.ecn = 1;
+    (f.s.min_rtt_us, f.s.probe_rtt_min_delay_us) = (1_000, 1_000);
+    // 60 kB of BDP, so that the next probe is far.
+    (f.s.max_bw_0, f.s.max_bw, f.s.bw) = (bw(60 * RATE), bw(60 * RATE), bw(60 * RATE));
+    f.ack(RATE / 2);
+    f.c.cwnd = 60_000;
+    f
+}
+
+#[test]
+fn ecn_01_the_documentation_says_which_answer_is_given() {
+    let section = SPEC.split("### ECN (§3.7)").nth(1).expect("a section on ECN");
+    let section = section.split("\n### ").next().expect("its text");
+    for word in ["`ecn` = 0", "`ecn` = 1", "5 ms", "counts as lost", "not be ECT"] {
+        assert!(section.contains(word), "nothing on {word}");
+    }
+    assert_eq!(Bbr3Params::default().ecn, 0);
+}
+
+#[test]
+fn ecn_02_a_mark_is_a_sign_of_congestion() {
+    // Every tenth segment of a round in CRUISE is marked.
+    let mut f = Flow::at(BBR3_PROBE_BW_CRUISE);
+    f.ack(600_000);
+    f.c.cwnd = 80_000;
+    for n in 0..10 {
+        f.c.delivered_ce += if n == 5 { MSS } else { 0 };
+        f.more(600_000);
+    }
+    assert_eq!(f.s.is_loss_in_round, 1);
+    f.c.cwnd = 80_000;
+    f.ack(600_000);
+    assert_eq!((rate_of(f.s.bw_shortterm), f.s.inflight_shortterm), (700_000, 56_000));
+    // A probe whose sample is marked above 2 % is over.
+    for (marked, state) in [(1_200, BBR3_PROBE_BW_UP), (1_201, BBR3_PROBE_BW_DOWN)] {
+        let mut f = Flow::at(BBR3_PROBE_BW_UP);
+        f.c.inflight = 60_000;
+        f.more_with(RATE, |a| a.rs_delivered_ce = marked);
+        assert_eq!(f.s.state, state);
+    }
+    let w = Whole::bulk("20mbit 40ms queue=10bdp ce=2ms", 10);
+    assert!(w.steps.iter().any(|s| s.s.inflight_longterm < BBR3_INFINITY), "{}", w.story());
+    assert!(w.steps.iter().any(|s| s.s.inflight_shortterm < BBR3_INFINITY), "{}", w.story());
+    assert!(w.steps.iter().all(|s| s.ack.lost == 0), "marks alone did it");
+}
+
+#[test]
+fn ecn_04_the_answer_of_linux_is_a_third_of_what_is_marked() {
+    // No marks: the average falls by a sixteenth a loss round; all marked: it stays.
+    let mut f = near();
+    f.s.ecn_alpha = GAIN_UNIT;
+    (f.s.alpha_last_delivered, f.s.alpha_last_delivered_ce) = (f.c.delivered, f.c.delivered_ce);
+    f.ack(RATE / 2);
+    assert_eq!(f.s.ecn_alpha, GAIN_UNIT * 15 / 16);
+    f.c.delivered_ce += MSS;
+    f.c.cwnd = 60_000;
+    f.ack(RATE / 2);
+    // 15/16 again, and a sixteenth for a round that was marked whole; the cut is a third of that.
+    let alpha = GAIN_UNIT * 225 / 256 + GAIN_UNIT / 16;
+    assert!(f.s.ecn_alpha.abs_diff(alpha) <= 2, "{} {alpha}", f.s.ecn_alpha);
+    let cut = 60_000 * 241 / 256 / 3;
+    assert!(f.s.inflight_shortterm.abs_diff(60_000 - cut) <= 3, "{} {cut}", f.s.inflight_shortterm);
+    assert_eq!(f.s.bw_shortterm, BBR3_INFINITY, "marks do not touch the bandwidth");
+    // More than half of a sample is too much; and above 5 ms a mark is a loss.
+    for (rtt_us, marked_per_cent, state) in [
+        (1_000, 50, BBR3_PROBE_BW_UP),
+        (1_000, 51, BBR3_PROBE_BW_DOWN),
+        (5_000, 50, BBR3_PROBE_BW_UP),
+        (5_001, 50, BBR3_PROBE_BW_DOWN),
+    ] {
+        let mut f = Flow::at(BBR3_PROBE_BW_UP);
+        (f.p.ecn, f.c.inflight) = (1, 60_000);
+        (f.s.min_rtt_us, f.s.probe_rtt_min_delay_us) = (rtt_us, rtt_us);
+        f.more_with(RATE, |a| a.rs_delivered_ce = a.rs_delivered * marked_per_cent / 100);
+        assert_eq!(f.s.state, state, "{rtt_us} {marked_per_cent}");
+    }
+}

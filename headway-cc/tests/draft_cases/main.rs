@@ -1,0 +1,89 @@
+//! The checklist of draft-ietf-ccwg-bbr, row by row: a test's name begins with its row's ID, a family of rows is a
+//! module. `rows.txt` names the rows; [`every_row_has_its_test`] holds names and rows together.
+
+mod ack;
+mod ackf;
+mod agg;
+mod amb;
+mod appl;
+mod caution;
+mod chg;
+mod coex;
+mod consts;
+mod cruise;
+mod cwnd;
+mod down;
+mod drain;
+mod driver;
+mod ecn;
+mod full;
+mod idle;
+mod init;
+mod lnx;
+mod loss;
+mod lt;
+mod maxbw;
+mod minrtt;
+mod offl;
+mod pace;
+mod prtt;
+mod quant;
+mod rate;
+mod recov;
+mod refill;
+mod round;
+mod rtt;
+mod sim;
+mod st;
+mod startup;
+mod undo;
+mod up;
+mod whole;
+
+use std::collections::HashSet;
+use std::io::Write;
+
+const ROWS: &str = include_str!("rows.txt");
+const SPEC: &str = include_str!("../../../docs/spec.md");
+
+/// The text of each module with tests.
+macro_rules! sources {
+    ($($name:ident)+) => { [$((stringify!($name), include_str!(concat!(stringify!($name), ".rs")))),+] };
+}
+
+const SOURCES: &[(&str, &str)] = &sources!(
+    consts init rate appl rtt ack round maxbw full startup drain down cruise refill up caution coex
+    lt loss st agg minrtt prtt idle undo recov pace quant offl cwnd ecn ackf sim chg amb lnx
+);
+
+/// Whether a test whose name begins with this ID is compiled.
+fn has_test(id: &str) -> bool {
+    let head = format!("#[test]\nfn {}_", id.to_lowercase().replace('-', "_"));
+    let is_module = |name: &str| include_str!("main.rs").contains(&format!("\nmod {name};\n"));
+    SOURCES.iter().any(|(name, text)| text.contains(&head) && is_module(name))
+}
+
+#[test]
+fn every_row_has_its_test() {
+    let (_, reasons) = SPEC.split_once("| row without a test |").expect("the table in docs/spec.md");
+    let (mut ids, mut missing, mut listed) = (HashSet::new(), Vec::new(), 0);
+    for row in ROWS.lines().filter(|line| !line.starts_with('#')) {
+        let fields: Vec<&str> = row.split(" | ").collect();
+        let [id, _section, _what, rest @ ..] = &fields[..] else { panic!("not a row: {row}") };
+        assert!(ids.insert(*id), "{id} is there twice");
+        match (rest.len(), has_test(id)) {
+            (0, false) => missing.push(*id),
+            (0, true) => {}
+            (1, false) => {
+                assert!(reasons.contains(id), "{id} has no reason in docs/spec.md");
+                listed += 1;
+            }
+            _ => panic!("{id} is listed and tested"),
+        }
+    }
+    let tested = ids.len() - listed - missing.len();
+    let line = format!("{} rows: {tested} tested, {listed} listed in docs/spec.md\n", ids.len());
+    // Written past the capture of a passing test's output, so that every run shows it.
+    std::io::stderr().write_all(line.as_bytes()).expect("stderr");
+    assert!(missing.is_empty(), "rows without a test: {}", missing.join(" "));
+}
