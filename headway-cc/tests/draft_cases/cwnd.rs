@@ -56,6 +56,9 @@ fn cwnd_04_once_the_pipe_was_full_it_falls_at_once_and_grows_by_what_is_acked() 
     assert_eq!(f.c.cwnd, low + MSS);
     f.more_with(RATE, |a| a.newly_acked = 900_000);
     assert!(f.c.cwnd >= 80_000 && f.c.cwnd == 80_000 + f.s.extra_acked);
+    f.c.cwnd_clamp = 50_000;
+    f.more(RATE);
+    assert_eq!(f.c.cwnd, 50_000, "the host's bound");
 }
 
 #[test]

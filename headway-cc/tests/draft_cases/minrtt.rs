@@ -2,6 +2,7 @@
 
 use crate::driver::{Flow, RATE, RTT_US};
 use crate::whole::{SECOND_US, Whole};
+use headway_cc::cc::NO_RTT;
 use headway_cc::cc::bbr3::*;
 
 /// In CRUISE, idle so that ProbeRTT stays out of the way; its next ACK comes this long after the minimum was seen.
@@ -57,6 +58,14 @@ fn minrtt_03_the_long_filter_takes_the_short_one_s_minimum() {
         assert_eq!(f.s.min_rtt_us, min_rtt_us, "{age_us}");
         assert_eq!(f.s.min_rtt_stamp == short_stamp, min_rtt_us == RTT_US);
     }
+}
+
+#[test]
+fn minrtt_03_without_any_sample_the_handshake_s_rtt_is_kept() {
+    let mut f = Flow::new();
+    f.c.now_us += 30_000_000;
+    f.more_with(RATE, |a| a.rs_rtt_us = NO_RTT);
+    assert_eq!((f.s.min_rtt_us, f.s.probe_rtt_min_delay_us), (RTT_US, NO_RTT));
 }
 
 #[test]

@@ -151,6 +151,23 @@ fn undo_07_the_first_of_several_lossy_rounds_is_what_comes_back() {
 }
 
 #[test]
+fn undo_07_losses_told_before_recovery_belong_to_it() {
+    let mut f = Flow::at(BBR3_PROBE_BW_UP);
+    (f.s.inflight_longterm, f.c.inflight) = (90_000, 50_000);
+    f.lose(3 * MSS, 60_000);
+    f.more_with(RATE, |a| (a.newly_lost, a.rs_tx_in_flight) = (MSS, 0));
+    recover(&mut f);
+    assert_eq!((f.s.undo_inflight_longterm, f.s.undo_state), (90_000, BBR3_PROBE_BW_UP));
+    // An ACK outside recovery that reports no loss says that none will come of it.
+    let mut f = Flow::at(BBR3_PROBE_BW_UP);
+    (f.s.inflight_longterm, f.c.inflight) = (90_000, 50_000);
+    f.lose(3 * MSS, 60_000);
+    f.more_with(RATE, |a| a.rs_tx_in_flight = 0);
+    recover(&mut f);
+    assert_eq!((f.s.undo_inflight_longterm, f.s.undo_state), (58_800, BBR3_NONE));
+}
+
+#[test]
 fn undo_08_caution_is_not_taken_back() {
     let mut f = Flow::at(BBR3_PROBE_BW_UP);
     f.lose(3 * MSS, 60_000);
