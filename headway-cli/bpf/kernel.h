@@ -27,6 +27,7 @@ typedef _Bool bool;
 #define BPF_MAP_TYPE_RINGBUF 27
 #define BPF_F_NO_PREALLOC 1
 #define BPF_SK_STORAGE_GET_F_CREATE 1
+#define BPF_RB_NO_WAKEUP 1
 
 /* Helper numbers are kernel ABI. */
 static void *(*bpf_map_lookup_elem)(void *map, const void *key) = (void *)1;

@@ -262,7 +262,7 @@ static __always_inline void trace_event(struct flow *flow)
 	if (!config.trace)
 		return;
 	__sync_fetch_and_add(&counters.traced, 1);
-	if (bpf_ringbuf_output(&trace, &flow->record, sizeof(flow->record), 0))
+	if (bpf_ringbuf_output(&trace, &flow->record, sizeof(flow->record), BPF_RB_NO_WAKEUP))
 		__sync_fetch_and_add(&counters.trace_lost, 1);
 }
 

@@ -79,7 +79,7 @@ const PROGRAMS: &[Program] = &[
 /// `TCP_CA_NAME_MAX` less the closing zero.
 const NAME_MAX: usize = 15;
 
-/// Room for the records that pile up while the reader is not running: 25,000 events of `bbr1`.
+/// Room for the records that pile up while the reader is not running: 18,000 events of `bbr3`.
 const TRACE_BYTES: u32 = 16 << 20;
 
 /// The table, the settings and the counters in the object file.
