@@ -145,7 +145,8 @@ impl Sender {
             );
             return Ok(Self { name: cell.cc.clone(), trace: None, attached: None });
         }
-        let mut attached = kernel::attach(&cell.cc, &kernel::Options { trace: plan.trace, ..Default::default() })?;
+        let mut attached =
+            kernel::attach(&cell.cc, &kernel::Options { trace: plan.trace, ..Default::default() })?;
         let file = dir.join("acks.txt");
         let trace = match plan.trace {
             true => Some(
