@@ -1,7 +1,7 @@
 //! Root tests of every controller of ours over emulated paths: whatever loss, reordering, marks, pauses and switches
 //! make of a connection, each event replays equal in Rust. Without root they skip.
 
-use std::io::Write;
+use std::io::{Read, Write};
 use std::net::TcpStream;
 
 use headway_cc::cc::bbr3::{BBR3_PROBE_RTT, BBR3_STARTUP, Bbr3State};
@@ -161,4 +161,44 @@ fn hops() {
             near.write_all(&vec![0; 1 << 18]).unwrap();
         }
     }
+}
+
+const CROWD: usize = 2000;
+/// What each of them sends: less than the buffers of sender and receiver hold, so that all are under way at once.
+const CROWD_BYTES: usize = 64 << 10;
+
+/// Thousands of connections at once: each gets its state, each finishes, and what a flow costs is printed.
+#[test]
+fn root_two_thousand_flows_finish() {
+    if !has_rights() {
+        return println!("skipped: needs root");
+    }
+    let name = own_name('0');
+    let attached = register(&Wanted::new(Program::named("bbr3").unwrap(), &name, false)).unwrap();
+    let limit = rustix::process::getrlimit(rustix::process::Resource::Nofile);
+    let all = rustix::process::Rlimit { current: limit.maximum, ..limit };
+    rustix::process::setrlimit(rustix::process::Resource::Nofile, all).unwrap();
+    std::thread::scope(|scope| scope.spawn(|| crowd(&name)).join()).unwrap();
+    let counters = attached.counters().unwrap();
+    println!("{counters:?}, {} bytes of state a flow", attached.map("flows").unwrap().value_size());
+    assert_eq!((counters.flows, counters.without_storage), (CROWD as u64, 0));
+}
+
+/// In a network namespace of the calling thread's own, over loopback.
+fn crowd(name: &str) {
+    let _netns = crate::sys::new_netns().unwrap();
+    crate::sys::set_up("lo").unwrap();
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let to = listener.local_addr().unwrap();
+    let pairs = (0..CROWD).map(|_| {
+        let near = TcpStream::connect(to).unwrap();
+        choose(&near, name).unwrap();
+        (near, listener.accept().unwrap().0)
+    });
+    let (mut near, mut far): (Vec<_>, Vec<_>) = pairs.unzip();
+    std::thread::scope(|scope| {
+        scope.spawn(|| near.iter_mut().for_each(|s| s.write_all(&[7; CROWD_BYTES]).unwrap()));
+        let mut buffer = vec![0; CROWD_BYTES];
+        far.iter_mut().for_each(|s| s.read_exact(&mut buffer).unwrap());
+    });
 }
