@@ -86,3 +86,20 @@ fn ecn_04_the_answer_of_linux_is_a_third_of_what_is_marked() {
         assert_eq!(f.s.state, state, "{rtt_us} {marked_per_cent}");
     }
 }
+
+#[test]
+fn ecn_04_two_rounds_of_marks_end_startup() {
+    // The first ACK ends no loss round: its flight has not been seen whole.
+    for (marked, want) in [(MSS, Some(3)), (MSS / 2, Some(3)), (MSS / 2 - 1, None)] {
+        let p = Bbr3Params { ecn: 1, ..Bbr3Params::default() };
+        let mut f = Flow::init(p, |c| (c.srtt_us, c.min_rtt_us) = (1_000, 1_000));
+        (f.rtt_us, f.rate) = (1_000, RATE);
+        let ended = (1..9).find(|_| {
+            f.c.delivered_ce += marked;
+            f.rate = f.rate * 13 / 10;
+            f.ack(f.rate);
+            f.s.full_bw_reached != 0
+        });
+        assert_eq!(ended, want, "{marked} of {MSS}");
+    }
+}
