@@ -39,6 +39,12 @@ pub fn run_cell_here(plan: &Plan, cell: &Cell, dir: &FsPath) -> Result<()> {
     };
     let emu = Emu::up(&path, &options)?;
     let far = emu.far().context("the emulator has no far end")?;
+    if path.down.ecn || path.down.ce_ns.is_some() {
+        // A link that marks is of use to hosts that negotiate ECN, as the simulator's do.
+        for host in [emu.near(), far] {
+            host.enter(|| std::fs::write("/proc/sys/net/ipv4/tcp_ecn", "1")).context("cannot turn ECN on")?;
+        }
+    }
     let start = |port| tools::Server::start(far.command("iperf3"), port);
     let server = start(tools::PORT)?;
     let rival_server = rival.as_ref().map(|_| start(tools::RIVAL_PORT)).transpose()?;
