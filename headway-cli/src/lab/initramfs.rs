@@ -66,8 +66,9 @@ fn libraries(listing: &str) -> impl Iterator<Item = &str> {
     listing.lines().filter_map(|line| line.split_whitespace().find(|word| word.starts_with('/')))
 }
 
+/// Where a command of that name would be started from; as there, a machine without PATH has two directories.
 pub fn find_program(name: &str) -> Option<PathBuf> {
-    let path = std::env::var_os("PATH")?;
+    let path = std::env::var_os("PATH").unwrap_or_else(|| "/bin:/usr/bin".into());
     std::env::split_paths(&path).map(|dir| dir.join(name)).find(|file| file.is_file())
 }
 
