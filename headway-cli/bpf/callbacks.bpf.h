@@ -11,11 +11,12 @@
  *
  *	CC_ON_EVENT	void (CC_STATE *, const CC_PARAMS *, const struct ack *, struct control *)
  *
- * then includes this file and fills a struct_ops table with the programs below: bbr1.bpf.c is the whole of it.
+ * then includes this file, adds cc_min_tso_segs and ends with CC_TABLE("NAME"): bbr1.bpf.c is the whole of it.
  *
  * With CC_WANTS_LOST: losses since the last event come as one EVENT_LOST before the next event, with newly_lost and
- * rs_lost of all of them together and rs_starts_lost_range 1. What it decides is applied before that event is filled. rs_tx_in_flight 0 means not known, then rs_lost is 0 too, in EVENT_LOST
- * as in EVENT_ACK: nothing is too high then. Costs 6 KB a socket.
+ * rs_lost of all of them together and rs_starts_lost_range 1. What it decides is applied before that event is filled.
+ * rs_tx_in_flight 0 means not known, then rs_lost is 0 too, in EVENT_LOST as in EVENT_ACK: nothing is too high then.
+ * Costs 6 KB a socket.
  */
 #ifndef HEADWAY_CALLBACKS_BPF_H
 #define HEADWAY_CALLBACKS_BPF_H
@@ -234,5 +235,27 @@ int cc_sndbuf_expand(u64 *ctx)
 {
 	return 3;
 }
+
+/*
+ * The table, after cc_min_tso_segs. The loader may rename it. Without restriction: any user's socket may choose it. The
+ * kernel hands its helpers only to programs under a licence with GPL in it.
+ */
+#define CC_TABLE(controller)                                                                                    \
+	char LICENSE[] SEC("license") = "Dual BSD/GPL";                                                         \
+	SEC(".struct_ops.link")                                                                                 \
+	struct tcp_congestion_ops ops = {                                                                       \
+		.init = (void *)cc_init,                                                                        \
+		.release = (void *)cc_release,                                                                  \
+		.cong_control = (void *)cc_cong_control,                                                        \
+		.cwnd_event = (void *)cc_cwnd_event,                                                            \
+		.cwnd_event_tx_start = (void *)cc_cwnd_event_tx_start,                                          \
+		.ssthresh = (void *)cc_ssthresh,                                                                \
+		.set_state = (void *)cc_set_state,                                                              \
+		.undo_cwnd = (void *)cc_undo_cwnd,                                                              \
+		.min_tso_segs = (void *)cc_min_tso_segs,                                                        \
+		.sndbuf_expand = (void *)cc_sndbuf_expand,                                                      \
+		.flags = TCP_CONG_NON_RESTRICTED,                                                               \
+		.name = controller,                                                                             \
+	}
 
 #endif
