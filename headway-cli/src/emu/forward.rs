@@ -222,11 +222,11 @@ impl<'a> Direction<'a> {
             }
             self.reads += 1;
             let mut head = [0; HEAD_MAX];
-            let shape = packet::shape(chunk.copy_head(at, n, &mut head), n - VNET_BYTES);
+            let head = chunk.copy_head(at, n, &mut head);
+            let shape = packet::shape(head, n - VNET_BYTES);
             let monotonic_ns = sys::monotonic_ns();
             let now_ns = monotonic_ns.saturating_sub(self.lane.zero_ns);
-            let detour =
-                self.plan.detour.filter(|d| packet::has_port(chunk.copy_head(at, n, &mut head), d.port));
+            let detour = self.plan.detour.filter(|d| packet::has_port(head, d.port));
             for index in 0..shape.count() {
                 let seg = Seg { chunk: Rc::clone(chunk), at: at as u32, shape, index: index as u16 };
                 match detour {
@@ -242,11 +242,8 @@ impl<'a> Direction<'a> {
 
     /// Writes what is due.
     fn release(&mut self, late: &mut Histogram) {
-        let monotonic_ns = sys::monotonic_ns();
-        while self.away.front().is_some_and(|(ns, _)| *ns <= monotonic_ns) {
-            let (_, seg) = self.away.pop_front().expect("just seen");
-            let now_ns = monotonic_ns.saturating_sub(self.lane.zero_ns);
-            self.lane.link.push(now_ns, seg.bytes(), seg.shape.ect, seg);
+        if !self.away.is_empty() {
+            self.come_back(sys::monotonic_ns());
         }
         if let Some(mut old) = self.old.take() {
             let now_ns = sys::monotonic_ns() - old.zero_ns;
@@ -272,6 +269,15 @@ impl<'a> Direction<'a> {
         if let Some(last) = run {
             self.write(&last);
             self.bins.on_stats(now_ns, self.lane.link.stats());
+        }
+    }
+
+    /// Pushes what has ended its detour into the link.
+    fn come_back(&mut self, monotonic_ns: u64) {
+        let now_ns = monotonic_ns.saturating_sub(self.lane.zero_ns);
+        while self.away.front().is_some_and(|(ns, _)| *ns <= monotonic_ns) {
+            let (_, seg) = self.away.pop_front().expect("just seen");
+            self.lane.link.push(now_ns, seg.bytes(), seg.shape.ect, seg);
         }
     }
 
