@@ -95,6 +95,9 @@ const SWITCHES: usize = 3;
 /// How many sockets without storage of their own find room.
 const SPARE_FLOWS: u32 = 1024;
 
+/// The tables, the settings and the counters are maps with one element; this is its key.
+const ONLY_KEY: [u8; 4] = [0; 4];
+
 impl Program {
     fn named(name: &str) -> Option<&'static Program> {
         PROGRAMS.iter().find(|p| p.name == name)
@@ -116,6 +119,11 @@ pub fn available() -> Available {
         registered: read_words("/proc/sys/net/ipv4/tcp_available_congestion_control"),
         attachable: PROGRAMS.iter().map(|p| p.name).collect(),
     }
+}
+
+/// Can sockets choose a congestion control of this name now?
+pub fn is_registered(name: &str) -> bool {
+    available().registered.iter().any(|r| r == name)
 }
 
 /// Release of the running kernel, as `uname -r` prints it.
@@ -264,7 +272,7 @@ fn unknown(cc: &str) -> anyhow::Error {
 
 /// The controller's own name, unless somebody has loaded it for good, or the kernel has one of that name.
 fn free_name(own: &str) -> String {
-    match available().registered.iter().any(|r| r == own) {
+    match is_registered(own) {
         true => format!("hw_{}", std::process::id()),
         false => own.to_string(),
     }
@@ -305,7 +313,7 @@ fn register(wanted: &Wanted<'_>) -> Result<Attached> {
         true => None,
         false => {
             let map = MapHandle::try_from(&table)?;
-            Some(interrupt::guard(move || drop(map.delete(&0u32.to_ne_bytes()))))
+            Some(interrupt::guard(move || drop(map.delete(&ONLY_KEY))))
         }
     };
     let Wanted { program, name, trace, params, .. } = wanted;
@@ -480,7 +488,7 @@ fn columns(program: &'static Program, params: &[u64]) -> Result<Columns> {
 }
 
 pub(crate) fn read_counters(map: &MapHandle) -> Result<Counters> {
-    let value = map.lookup(&0u32.to_ne_bytes(), MapFlags::ANY)?.context("the BPF object has no counters")?;
+    let value = map.lookup(&ONLY_KEY, MapFlags::ANY)?.context("the BPF object has no counters")?;
     let words = to_words(&value);
     let &[flows, spare, without_storage, traced, trace_lost, unknown] = words.as_slice() else {
         bail!("{} counters", words.len())

@@ -268,8 +268,8 @@ impl CellData {
         let file = |name: &str| std::fs::read_to_string(dir.join(name)).map_err(|e| format!("{name}: {e}"));
         let result = parse_result(&file("cell.json")?)?;
         let load = file("load.json").and_then(|text| parse_iperf3(&text));
-        let rival = result.against.is_some();
-        let rival = rival.then(|| file("rival.json").and_then(|text| parse_iperf3(&text)));
+        let rival = result.against.as_ref();
+        let rival = rival.map(|_| file("rival.json").and_then(|text| parse_iperf3(&text)));
         let optional = |name: &str| if dir.join(name).exists() { file(name) } else { Ok(String::new()) };
         let probes = parse_probes(&optional("probe.txt")?).map_err(|e| format!("probe.txt: {e}"))?;
         let (down, up) = parse_link(&optional("link.txt")?).map_err(|e| format!("link.txt: {e}"))?;

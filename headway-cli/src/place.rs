@@ -164,14 +164,11 @@ struct Sender {
 impl Sender {
     /// Attaches the cell's controller if it is ours; the trace, if the plan asks for one, goes to `acks.txt`.
     fn prepare(cc: &str, is_traced: bool, dir: &FsPath) -> Result<Self> {
-        let known = kernel::available();
-        if !known.attachable.contains(&cc) {
+        if !kernel::available().attachable.contains(&cc) {
             ensure!(
-                known.registered.iter().any(|name| name == cc),
-                "Linux {} has no congestion control `{}`\nhint: `modprobe tcp_{}`",
-                kernel::release(),
-                cc,
-                cc
+                kernel::is_registered(cc),
+                "Linux {} has no congestion control `{cc}`\nhint: `modprobe tcp_{cc}`",
+                kernel::release()
             );
             return Ok(Self { name: cc.to_string(), trace: None, attached: None });
         }
@@ -186,8 +183,8 @@ impl Sender {
         Ok(Self { name: attached.name().to_string(), trace, attached: Some(attached) })
     }
 
-    /// Ends the trace, then takes the controller out of the kernel; the name that it had there. What would make the run say something about
-    /// another controller than the one it names is an error.
+    /// Ends the trace, then takes the controller out of the kernel; the name that it had there. What would make the
+    /// run say something about another controller than the one it names is an error.
     fn finish(self) -> Result<String> {
         if let Some(trace) = self.trace {
             let traced = trace.finish()?;

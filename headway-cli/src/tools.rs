@@ -8,7 +8,6 @@ use std::io::Read as _;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-/// iperf3's port.
 /// Where our own servers listen: that of the flows under test, and that of their rival.
 pub const PORT: u16 = 5201;
 pub const RIVAL_PORT: u16 = 5202;

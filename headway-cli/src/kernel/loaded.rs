@@ -20,9 +20,9 @@ use libbpf_rs::{Link, MapCore, MapFlags, MapHandle, MapMut};
 use rustix::fs::{FlockOperation, flock, statfs};
 
 use super::{
-    Api, COUNTERS, Counters, PROGRAMS, Program, SETTINGS, SWITCHES, Wanted, available, blocker, check_bpf,
-    check_name, has_rights, is_named, load, put_in_force, read_counters, read_line, release, table_of,
-    to_words, unknown, with_log,
+    Api, COUNTERS, Counters, ONLY_KEY, PROGRAMS, Program, SETTINGS, SWITCHES, Wanted, blocker, check_bpf,
+    check_name, has_rights, is_named, is_registered, load, put_in_force, read_counters, read_line, release,
+    table_of, to_words, unknown, with_log,
 };
 use crate::doctor::Check;
 use crate::interrupt;
@@ -66,7 +66,7 @@ pub struct Loaded {
 impl Order {
     /// `settings`: `param=value` each. An error is the user's.
     pub fn new(cc: &str, name: Option<&str>, settings: &[String]) -> Result<Order> {
-        let program = PROGRAMS.iter().find(|p| p.name == cc).ok_or_else(|| unknown(cc))?;
+        let program = Program::named(cc).ok_or_else(|| unknown(cc))?;
         let name = name.unwrap_or(cc);
         check_name(name)?;
         let mut params = (program.params.defaults)();
@@ -137,7 +137,7 @@ impl Order {
 fn register_then_keep(table: &mut MapMut<'_>, pin: &Path) -> Result<()> {
     let (map, file) = (MapHandle::try_from(&*table)?, pin.to_path_buf());
     let undo = interrupt::guard(move || {
-        let _ = map.delete(&TABLE_KEY);
+        let _ = map.delete(&ONLY_KEY);
         let _ = remove_pin(&file);
     });
     table.pin(pin).with_context(|| format!("cannot pin {pin:?}"))?;
@@ -175,7 +175,7 @@ fn take_away(name: &str) -> Result<u64> {
         // Where the kernel cannot detach a link (before 6.11), it goes with its last file.
         let _ = Link::open(&pin)?.detach();
     } else {
-        MapHandle::from_pinned_path(&pin)?.delete(&TABLE_KEY).context("the kernel does not unregister it")?;
+        MapHandle::from_pinned_path(&pin)?.delete(&ONLY_KEY).context("the kernel does not unregister it")?;
     }
     remove_pin(&pin)?;
     let deadline = Instant::now() + UNLOAD_TIME;
@@ -207,7 +207,7 @@ pub fn check() -> Vec<Check> {
 
 /// The parameters of a controller: name, default, range, and what each is for.
 pub fn params_text(cc: &str) -> Result<String> {
-    let program = PROGRAMS.iter().find(|p| p.name == cc).ok_or_else(|| unknown(cc))?;
+    let program = Program::named(cc).ok_or_else(|| unknown(cc))?;
     let mut text =
         format!("parameters of {cc}: default (range), for `headway load {cc} --set PARAM=VALUE`\n");
     for (param, default, about) in program.params.described() {
@@ -262,13 +262,6 @@ fn remove_pin(pin: &Path) -> Result<()> {
     Ok(())
 }
 
-fn is_registered(name: &str) -> bool {
-    available().registered.iter().any(|r| r == name)
-}
-
-/// A table is a map with one element.
-const TABLE_KEY: [u8; 4] = [0; 4];
-
 /// A table's value starts with two words of 32 bits: a count of references, then the state. This is the state of a
 /// registered table where there are no links.
 const BEFORE_LINKS_IN_FORCE: u32 = 1;
@@ -292,7 +285,7 @@ impl Loaded {
             let found = maps.iter().find(|m| is_named(m.name(), name));
             found.with_context(|| format!("the programs have no map `{name}`"))
         };
-        let settings = map(SETTINGS)?.lookup(&TABLE_KEY, MapFlags::ANY)?.context("no settings")?;
+        let settings = map(SETTINGS)?.lookup(&ONLY_KEY, MapFlags::ANY)?.context("no settings")?;
         let words = to_words(&settings);
         let is_ours = words.len() == SWITCHES + program.params.rows.len();
         let age = fs::metadata(pin)?.modified().unwrap_or(SystemTime::UNIX_EPOCH).elapsed();
@@ -317,7 +310,7 @@ fn table_value(pin: &Path, api: &Api) -> Result<Vec<u8>> {
         false => Ok(MapHandle::from_pinned_path(pin)?),
     };
     let table = with_log(open).0?;
-    let value = table.lookup(&TABLE_KEY, MapFlags::ANY)?.context("the table has no value")?;
+    let value = table.lookup(&ONLY_KEY, MapFlags::ANY)?.context("the table has no value")?;
     ensure!(api.has_links || word(&value, 4)? == BEFORE_LINKS_IN_FORCE, "{} is not in force", pin.display());
     Ok(value)
 }

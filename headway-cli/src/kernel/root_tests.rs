@@ -33,10 +33,6 @@ fn attach_program(program: &'static Program, tag: char, trace: bool) -> Option<A
     Some(register(&Wanted::new(program, &name, trace)).unwrap_or_else(|e| panic!("{e:#}")))
 }
 
-fn is_registered(name: &str) -> bool {
-    available().registered.iter().any(|r| r == name)
-}
-
 #[test]
 fn root_attach_registers_and_drop_takes_it_away() {
     let Some(attached) = attach_as('a', false) else { return };
