@@ -1,6 +1,7 @@
 //! `headway`: load, compare and measure congestion controllers on the kernel you already run.
 
 mod bench;
+mod compare;
 mod doctor;
 mod emu;
 mod guest;
@@ -47,6 +48,8 @@ enum Cmd {
         #[arg(long, value_delimiter = ',')]
         metric: Vec<String>,
     },
+    /// Judge a table of means that somebody else measured: intervals, verdicts, and remarks that do not hold
+    Compare(CompareArgs),
     /// One simulated run, as a table or as JSON
     Sim(SimArgs),
     /// Run a command inside an emulated path, as mm-link and mm-delay do
@@ -165,6 +168,26 @@ struct LoadArgs {
 }
 
 #[derive(Args)]
+struct CompareArgs {
+    /// A CSV file: columns that name the case, `cc` among them, then `…_mean`, `…_stddev` and `n`; a column `remark` is
+    /// held against the numbers
+    #[arg(long, value_name = "FILE")]
+    summary: PathBuf,
+    /// The controller to hold the others against [default: the first in the file]
+    #[arg(long, value_name = "CC")]
+    baseline: Option<String>,
+    /// Lower is better: delays, losses, times
+    #[arg(long)]
+    lower: bool,
+    /// The smallest difference that matters, in percent of the baseline
+    #[arg(long, default_value_t = 2.0)]
+    margin: f64,
+    /// Write a page as well
+    #[arg(long, value_name = "FILE")]
+    page: Option<PathBuf>,
+}
+
+#[derive(Args)]
 struct SimArgs {
     /// Controllers; one flow each
     #[arg(long, value_delimiter = ',', default_value = "bbr1")]
@@ -255,6 +278,7 @@ fn run(cli: Cli) -> Result<ExitCode> {
             show(&dir, metric)?;
             Ok(ExitCode::SUCCESS)
         }
+        Cmd::Compare(a) => compare(a),
         Cmd::Sim(a) => {
             let path = usage(bench::PathEntry::resolve(&a.path))?;
             let what = simcell::Show {
@@ -333,6 +357,21 @@ fn show(dir: &std::path::Path, metrics: Vec<String>) -> Result<()> {
     print!("{}", summary.table);
     println!("\n{}", summary.page.display());
     Ok(())
+}
+
+fn compare(a: CompareArgs) -> Result<ExitCode> {
+    if !(a.margin.is_finite() && a.margin >= 0.0) {
+        return usage(Err(anyhow::anyhow!("--margin must be a percentage, 0 or more; got {}", a.margin)));
+    }
+    let better = if a.lower { metric::Better::Lower } else { metric::Better::Higher };
+    let request = compare::Request { baseline: a.baseline, better, margin: a.margin / 100.0 };
+    let comparison = compare::summary(&a.summary, &request)?;
+    print!("{}", comparison.text());
+    if let Some(page) = a.page {
+        bench::write_atomic(&page, &comparison.page())?;
+        println!("\n{}", page.display());
+    }
+    Ok(ExitCode::SUCCESS)
 }
 
 fn bench(a: BenchArgs) -> Result<ExitCode> {

@@ -12,6 +12,9 @@ mod synthetic;
 mod table;
 mod tails;
 
+pub use page::{POLICY, STYLE};
+pub use table::{aligned, percent};
+
 use crate::bench::{self, Cell, Place, Plan};
 use crate::metric::{Better, CellData, METRICS, Margin, Metric};
 use crate::stats::{self, Shift, Verdict};
@@ -293,16 +296,21 @@ fn improvement(better: Better, base: &[f64], cand: &[f64]) -> Option<(Scale, Shi
         return Some((Scale::Difference, Shift::of(&paired(|base, cand| cand - base))?));
     }
     let gain = Shift::of(&paired(|base, cand| (cand / base).ln()))?;
+    Some((Scale::Ratio, as_shares(gain, better)))
+}
+
+/// Gains, which are log ratios with the sign of an improvement, as shares of the baseline.
+pub fn as_shares(gain: Shift, better: Better) -> Shift {
+    let sign = if better == Better::Higher { 1.0 } else { -1.0 };
     let share = |g: f64| sign * (sign * g).exp_m1();
-    let shift = Shift {
+    Shift {
         center: share(gain.center),
         low: share(gain.low),
         high: share(gain.high),
         low90: share(gain.low90),
         high90: share(gain.high90),
         ..gain
-    };
-    Some((Scale::Ratio, shift))
+    }
 }
 
 /// The A/A noise floor on the comparison's scale.

@@ -50,6 +50,18 @@ impl Shift {
         let (low90, high90) = interval(&walsh, n, 2.0 * LEVEL - 1.0);
         Some(Self { n, center, low, high, low90, high90, p: signed_rank_p(differences) })
     }
+
+    /// The same in the other direction.
+    pub fn mirrored(self) -> Self {
+        Self {
+            center: -self.center,
+            low: -self.high,
+            high: -self.low,
+            low90: -self.high90,
+            high90: -self.low90,
+            ..self
+        }
+    }
 }
 
 /// What a comparison amounts to. `Display` is the word that is printed.

@@ -73,6 +73,8 @@ fn wrong_usage_exits_2_and_names_the_word() {
         ("bench --in sim --cc bbr1 --path 'trace=missing.down 40ms'", "missing.down"),
         ("bench --in sim --cc bbr1 --path clean --metric nosuch", "nosuch"),
         ("report . --metric nosuch", "nosuch"),
+        ("compare --summary nosuch --margin=-1", "--margin"),
+        ("compare", "--summary"),
         ("sim --cc nosuch", "nosuch"),
         ("emu '12 parsecs' -- true", "12"),
         ("load nosuch", "nosuch"),
@@ -195,7 +197,8 @@ fn damaged_run_folders_are_refused_with_a_sentence() {
 #[test]
 fn help_and_list_name_what_there_is() {
     let s = Scratch::new("help");
-    for command in ["bench", "report", "sim", "emu", "load", "unload", "list", "doctor", "replay"] {
+    for command in ["bench", "report", "compare", "sim", "emu", "load", "unload", "list", "doctor", "replay"]
+    {
         assert!(stdout(&s.headway("--help")).contains(command));
         let o = s.headway(&format!("{command} --help"));
         assert!(o.status.success() && stdout(&o).contains("Usage:"), "{command}");

@@ -9,11 +9,11 @@ use crate::stats::{MIN_BLOCKS, Verdict};
 use maud::{DOCTYPE, Markup, html};
 use serde_json::Value;
 
-const STYLE: &str = concat!(include_str!("vendor/uPlot.min.css"), include_str!("page.css"));
+pub const STYLE: &str = concat!(include_str!("vendor/uPlot.min.css"), include_str!("page.css"));
 const SCRIPT: &str = concat!(include_str!("vendor/uPlot.iife.min.js"), "\n", include_str!("page.js"));
 
 /// Nothing may be fetched, whatever a later edit lets slip in.
-const POLICY: &str =
+pub const POLICY: &str =
     "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; img-src data:";
 
 pub fn html(run: &Run, findings: &Findings) -> String {

@@ -143,7 +143,7 @@ fn row(run: &Run, c: &Comparison) -> Vec<String> {
 }
 
 /// Columns padded to their widest word; those in `right` are set flush right.
-fn aligned(rows: &[Vec<String>], right: Range<usize>) -> String {
+pub fn aligned(rows: &[Vec<String>], right: Range<usize>) -> String {
     let width = |column: usize| rows.iter().map(|r| r[column].chars().count()).max().unwrap_or(0);
     let widths: Vec<usize> = (0..rows[0].len()).map(width).collect();
     let line = |row: &Vec<String>| {
