@@ -12,6 +12,7 @@ mod metric;
 mod place;
 mod probe;
 mod report;
+mod shard;
 mod simcell;
 mod stats;
 mod sys;
@@ -47,6 +48,15 @@ enum Cmd {
         /// Further metrics in the table (comma separated; results.csv has all of them)
         #[arg(long, value_delimiter = ',')]
         metric: Vec<String>,
+    },
+    /// Make one run of the shards of a plan (`bench --shard`): the same bytes as the unsharded run
+    Merge {
+        /// The shards' folders
+        #[arg(required = true)]
+        shard: Vec<PathBuf>,
+        /// The run folder; an existing one of the same plan is continued [default: a new headway-run-N]
+        #[arg(long)]
+        out: Option<PathBuf>,
     },
     /// Judge a table of means that somebody else measured: intervals, verdicts, and remarks that do not hold
     Compare(CompareArgs),
@@ -138,6 +148,9 @@ struct BenchArgs {
     /// Cells side by side in sim and lab [default: one a core]
     #[arg(long)]
     jobs: Option<NonZeroUsize>,
+    /// Run only every N-th cell, the I-th first, and make no report: one shard of the plan, for `headway merge`
+    #[arg(long, value_name = "I/N")]
+    shard: Option<String>,
     /// Further metrics in the table (comma separated; results.csv has all of them)
     #[arg(long, value_delimiter = ',')]
     metric: Vec<String>,
@@ -278,6 +291,12 @@ fn run(cli: Cli) -> Result<ExitCode> {
             show(&dir, metric)?;
             Ok(ExitCode::SUCCESS)
         }
+        Cmd::Merge { shard: shards, out } => {
+            let out = out.map_or_else(bench::new_run_dir, Ok)?;
+            shard::merge(&out, &shards)?;
+            show(&out, Vec::new())?;
+            Ok(ExitCode::SUCCESS)
+        }
         Cmd::Compare(a) => compare(a),
         Cmd::Sim(a) => {
             let path = usage(bench::PathEntry::resolve(&a.path))?;
@@ -359,6 +378,14 @@ fn show(dir: &std::path::Path, metrics: Vec<String>) -> Result<()> {
     Ok(())
 }
 
+/// A shard of a plan whose cells do not depend on where and when they run.
+fn shard_of(text: &str, place: &bench::Place) -> Result<shard::Shard> {
+    match place {
+        bench::Place::Sim | bench::Place::Lab => text.parse(),
+        _ => bail!("--shard needs --in sim or lab: elsewhere a block must run on one machine, in order"),
+    }
+}
+
 fn compare(a: CompareArgs) -> Result<ExitCode> {
     if !(a.margin.is_finite() && a.margin >= 0.0) {
         return usage(Err(anyhow::anyhow!("--margin must be a percentage, 0 or more; got {}", a.margin)));
@@ -377,14 +404,20 @@ fn compare(a: CompareArgs) -> Result<ExitCode> {
 fn bench(a: BenchArgs) -> Result<ExitCode> {
     let plan = usage(request(&a).and_then(|r| bench::Plan::new(&r)))?;
     usage(report::known(&a.metric))?;
+    let shard = usage(a.shard.as_deref().map(|s| shard_of(s, &plan.place)).transpose())?;
     let jobs = a.jobs.or_else(|| std::thread::available_parallelism().ok()).map_or(1, usize::from);
     if a.dry_run {
-        print!("{}", bench::dry_run(&plan, jobs)?);
+        print!("{}", bench::dry_run(&plan, shard, jobs)?);
         return Ok(ExitCode::SUCCESS);
     }
     let out = a.out.map_or_else(bench::new_run_dir, Ok)?;
-    let failed = bench::run(&plan, &bench::Options { out: out.clone(), jobs })?;
-    show(&out, a.metric)?;
+    let failed = bench::run(&plan, &bench::Options { out: out.clone(), shard, jobs })?;
+    match shard {
+        None => show(&out, a.metric)?,
+        Some(shard) => {
+            println!("{}: shard {shard}; `headway merge` makes a run of all {}", out.display(), shard.of)
+        }
+    }
     if failed > 0 {
         bail!("{failed} of {} cells failed; the report lists them with the reason", plan.cells.len());
     }
