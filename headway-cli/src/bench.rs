@@ -516,12 +516,12 @@ impl CellResult {
 }
 
 /// Writes a file so that it is either whole or not there.
-pub fn write_atomic(file: &FsPath, text: &str) -> Result<()> {
+pub fn write_atomic(file: &FsPath, content: impl AsRef<[u8]>) -> Result<()> {
     let name = file.file_name().map(|n| n.to_string_lossy().into_owned()).unwrap_or_default();
     let tmp = file.with_file_name(format!(".{name}.tmp"));
     let write = || {
         let mut f = fs::File::create(&tmp)?;
-        f.write_all(text.as_bytes())?;
+        f.write_all(content.as_ref())?;
         fs::rename(&tmp, file)
     };
     write().inspect_err(|_| drop(fs::remove_file(&tmp))).with_context(|| {

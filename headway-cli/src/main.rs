@@ -5,6 +5,7 @@ mod compare;
 mod doctor;
 mod emu;
 mod guest;
+mod interop;
 mod interrupt;
 mod kernel;
 mod lab;
@@ -58,6 +59,8 @@ enum Cmd {
         #[arg(long)]
         out: Option<PathBuf>,
     },
+    /// Write the cells of a run that count in the format of another program
+    Export(ExportArgs),
     /// Judge a table of means that somebody else measured: intervals, verdicts, and remarks that do not hold
     Compare(CompareArgs),
     /// One simulated run, as a table or as JSON
@@ -181,6 +184,22 @@ struct LoadArgs {
 }
 
 #[derive(Args)]
+#[group(required = true, multiple = true)]
+struct ExportFormats {
+    /// A `.flent.gz` a cell into this folder, which flent opens and plots
+    #[arg(long, value_name = "DIR")]
+    flent: Option<PathBuf>,
+}
+
+#[derive(Args)]
+struct ExportArgs {
+    /// The run folder
+    dir: PathBuf,
+    #[command(flatten)]
+    formats: ExportFormats,
+}
+
+#[derive(Args)]
 struct CompareArgs {
     /// A CSV file: columns that name the case, `cc` among them, then `…_mean`, `…_stddev` and `n`; a column `remark` is
     /// held against the numbers
@@ -297,6 +316,7 @@ fn run(cli: Cli) -> Result<ExitCode> {
             show(&out, Vec::new())?;
             Ok(ExitCode::SUCCESS)
         }
+        Cmd::Export(a) => export(a),
         Cmd::Compare(a) => compare(a),
         Cmd::Sim(a) => {
             let path = usage(bench::PathEntry::resolve(&a.path))?;
@@ -376,6 +396,19 @@ fn show(dir: &std::path::Path, metrics: Vec<String>) -> Result<()> {
     print!("{}", summary.table);
     println!("\n{}", summary.page.display());
     Ok(())
+}
+
+fn export(a: ExportArgs) -> Result<ExitCode> {
+    let mut files = Vec::new();
+    if let Some(to) = a.formats.flent {
+        files.extend(interop::export(&a.dir, &to, |plan, data| {
+            Ok((interop::flent::END, interop::flent::file(plan, data)?))
+        })?);
+    }
+    for file in files {
+        println!("{}", file.display());
+    }
+    Ok(ExitCode::SUCCESS)
 }
 
 /// A shard of a plan whose cells do not depend on where and when they run.

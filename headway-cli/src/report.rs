@@ -8,7 +8,7 @@ mod chart;
 mod page;
 mod series;
 #[cfg(test)]
-mod synthetic;
+pub mod synthetic;
 mod table;
 mod tails;
 

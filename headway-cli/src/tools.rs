@@ -4,7 +4,7 @@ use crate::bench::Plan;
 use crate::interrupt;
 use anyhow::{Context, Result, bail};
 use serde_json::Value;
-use std::io::Read as _;
+use std::io::{Read as _, Write as _};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
@@ -102,6 +102,24 @@ pub fn is_worth_retrying(json: &str) -> bool {
     ["the server is busy", "unable to connect", "control socket has closed", "the server has terminated"]
         .iter()
         .any(|e| json.contains(e))
+}
+
+/// What a tool that packs or unpacks makes of `input`.
+pub fn pipe_through(tool: &str, args: &[&str], input: &[u8]) -> Result<Vec<u8>> {
+    let mut command = Command::new(tool);
+    command.args(args).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut child =
+        command.spawn().with_context(|| format!("cannot run `{tool}`\nhint: `apt-get install {tool}`"))?;
+    let mut stdin = child.stdin.take().context("no pipe to the child")?;
+    let output = std::thread::scope(|scope| {
+        // A write that fails shows as a failed child below.
+        scope.spawn(move || drop(stdin.write_all(input)));
+        child.wait_with_output()
+    })?;
+    if !output.status.success() {
+        bail!("`{tool}` failed: {}", String::from_utf8_lossy(&output.stderr).trim());
+    }
+    Ok(output.stdout)
 }
 
 /// First line of `TOOL --version`; empty when it cannot be run.

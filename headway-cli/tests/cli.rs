@@ -78,6 +78,7 @@ fn wrong_usage_exits_2_and_names_the_word() {
         ("bench --in sim --cc bbr1 --path clean --shard 3/2", "3/2"),
         ("bench --in remote 192.0.2.1 --cc cubic --shard 1/2", "--shard"),
         ("merge --out x", "SHARD"),
+        ("export run", "--flent"),
         ("sim --cc nosuch", "nosuch"),
         ("emu '12 parsecs' -- true", "12"),
         ("load nosuch", "nosuch"),
@@ -243,7 +244,7 @@ fn damaged_run_folders_are_refused_with_a_sentence() {
 fn help_and_list_name_what_there_is() {
     let s = Scratch::new("help");
     for command in
-        ["bench", "report", "compare", "merge", "sim", "emu", "load", "unload", "list", "doctor", "replay"]
+        ["bench", "report", "compare", "merge", "export", "sim", "emu", "load", "unload", "list", "doctor", "replay"]
     {
         assert!(stdout(&s.headway("--help")).contains(command));
         let o = s.headway(&format!("{command} --help"));
