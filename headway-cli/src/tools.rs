@@ -399,6 +399,51 @@ mod tests {
         assert!(error(newer).ends_with("Connection refused"));
     }
 
+    /// Built from the tags, recorded in the same way; `ok` is one second of two streams at 200 Mbit/s each.
+    const VERSIONS: [(&str, [&str; 6]); 4] = {
+        macro_rules! recorded {
+            ($v:literal, $($case:literal),*) => {
+                ($v, [$(include_str!(concat!("../tests/data/iperf3/", $v, "-", $case, ".json"))),*])
+            };
+        }
+        [
+            recorded!("3.14", "ok", "refused", "busy", "server_kill", "server_term", "client_term"),
+            recorded!("3.16", "ok", "refused", "busy", "server_kill", "server_term", "client_term"),
+            recorded!("3.18", "ok", "refused", "busy", "server_kill", "server_term", "client_term"),
+            recorded!("3.21", "ok", "refused", "busy", "server_kill", "server_term", "client_term"),
+        ]
+    };
+
+    #[test]
+    fn every_version_is_read_and_every_fault_named() {
+        for (version, [ok, faults @ ..]) in VERSIONS {
+            let load = parse_iperf3(ok).unwrap();
+            assert_eq!(load.version, format!("iperf {version}"));
+            assert_eq!(load.judge("cubic"), Ok(()), "{version}");
+            assert_eq!(load.duration_us, 1_000_000, "{version}");
+            assert!(
+                (4..=6).contains(&load.sent.len()) && load.sent.len() == load.received.len(),
+                "{version}"
+            );
+            assert!(load.sent.iter().all(|i| i.stream_bytes.len() == 2 && i.srtt_us.len() == 2), "{version}");
+            let rate = load.received_bytes as f64 * 8e6 / load.received_us as f64;
+            assert!((380e6..420e6).contains(&rate), "{version}: {rate}");
+            assert!(load.retransmits.is_some() && load.mss_bytes == Some(32768), "{version}");
+            let said = [
+                "unable to connect to server",
+                "iperf3: the server is busy running a test. try again later",
+                "iperf3: control socket has closed unexpectedly",
+                "iperf3: the server has terminated",
+                "iperf3: interrupt - the client has terminated",
+            ];
+            for (text, said) in faults.into_iter().zip(said) {
+                let fault = parse_iperf3(text).unwrap_err();
+                assert!(fault.contains(said), "{version}: `{fault}` does not say `{said}`");
+            }
+            assert!(faults.into_iter().take(4).all(is_worth_retrying), "{version}");
+        }
+    }
+
     #[test]
     fn what_is_not_a_result_is_told_apart() {
         assert_eq!(parse_iperf3("").unwrap_err(), "iperf3 printed nothing");

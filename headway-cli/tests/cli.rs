@@ -243,9 +243,10 @@ fn damaged_run_folders_are_refused_with_a_sentence() {
 #[test]
 fn help_and_list_name_what_there_is() {
     let s = Scratch::new("help");
-    for command in
-        ["bench", "report", "compare", "merge", "export", "sim", "emu", "load", "unload", "list", "doctor", "replay"]
-    {
+    for command in [
+        "bench", "report", "compare", "merge", "export", "sim", "emu", "load", "unload", "list", "doctor",
+        "replay",
+    ] {
         assert!(stdout(&s.headway("--help")).contains(command));
         let o = s.headway(&format!("{command} --help"));
         assert!(o.status.success() && stdout(&o).contains("Usage:"), "{command}");
