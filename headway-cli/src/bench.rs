@@ -3,6 +3,7 @@
 //! The seam between measuring and judging is the run folder (docs/architecture.md): an interrupted run goes on
 //! where it stopped, and `headway report` works on any folder that was ever made.
 
+use crate::shard::Shard;
 use crate::{doctor, interrupt, kernel, lab, place, simcell};
 use anyhow::{Context, Result, bail, ensure};
 use headway_cc::{cc, path};
@@ -169,6 +170,8 @@ pub struct Request {
 #[derive(Debug)]
 pub struct Options {
     pub out: PathBuf,
+    /// Only these cells of the plan.
+    pub shard: Option<Shard>,
     /// Cells side by side in `sim` and `lab`; elsewhere always one.
     pub jobs: usize,
 }
@@ -262,6 +265,11 @@ impl Plan {
         })
     }
 
+    /// The cells of a shard; all of them without one.
+    pub fn cells_of(&self, shard: Option<Shard>) -> impl Iterator<Item = &Cell> {
+        self.cells.iter().filter(move |c| shard.is_none_or(|s| s.has(c)))
+    }
+
     /// The command that makes this plan again.
     pub fn command(&self) -> String {
         let mut s = format!("headway bench --cc {}", shell_word(&self.ccs.join(",")));
@@ -342,13 +350,10 @@ pub fn run(plan: &Plan, o: &Options) -> Result<usize> {
     let _lock = open_run(plan, &o.out)?;
     let env = place::env(plan, lab_kernel.as_ref())?;
     write_atomic(&o.out.join("env.json"), &(serde_json::to_string_pretty(&env)? + "\n"))?;
-    let todo: Vec<&Cell> = plan.cells.iter().filter(|c| !cell_dir(&o.out, c).exists()).collect();
-    if todo.len() < plan.cells.len() {
-        eprintln!(
-            "going on: {} of {} cells are there already",
-            plan.cells.len() - todo.len(),
-            plan.cells.len()
-        );
+    let own: Vec<&Cell> = plan.cells_of(o.shard).collect();
+    let todo: Vec<&Cell> = own.iter().copied().filter(|c| !cell_dir(&o.out, c).exists()).collect();
+    if todo.len() < own.len() {
+        eprintln!("going on: {} of {} cells are there already", own.len() - todo.len(), own.len());
     }
     let jobs = match plan.place {
         Place::Sim | Place::Lab => o.jobs,
@@ -383,7 +388,7 @@ fn some(s: &str) -> Option<&str> {
 }
 
 /// Creates the run folder, or checks that an existing one is of this very plan. The lock lasts as long as the file.
-fn open_run(plan: &Plan, out: &FsPath) -> Result<fs::File> {
+pub fn open_run(plan: &Plan, out: &FsPath) -> Result<fs::File> {
     let file = out.join("plan.json");
     if file.exists() {
         let old = read_plan(out)?;
@@ -511,12 +516,12 @@ impl CellResult {
 }
 
 /// Writes a file so that it is either whole or not there.
-pub fn write_atomic(file: &FsPath, text: &str) -> Result<()> {
+pub fn write_atomic(file: &FsPath, content: impl AsRef<[u8]>) -> Result<()> {
     let name = file.file_name().map(|n| n.to_string_lossy().into_owned()).unwrap_or_default();
     let tmp = file.with_file_name(format!(".{name}.tmp"));
     let write = || {
         let mut f = fs::File::create(&tmp)?;
-        f.write_all(text.as_bytes())?;
+        f.write_all(content.as_ref())?;
         fs::rename(&tmp, file)
     };
     write().inspect_err(|_| drop(fs::remove_file(&tmp))).with_context(|| {
@@ -533,11 +538,12 @@ pub fn new_run_dir() -> Result<PathBuf> {
 }
 
 /// What the plan would take: cells in their order, wall time and traffic.
-pub fn dry_run(plan: &Plan, jobs: usize) -> Result<String> {
+pub fn dry_run(plan: &Plan, shard: Option<Shard>, jobs: usize) -> Result<String> {
     use std::fmt::Write as _;
     let mut s = String::from("cell block path cc seed\n");
-    let mut bits = 0u64;
-    for c in &plan.cells {
+    let (mut bits, mut count) = (0u64, 0u64);
+    for c in plan.cells_of(shard) {
+        count += 1;
         let path = &plan.paths[c.path];
         writeln!(s, "{} {} `{}` {} {}", c.index, c.block + 1, path.name, c.cc, c.seed)?;
         if !matches!(plan.place, Place::Remote(_)) {
@@ -549,10 +555,10 @@ pub fn dry_run(plan: &Plan, jobs: usize) -> Result<String> {
     // Measured: a lab cell boots in 3 s and runs at about the speed of the clock; the simulator is free.
     let seconds = match plan.place {
         Place::Sim => 0,
-        Place::Lab => (u64::from(plan.seconds) + 6) * plan.cells.len() as u64 / jobs as u64,
-        Place::Here | Place::Remote(_) => (u64::from(plan.seconds) + 3) * plan.cells.len() as u64,
+        Place::Lab => (u64::from(plan.seconds) + 6) * count / jobs as u64,
+        Place::Here | Place::Remote(_) => (u64::from(plan.seconds) + 3) * count,
     };
-    write!(s, "{} cells, about {} min, ", plan.cells.len(), seconds.div_ceil(60))?;
+    write!(s, "{count} cells, about {} min, ", seconds.div_ceil(60))?;
     match bits {
         u64::MAX => writeln!(s, "no limit to the traffic over the paths")?,
         bits => writeln!(s, "at most {:.1} GB over the paths", bits as f64 / 8e9)?,

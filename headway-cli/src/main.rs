@@ -1,9 +1,11 @@
 //! `headway`: load, compare and measure congestion controllers on the kernel you already run.
 
 mod bench;
+mod compare;
 mod doctor;
 mod emu;
 mod guest;
+mod interop;
 mod interrupt;
 mod kernel;
 mod lab;
@@ -11,6 +13,7 @@ mod metric;
 mod place;
 mod probe;
 mod report;
+mod shard;
 mod simcell;
 mod stats;
 mod sys;
@@ -47,6 +50,19 @@ enum Cmd {
         #[arg(long, value_delimiter = ',')]
         metric: Vec<String>,
     },
+    /// Make one run of the shards of a plan (`bench --shard`): the same bytes as the unsharded run
+    Merge {
+        /// The shards' folders
+        #[arg(required = true)]
+        shard: Vec<PathBuf>,
+        /// The run folder; an existing one of the same plan is continued [default: a new headway-run-N]
+        #[arg(long)]
+        out: Option<PathBuf>,
+    },
+    /// Write the cells of a run that count in the format of another program
+    Export(ExportArgs),
+    /// Judge a table of means that somebody else measured: intervals, verdicts, and remarks that do not hold
+    Compare(CompareArgs),
     /// One simulated run, as a table or as JSON
     Sim(SimArgs),
     /// Run a command inside an emulated path, as mm-link and mm-delay do
@@ -135,6 +151,9 @@ struct BenchArgs {
     /// Cells side by side in sim and lab [default: one a core]
     #[arg(long)]
     jobs: Option<NonZeroUsize>,
+    /// Run only every N-th cell, the I-th first, and make no report: one shard of the plan, for `headway merge`
+    #[arg(long, value_name = "I/N")]
+    shard: Option<String>,
     /// Further metrics in the table (comma separated; results.csv has all of them)
     #[arg(long, value_delimiter = ',')]
     metric: Vec<String>,
@@ -162,6 +181,42 @@ struct LoadArgs {
     /// and rates have units. `headway list --params CONTROLLER` shows all
     #[arg(long = "set", value_name = "PARAM=VALUE", value_delimiter = ',')]
     settings: Vec<String>,
+}
+
+#[derive(Args)]
+#[group(required = true, multiple = true)]
+struct ExportFormats {
+    /// A `.flent.gz` a cell into this folder, which flent opens and plots
+    #[arg(long, value_name = "DIR")]
+    flent: Option<PathBuf>,
+}
+
+#[derive(Args)]
+struct ExportArgs {
+    /// The run folder
+    dir: PathBuf,
+    #[command(flatten)]
+    formats: ExportFormats,
+}
+
+#[derive(Args)]
+struct CompareArgs {
+    /// A CSV file: columns that name the case, `cc` among them, then `…_mean`, `…_stddev` and `n`; a column `remark` is
+    /// held against the numbers
+    #[arg(long, value_name = "FILE")]
+    summary: PathBuf,
+    /// The controller to hold the others against [default: the first in the file]
+    #[arg(long, value_name = "CC")]
+    baseline: Option<String>,
+    /// Lower is better: delays, losses, times
+    #[arg(long)]
+    lower: bool,
+    /// The smallest difference that matters, in percent of the baseline
+    #[arg(long, default_value_t = 2.0)]
+    margin: f64,
+    /// Write a page as well
+    #[arg(long, value_name = "FILE")]
+    page: Option<PathBuf>,
 }
 
 #[derive(Args)]
@@ -255,6 +310,14 @@ fn run(cli: Cli) -> Result<ExitCode> {
             show(&dir, metric)?;
             Ok(ExitCode::SUCCESS)
         }
+        Cmd::Merge { shard: shards, out } => {
+            let out = out.map_or_else(bench::new_run_dir, Ok)?;
+            shard::merge(&out, &shards)?;
+            show(&out, Vec::new())?;
+            Ok(ExitCode::SUCCESS)
+        }
+        Cmd::Export(a) => export(a),
+        Cmd::Compare(a) => compare(a),
         Cmd::Sim(a) => {
             let path = usage(bench::PathEntry::resolve(&a.path))?;
             let what = simcell::Show {
@@ -335,17 +398,59 @@ fn show(dir: &std::path::Path, metrics: Vec<String>) -> Result<()> {
     Ok(())
 }
 
+fn export(a: ExportArgs) -> Result<ExitCode> {
+    let mut files = Vec::new();
+    if let Some(to) = a.formats.flent {
+        files.extend(interop::export(&a.dir, &to, |plan, data| {
+            Ok((interop::flent::END, interop::flent::file(plan, data)?))
+        })?);
+    }
+    for file in files {
+        println!("{}", file.display());
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// A shard of a plan whose cells do not depend on where and when they run.
+fn shard_of(text: &str, place: &bench::Place) -> Result<shard::Shard> {
+    match place {
+        bench::Place::Sim | bench::Place::Lab => text.parse(),
+        _ => bail!("--shard needs --in sim or lab: elsewhere a block must run on one machine, in order"),
+    }
+}
+
+fn compare(a: CompareArgs) -> Result<ExitCode> {
+    if !(a.margin.is_finite() && a.margin >= 0.0) {
+        return usage(Err(anyhow::anyhow!("--margin must be a percentage, 0 or more; got {}", a.margin)));
+    }
+    let better = if a.lower { metric::Better::Lower } else { metric::Better::Higher };
+    let request = compare::Request { baseline: a.baseline, better, margin: a.margin / 100.0 };
+    let comparison = compare::summary(&a.summary, &request)?;
+    print!("{}", comparison.text());
+    if let Some(page) = a.page {
+        bench::write_atomic(&page, &comparison.page())?;
+        println!("\n{}", page.display());
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
 fn bench(a: BenchArgs) -> Result<ExitCode> {
     let plan = usage(request(&a).and_then(|r| bench::Plan::new(&r)))?;
     usage(report::known(&a.metric))?;
+    let shard = usage(a.shard.as_deref().map(|s| shard_of(s, &plan.place)).transpose())?;
     let jobs = a.jobs.or_else(|| std::thread::available_parallelism().ok()).map_or(1, usize::from);
     if a.dry_run {
-        print!("{}", bench::dry_run(&plan, jobs)?);
+        print!("{}", bench::dry_run(&plan, shard, jobs)?);
         return Ok(ExitCode::SUCCESS);
     }
     let out = a.out.map_or_else(bench::new_run_dir, Ok)?;
-    let failed = bench::run(&plan, &bench::Options { out: out.clone(), jobs })?;
-    show(&out, a.metric)?;
+    let failed = bench::run(&plan, &bench::Options { out: out.clone(), shard, jobs })?;
+    match shard {
+        None => show(&out, a.metric)?,
+        Some(shard) => {
+            println!("{}: shard {shard}; `headway merge` makes a run of all {}", out.display(), shard.of)
+        }
+    }
     if failed > 0 {
         bail!("{failed} of {} cells failed; the report lists them with the reason", plan.cells.len());
     }

@@ -8,8 +8,12 @@ mod chart;
 mod page;
 mod series;
 #[cfg(test)]
-mod synthetic;
+pub mod synthetic;
 mod table;
+mod tails;
+
+pub use page::{POLICY, STYLE};
+pub use table::{aligned, percent};
 
 use crate::bench::{self, Cell, Place, Plan};
 use crate::metric::{Better, CellData, METRICS, Margin, Metric};
@@ -85,6 +89,7 @@ struct RunCell {
 #[derive(Debug)]
 struct Findings {
     comparisons: Vec<Comparison>,
+    tails: Vec<tails::Tail>,
     counts: Vec<Count>,
     /// What a reader must know before believing the comparisons.
     notes: Vec<String>,
@@ -103,6 +108,8 @@ struct Comparison {
     pub scale: Scale,
     /// On that scale; positive is better.
     pub improvement: Shift,
+    /// What the baseline's own runs show against each other, as an improvement's size; primary metrics only.
+    pub noise: Option<f64>,
     /// Smallest improvement that matters, on that scale; `None` for secondary metrics.
     pub margin: Option<f64>,
     /// After Holm, for primary metrics.
@@ -184,7 +191,7 @@ impl Run {
 impl Findings {
     fn of(run: &Run) -> Self {
         let counts = count(run);
-        Self { comparisons: compare(run), notes: notes(run, &counts), counts }
+        Self { comparisons: compare(run), tails: tails::of(run), notes: notes(run, &counts), counts }
     }
 }
 
@@ -271,6 +278,7 @@ fn compare_one(run: &Run, path: usize, index: usize, candidate: &str) -> Option<
         candidate_spread: Spread::of(&cand)?,
         scale,
         improvement,
+        noise: metric.margin.and_then(|_| noise(scale, &base)),
         margin: metric.margin.map(|m| margin(m, scale, baseline_spread.median)),
         p_family: None,
         verdict: None,
@@ -288,16 +296,29 @@ fn improvement(better: Better, base: &[f64], cand: &[f64]) -> Option<(Scale, Shi
         return Some((Scale::Difference, Shift::of(&paired(|base, cand| cand - base))?));
     }
     let gain = Shift::of(&paired(|base, cand| (cand / base).ln()))?;
+    Some((Scale::Ratio, as_shares(gain, better)))
+}
+
+/// Gains, which are log ratios with the sign of an improvement, as shares of the baseline.
+pub fn as_shares(gain: Shift, better: Better) -> Shift {
+    let sign = if better == Better::Higher { 1.0 } else { -1.0 };
     let share = |g: f64| sign * (sign * g).exp_m1();
-    let shift = Shift {
+    Shift {
         center: share(gain.center),
         low: share(gain.low),
         high: share(gain.high),
         low90: share(gain.low90),
         high90: share(gain.high90),
         ..gain
-    };
-    Some((Scale::Ratio, shift))
+    }
+}
+
+/// The A/A noise floor on the comparison's scale.
+fn noise(scale: Scale, base: &[f64]) -> Option<f64> {
+    match scale {
+        Scale::Ratio => stats::noise_floor(&base.iter().map(|v| v.ln()).collect::<Vec<_>>()).map(f64::exp_m1),
+        Scale::Difference => stats::noise_floor(base),
+    }
 }
 
 fn margin(margin: Margin, scale: Scale, baseline: f64) -> f64 {
@@ -437,6 +458,23 @@ mod tests {
         assert_eq!((scale, shift.center), (Scale::Difference, -3.0));
         let (scale, shift) = improvement(Better::Lower, &[0.0; 6], &[0.0; 6]).unwrap();
         assert_eq!((scale, shift.center, shift.p), (Scale::Difference, 0.0, 1.0));
+    }
+
+    #[test]
+    fn every_primary_comparison_shows_what_noise_alone_shows() {
+        let folder = synthetic::run("noise", 10);
+        let (summary, table) = made(&folder);
+        for c in &summary.comparisons {
+            assert_eq!(c.noise.is_some(), c.metric.is_primary(), "{}", c.metric.name);
+        }
+        let goodput = find(&summary, 0, "goodput_bps", "bbr1");
+        assert!((1e-6..0.02).contains(&goodput.noise.unwrap()), "{goodput:?}");
+        assert_eq!(find(&summary, 0, "retransmit_rate", "bbr1").noise, Some(0.0));
+        let row = table.lines().find(|l| l.contains("goodput_bps")).unwrap();
+        assert!(table.contains("A/A noise") && row.contains(&goodput.noise_text()), "{row}");
+        assert!(page(&folder).contains("A/A noise"));
+        let (few, _) = made(&synthetic::run("few-noise", 5));
+        assert!(few.comparisons.iter().all(|c| c.noise.is_none()));
     }
 
     #[test]

@@ -5,7 +5,16 @@
 //! exact signed-rank test, and `p` is that test's. Ties share their mean rank and zeros keep their rank but no
 //! sign (Pratt); the null distribution of `p` is then the exact one of those very ranks. The interval uses the
 //! distribution without ties, which ties only make conservative. `docs/method.md` says why this and nothing else.
+//!
+//! Where there are no blocks: two summaries (`welch`), or percentiles pooled over runs (`bootstrap`).
 
+#[cfg(test)]
+mod aa;
+pub mod bootstrap;
+mod distribution;
+pub mod welch;
+
+use headway_cc::rand::Rng;
 use std::fmt;
 
 /// Level of the printed intervals and of the family-wise tests.
@@ -13,6 +22,9 @@ const LEVEL: f64 = 0.95;
 
 /// Fewest blocks for which an exact 95 % interval exists: 2/2⁵ > 0.05 > 2/2⁶.
 pub const MIN_BLOCKS: usize = 6;
+
+/// Comparisons that make a noise floor.
+const FLOOR_DRAWS: usize = 400;
 
 /// The location of a sample of paired differences. Bounds are infinite where the sample is too small for them.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -38,6 +50,18 @@ impl Shift {
         let (low90, high90) = interval(&walsh, n, 2.0 * LEVEL - 1.0);
         Some(Self { n, center, low, high, low90, high90, p: signed_rank_p(differences) })
     }
+
+    /// The same in the other direction.
+    pub fn mirrored(self) -> Self {
+        Self {
+            center: -self.center,
+            low: -self.high,
+            high: -self.low,
+            low90: -self.high90,
+            high90: -self.low90,
+            ..self
+        }
+    }
 }
 
 /// What a comparison amounts to. `Display` is the word that is printed.
@@ -50,7 +74,7 @@ pub enum Verdict {
     WorseTrivial,
     Equivalent,
     Inconclusive,
-    /// Fewer blocks than [`MIN_BLOCKS`].
+    /// There is no interval: fewer blocks than [`MIN_BLOCKS`].
     TooSmall,
 }
 
@@ -74,7 +98,7 @@ impl Verdict {
         let trivial = within(shift.low, shift.high);
         let significant = p_family <= 1.0 - LEVEL;
         match () {
-            () if shift.n < MIN_BLOCKS => Self::TooSmall,
+            () if !(shift.low.is_finite() && shift.high.is_finite()) => Self::TooSmall,
             () if significant && shift.low > 0.0 && trivial => Self::BetterTrivial,
             () if significant && shift.low > 0.0 => Self::Better,
             () if significant && shift.high < 0.0 && trivial => Self::WorseTrivial,
@@ -102,6 +126,22 @@ pub fn holm(ps: &[f64]) -> Vec<f64> {
         adjusted[index] = floor;
     }
     adjusted
+}
+
+/// What noise alone shows: of the comparisons of a sample with itself, both sides of every block drawn from it, 95 %
+/// have an estimate within ± this. `None` below [`MIN_BLOCKS`] values.
+pub fn noise_floor(values: &[f64]) -> Option<f64> {
+    if values.len() < MIN_BLOCKS {
+        return None;
+    }
+    let mut rng = Rng::new(1, 1);
+    let mut any = || values[rng.below(values.len() as u64) as usize];
+    let mut estimate = || {
+        let differences: Vec<f64> = values.iter().map(|_| any() - any()).collect();
+        median_of_sorted(&walsh_averages(&differences)).unwrap_or(0.0).abs()
+    };
+    let sizes = sorted(&(0..FLOOR_DRAWS).map(|_| estimate()).collect::<Vec<_>>());
+    Some(sizes[(LEVEL * FLOOR_DRAWS as f64).ceil() as usize - 1])
 }
 
 /// Fewest blocks with which the smallest p of `comparisons` can pass Holm at 5 %.
@@ -151,7 +191,7 @@ pub fn percentile(values: &[f64], q: f64) -> Result<f64, usize> {
 }
 
 /// Samples for which neither the smallest nor the largest is beyond the quantile's interval.
-fn samples_needed(q: f64) -> usize {
+pub fn samples_needed(q: f64) -> usize {
     ((1.0 - LEVEL) / 2.0).log(q.max(1.0 - q)).ceil() as usize
 }
 
@@ -229,13 +269,14 @@ fn median_of_sorted(values: &[f64]) -> Option<f64> {
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use super::*;
 
-    /// Made by SciPy; the script stands in the file.
+    /// Made by SciPy; the script is `stats.py` beside it.
     const GOLDEN: &str = include_str!("../tests/data/stats.txt");
 
-    fn golden(section: &str) -> Vec<(Vec<f64>, Vec<Option<f64>>)> {
+    /// The rows of a section: numbers before and after the bar; `-` is none.
+    pub(crate) fn golden(section: &str) -> Vec<(Vec<f64>, Vec<Option<f64>>)> {
         let lines = GOLDEN.lines().skip_while(|l| !l.starts_with(&format!("# {section}:"))).skip(1);
         let numbers = |text: &str| text.split_whitespace().map(|w| w.parse().ok()).collect::<Vec<_>>();
         lines
@@ -321,6 +362,20 @@ mod tests {
         assert_eq!(verdict(0.01, 0.05, 0.02, 0.04, 0.2), Verdict::Inconclusive);
         assert_eq!(Verdict::of(&Shift::of(&[0.5; 5]).unwrap(), 0.01, 0.02), Verdict::TooSmall);
         assert_eq!(Verdict::of(&Shift::of(&[0.0; 6]).unwrap(), 1.0, 0.02), Verdict::Equivalent);
+    }
+
+    #[test]
+    fn the_noise_floor_is_what_noise_shows() {
+        // Differences of two draws of a normal sample: the estimate's standard error is sd √(2/n) / 0.977.
+        let n = 40;
+        let values: Vec<f64> = (0..n)
+            .map(|i| 0.05 * distribution::normal_quantile((f64::from(i) + 0.5) / f64::from(n)))
+            .collect();
+        let expected = 1.96 * 0.05 * (2.0 / f64::from(n)).sqrt() / 0.977;
+        let floor = noise_floor(&values).unwrap();
+        assert!((floor / expected - 1.0).abs() < 0.12, "{floor} is not near {expected}");
+        assert_eq!(noise_floor(&[3.0; 8]), Some(0.0));
+        assert_eq!(noise_floor(&[1.0, 2.0, 3.0, 4.0, 5.0]), None);
     }
 
     struct SplitMix(u64);

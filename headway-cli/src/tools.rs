@@ -4,7 +4,7 @@ use crate::bench::Plan;
 use crate::interrupt;
 use anyhow::{Context, Result, bail};
 use serde_json::Value;
-use std::io::Read as _;
+use std::io::{Read as _, Write as _};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
@@ -102,6 +102,24 @@ pub fn is_worth_retrying(json: &str) -> bool {
     ["the server is busy", "unable to connect", "control socket has closed", "the server has terminated"]
         .iter()
         .any(|e| json.contains(e))
+}
+
+/// What a tool that packs or unpacks makes of `input`.
+pub fn pipe_through(tool: &str, args: &[&str], input: &[u8]) -> Result<Vec<u8>> {
+    let mut command = Command::new(tool);
+    command.args(args).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut child =
+        command.spawn().with_context(|| format!("cannot run `{tool}`\nhint: `apt-get install {tool}`"))?;
+    let mut stdin = child.stdin.take().context("no pipe to the child")?;
+    let output = std::thread::scope(|scope| {
+        // A write that fails shows as a failed child below.
+        scope.spawn(move || drop(stdin.write_all(input)));
+        child.wait_with_output()
+    })?;
+    if !output.status.success() {
+        bail!("`{tool}` failed: {}", String::from_utf8_lossy(&output.stderr).trim());
+    }
+    Ok(output.stdout)
 }
 
 /// First line of `TOOL --version`; empty when it cannot be run.
@@ -379,6 +397,51 @@ mod tests {
         let newer = r#"{"start":{"connected":[]},"intervals":[],"end":{},
             "error":"unable to connect to server - server may have stopped running: Connection refused:"}"#;
         assert!(error(newer).ends_with("Connection refused"));
+    }
+
+    /// Built from the tags, recorded in the same way; `ok` is one second of two streams at 200 Mbit/s each.
+    const VERSIONS: [(&str, [&str; 6]); 4] = {
+        macro_rules! recorded {
+            ($v:literal, $($case:literal),*) => {
+                ($v, [$(include_str!(concat!("../tests/data/iperf3/", $v, "-", $case, ".json"))),*])
+            };
+        }
+        [
+            recorded!("3.14", "ok", "refused", "busy", "server_kill", "server_term", "client_term"),
+            recorded!("3.16", "ok", "refused", "busy", "server_kill", "server_term", "client_term"),
+            recorded!("3.18", "ok", "refused", "busy", "server_kill", "server_term", "client_term"),
+            recorded!("3.21", "ok", "refused", "busy", "server_kill", "server_term", "client_term"),
+        ]
+    };
+
+    #[test]
+    fn every_version_is_read_and_every_fault_named() {
+        for (version, [ok, faults @ ..]) in VERSIONS {
+            let load = parse_iperf3(ok).unwrap();
+            assert_eq!(load.version, format!("iperf {version}"));
+            assert_eq!(load.judge("cubic"), Ok(()), "{version}");
+            assert_eq!(load.duration_us, 1_000_000, "{version}");
+            assert!(
+                (4..=6).contains(&load.sent.len()) && load.sent.len() == load.received.len(),
+                "{version}"
+            );
+            assert!(load.sent.iter().all(|i| i.stream_bytes.len() == 2 && i.srtt_us.len() == 2), "{version}");
+            let rate = load.received_bytes as f64 * 8e6 / load.received_us as f64;
+            assert!((380e6..420e6).contains(&rate), "{version}: {rate}");
+            assert!(load.retransmits.is_some() && load.mss_bytes == Some(32768), "{version}");
+            let said = [
+                "unable to connect to server",
+                "iperf3: the server is busy running a test. try again later",
+                "iperf3: control socket has closed unexpectedly",
+                "iperf3: the server has terminated",
+                "iperf3: interrupt - the client has terminated",
+            ];
+            for (text, said) in faults.into_iter().zip(said) {
+                let fault = parse_iperf3(text).unwrap_err();
+                assert!(fault.contains(said), "{version}: `{fault}` does not say `{said}`");
+            }
+            assert!(faults.into_iter().take(4).all(is_worth_retrying), "{version}");
+        }
     }
 
     #[test]

@@ -73,6 +73,12 @@ fn wrong_usage_exits_2_and_names_the_word() {
         ("bench --in sim --cc bbr1 --path 'trace=missing.down 40ms'", "missing.down"),
         ("bench --in sim --cc bbr1 --path clean --metric nosuch", "nosuch"),
         ("report . --metric nosuch", "nosuch"),
+        ("compare --summary nosuch --margin=-1", "--margin"),
+        ("compare", "--summary"),
+        ("bench --in sim --cc bbr1 --path clean --shard 3/2", "3/2"),
+        ("bench --in remote 192.0.2.1 --cc cubic --shard 1/2", "--shard"),
+        ("merge --out x", "SHARD"),
+        ("export run", "--flent"),
         ("sim --cc nosuch", "nosuch"),
         ("emu '12 parsecs' -- true", "12"),
         ("load nosuch", "nosuch"),
@@ -163,6 +169,48 @@ fn a_simulated_bench_is_the_same_to_the_byte_and_resumes() {
 }
 
 #[test]
+fn merged_shards_are_the_unsharded_run_to_the_byte() {
+    let s = Scratch::new("shards");
+    let plan =
+        "bench --in sim --cc bbr1,cubic --path '20mbit 20ms queue=1bdp loss=0.1%' --blocks 6 --seconds 2";
+    assert!(s.headway(&format!("{plan} --out whole")).status.success());
+    for part in 1..=3 {
+        let o = s.headway(&format!("{plan} --shard {part}/3 --out s{part} --jobs 1"));
+        assert!(o.status.success() && stdout(&o).contains("shard"), "{}", stderr(&o));
+        assert_eq!(fs::read_dir(s.0.join(format!("s{part}/cells"))).unwrap().count(), 4);
+    }
+    let o = s.headway(&format!("{plan} --shard 2/3 --dry-run"));
+    assert!(stdout(&o).contains("4 cells"), "{}", stdout(&o));
+    let refused = |args: &str, why: &str| {
+        let o = s.headway(args);
+        assert!(o.status.code() == Some(1) && stderr(&o).contains(why), "{args}\n{}", stderr(&o));
+    };
+    refused("merge --out m s1 s3", "4 of 12 cells are in no shard, the first is 001");
+    assert!(!s.0.join("m").exists());
+    // A cell that two shards have is taken once, if both agree.
+    fs::create_dir(s.0.join("s1/cells/001")).unwrap();
+    for entry in fs::read_dir(s.0.join("s2/cells/001")).unwrap() {
+        let from = entry.unwrap().path();
+        fs::copy(&from, s.0.join("s1/cells/001").join(from.file_name().unwrap())).unwrap();
+    }
+    let o = s.headway("merge --out m s3 s1 s2");
+    assert!(o.status.success(), "{}", stderr(&o));
+    assert_eq!(stdout(&o).lines().next(), stdout(&s.headway("report whole")).lines().next());
+    assert_eq!(folder(&s.0.join("m")), folder(&s.0.join("whole")));
+    assert!(s.headway("merge --out m s1 s2 s3").status.success(), "a second time changes nothing");
+    fs::write(s.0.join("s1/cells/001/probe.txt"), "# sent_us rtt_us\n").unwrap();
+    refused("merge --out n s1 s2 s3", "differ");
+    let env = fs::read_to_string(s.0.join("s2/env.json")).unwrap();
+    fs::write(s.0.join("s2/env.json"), env.replacen("\"headway\": \"", "\"headway\": \"9", 1)).unwrap();
+    refused("merge --out n s3 s2", "another environment than `s3`: headway: ");
+    let o = s.headway(
+        "bench --in sim --cc bbr1,cubic --path clean --blocks 6 --seconds 2 --shard 1/3 --out other",
+    );
+    assert!(o.status.success(), "{}", stderr(&o));
+    refused("merge --out n s3 other", "`other` is a shard of another plan");
+}
+
+#[test]
 fn damaged_run_folders_are_refused_with_a_sentence() {
     let s = Scratch::new("damaged");
     assert!(s.headway(&format!("{SMALL} --out run")).status.success());
@@ -195,7 +243,10 @@ fn damaged_run_folders_are_refused_with_a_sentence() {
 #[test]
 fn help_and_list_name_what_there_is() {
     let s = Scratch::new("help");
-    for command in ["bench", "report", "sim", "emu", "load", "unload", "list", "doctor", "replay"] {
+    for command in [
+        "bench", "report", "compare", "merge", "export", "sim", "emu", "load", "unload", "list", "doctor",
+        "replay",
+    ] {
         assert!(stdout(&s.headway("--help")).contains(command));
         let o = s.headway(&format!("{command} --help"));
         assert!(o.status.success() && stdout(&o).contains("Usage:"), "{command}");

@@ -3,9 +3,8 @@
 //! The emulator enters an ELF image directly (PVH), which saves the guest from unpacking itself: a second or
 //! more under emulation, and once per process instead of once per cell.
 
+use crate::tools::pipe_through;
 use anyhow::{Context, Result, bail, ensure};
-use std::io::Write;
-use std::process::{Command, Stdio};
 
 const ELF: &[u8] = b"\x7fELF";
 
@@ -34,9 +33,9 @@ pub fn version(image: &[u8]) -> Option<String> {
 /// Unpacks what the kernel or its modules are packed with; the format shows in the first bytes.
 pub fn decompress(packed: &[u8]) -> Result<Vec<u8>> {
     match packed {
-        [0x28, 0xb5, 0x2f, 0xfd, ..] => pipe_through("zstd", packed),
-        [0xfd, b'7', b'z', b'X', b'Z', ..] => pipe_through("xz", packed),
-        [0x1f, 0x8b, ..] => pipe_through("gzip", packed),
+        [0x28, 0xb5, 0x2f, 0xfd, ..] => pipe_through("zstd", &["-dcq"], packed),
+        [0xfd, b'7', b'z', b'X', b'Z', ..] => pipe_through("xz", &["-dcq"], packed),
+        [0x1f, 0x8b, ..] => pipe_through("gzip", &["-dcq"], packed),
         [0x02, 0x21, 0x4c, 0x18, ..] => lz4_legacy(packed),
         _ => bail!("packed in a format that the lab does not know (it knows zstd, xz, gzip and LZ4)"),
     }
@@ -58,24 +57,6 @@ fn payload(file: &[u8]) -> Result<&[u8]> {
     // Except for gzip, which has it anyway, the unpacked size is appended as four bytes.
     let tail = if packed.starts_with(&[0x1f, 0x8b]) { 0 } else { 4 };
     packed.get(..packed.len().saturating_sub(tail)).context("the kernel file holds no payload")
-}
-
-fn pipe_through(tool: &str, packed: &[u8]) -> Result<Vec<u8>> {
-    let mut child = Command::new(tool)
-        .arg("-dcq")
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .spawn()
-        .with_context(|| format!("cannot run `{tool}`, which unpacks the kernel (is it installed?)"))?;
-    let mut stdin = child.stdin.take().context("no pipe to the child")?;
-    let output = std::thread::scope(|scope| {
-        // A write that fails shows as a failed child below.
-        scope.spawn(move || drop(stdin.write_all(packed)));
-        child.wait_with_output()
-    })?;
-    ensure!(output.status.success(), "`{tool}` failed: {}", String::from_utf8_lossy(&output.stderr).trim());
-    Ok(output.stdout)
 }
 
 /// LZ4's legacy frame, which Debian's 6.1 uses: after the magic number, blocks of (packed length, block).

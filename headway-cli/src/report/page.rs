@@ -1,6 +1,7 @@
 //! `report.html`: one file that holds everything it needs and asks no one for anything.
 
 use super::chart::{arrow, distribution, dots, forest, key, order, typeset, verbatim, verdict_class};
+use super::tails::{self, Tail};
 use super::{Comparison, Count, Findings, NOT_RUN, Run, series};
 use crate::bench::{PathEntry, Place, shell_word};
 use crate::metric::METRICS;
@@ -8,15 +9,15 @@ use crate::stats::{MIN_BLOCKS, Verdict};
 use maud::{DOCTYPE, Markup, html};
 use serde_json::Value;
 
-const STYLE: &str = concat!(include_str!("vendor/uPlot.min.css"), include_str!("page.css"));
+pub const STYLE: &str = concat!(include_str!("vendor/uPlot.min.css"), include_str!("page.css"));
 const SCRIPT: &str = concat!(include_str!("vendor/uPlot.iife.min.js"), "\n", include_str!("page.js"));
 
 /// Nothing may be fetched, whatever a later edit lets slip in.
-const POLICY: &str =
+pub const POLICY: &str =
     "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; img-src data:";
 
 pub fn html(run: &Run, findings: &Findings) -> String {
-    let Findings { comparisons, counts, notes } = findings;
+    let Findings { comparisons, tails, counts, notes } = findings;
     let primary: Vec<&Comparison> = comparisons.iter().filter(|c| c.metric.is_primary()).collect();
     let page = html! {
         (DOCTYPE)
@@ -35,7 +36,7 @@ pub fn html(run: &Run, findings: &Findings) -> String {
                 (controls(run))
                 main {
                     @if !primary.is_empty() { (verdicts(run, &primary)) }
-                    @for path in 0..run.plan.paths.len() { (path_section(run, path, comparisons)) }
+                    @for path in 0..run.plan.paths.len() { (path_section(run, path, comparisons, tails)) }
                     (cells_section(run, counts))
                     (method_section(run))
                     (environment_section(run))
@@ -155,6 +156,7 @@ fn verdicts(run: &Run, primary: &[&Comparison]) -> Markup {
         "Difference",
         "Improvement",
         "95 % interval",
+        "A/A noise",
         "p (Holm)",
         "n",
     ];
@@ -168,7 +170,7 @@ fn verdicts(run: &Run, primary: &[&Comparison]) -> Markup {
                     @let rows = primary.iter().filter(|c| c.path == path);
                     @if rows.clone().next().is_some() {
                         tbody {
-                            tr class="group" { th colspan="10" scope="rowgroup" { a href={ "#path-" (path) } { (entry.name) } " " @if is_described(entry) { code { (entry.text) } } } }
+                            tr class="group" { th colspan="11" scope="rowgroup" { a href={ "#path-" (path) } { (entry.name) } " " @if is_described(entry) { code { (entry.text) } } } }
                             @for c in rows { (verdict_row(run, c)) }
                         }
                     }
@@ -193,13 +195,14 @@ fn verdict_row(run: &Run, c: &Comparison) -> Markup {
             td data-label="Difference" { (typeset(&c.difference_text())) }
             td data-label="Improvement" { b { (typeset(&c.improvement_text())) } }
             td data-label="95 % interval" { (typeset(&c.interval_text())) }
+            td data-label="A/A noise" { (typeset(&c.noise_text())) }
             td data-label="p (Holm)" { (p) }
             td data-label="n" { (c.improvement.n) }
         }
     }
 }
 
-fn path_section(run: &Run, path: usize, comparisons: &[Comparison]) -> Markup {
+fn path_section(run: &Run, path: usize, comparisons: &[Comparison], tails: &[Tail]) -> Markup {
     let entry = &run.plan.paths[path];
     let kinds = [
         ("goodput", "Goodput", "Mbit/s"),
@@ -226,7 +229,30 @@ fn path_section(run: &Run, path: usize, comparisons: &[Comparison]) -> Markup {
                 @for (m, _) in METRICS.iter().enumerate().filter(|(_, m)| m.is_primary()) { @if let Some(figure) = order(run, path, m) { (figure) } }
                 @if let Some(figure) = distribution(run, path) { (figure) }
             }
+            (tail_table(run, path, tails))
             (metric_table(run, path, comparisons))
+        }
+    }
+}
+
+/// Percentiles over all probes of a path; nothing where the blocks are too few for the bootstrap.
+fn tail_table(run: &Run, path: usize, tails: &[Tail]) -> Markup {
+    let rows: Vec<&Tail> = tails.iter().filter(|t| t.path == path).collect();
+    html! {
+        @if !rows.is_empty() {
+            h3 { "Tails of the queueing delay" }
+            table class="small" {
+                thead { tr { @for head in ["Controller", "Percentile", "All blocks", "95 % interval", "Improvement", "95 % interval"] { th scope="col" { (head) } } } }
+                tbody {
+                    @for t in rows {
+                        tr data-cc=(t.cc) {
+                            th scope="row" { (key(run, &t.cc)) " " (t.cc) } td { (t.name) }
+                            @for text in t.texts() { td { (typeset(&text)) } }
+                        }
+                    }
+                }
+            }
+            p class="legend-note" { (tails::ABOUT) }
         }
     }
 }
@@ -330,7 +356,8 @@ fn method_section(run: &Run) -> Markup {
                 "Hodges–Lehmann estimate of the log ratios of candidate and " (run.baseline()) " within blocks; its interval inverts the exact "
                 "signed-rank test. " b { "better" } " and " b { "worse" } " hold after Holm's correction over all paths and candidates of a metric; "
                 "with " b { "(trivial)" } " the whole interval lies within the margin. " b { "equivalent" } " means that the 90 % interval lies within "
-                "the margin (two one-sided tests at 5 %). " b { "inconclusive" } " means neither: more blocks would tell. Fewer than " (MIN_BLOCKS) " blocks get no verdict."
+                "the margin (two one-sided tests at 5 %). " b { "A/A noise" } " is what the baseline shows against itself: in 95 of 100 comparisons whose both "
+                "sides are drawn from its own runs, the estimate stays within it. " b { "inconclusive" } " means neither: more blocks would tell. Fewer than " (MIN_BLOCKS) " blocks get no verdict."
             }
             dl class="glossary" {
                 @for m in METRICS {

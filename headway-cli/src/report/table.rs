@@ -37,6 +37,7 @@ pub fn json(run: &Run, findings: &Findings) -> anyhow::Result<String> {
         "kernels": run.kernels(),
         "notes": findings.notes,
         "counts": findings.counts,
+        "tails": findings.tails.iter().map(|t| t.json(run)).collect::<Vec<_>>(),
         "comparisons": findings.comparisons.iter().map(|c| comparison_json(run, c)).collect::<Vec<_>>(),
         "cells": run.cells.iter().map(|c| cell_json(run, c)).collect::<Vec<_>>(),
     });
@@ -85,6 +86,7 @@ fn comparison_json(run: &Run, c: &Comparison) -> Value {
         "high90": shift.high90,
         "p": shift.p,
         "p_family": c.p_family,
+        "noise": c.noise,
         "margin": c.margin,
         "verdict": c.verdict.map(|v| v.word()),
     })
@@ -94,7 +96,7 @@ fn comparison_json(run: &Run, c: &Comparison) -> Value {
 pub fn text(run: &Run, findings: &Findings, printed: impl Fn(&Metric) -> bool) -> String {
     let mut rows = vec![COLUMNS.map(String::from).to_vec()];
     rows.extend(findings.comparisons.iter().filter(|c| printed(c.metric)).map(|c| row(run, c)));
-    let mut text = aligned(&rows, 3..8) + "\n";
+    let mut text = aligned(&rows, 3..9) + "\n";
     for c in &findings.counts {
         let not_run = match c.planned - c.attempted {
             0 => String::new(),
@@ -110,7 +112,7 @@ pub fn text(run: &Run, findings: &Findings, printed: impl Fn(&Metric) -> bool) -
     text
 }
 
-const COLUMNS: [&str; 10] = [
+const COLUMNS: [&str; 11] = [
     "path",
     "metric",
     "candidate vs baseline",
@@ -119,6 +121,7 @@ const COLUMNS: [&str; 10] = [
     "difference",
     "improvement",
     "95 % interval",
+    "A/A noise",
     "verdict",
     "n",
 ];
@@ -133,13 +136,14 @@ fn row(run: &Run, c: &Comparison) -> Vec<String> {
         c.difference_text(),
         c.improvement_text(),
         c.interval_text(),
+        c.noise_text(),
         c.verdict.map_or("-", |v| v.word()).to_string(),
         c.improvement.n.to_string(),
     ]
 }
 
 /// Columns padded to their widest word; those in `right` are set flush right.
-fn aligned(rows: &[Vec<String>], right: Range<usize>) -> String {
+pub fn aligned(rows: &[Vec<String>], right: Range<usize>) -> String {
     let width = |column: usize| rows.iter().map(|r| r[column].chars().count()).max().unwrap_or(0);
     let widths: Vec<usize> = (0..rows[0].len()).map(width).collect();
     let line = |row: &Vec<String>| {
@@ -173,6 +177,11 @@ impl Comparison {
     pub fn interval_text(&self) -> String {
         let s = &self.improvement;
         if s.n < MIN_BLOCKS { "-".into() } else { format!("{} .. {}", self.bare(s.low), self.scaled(s.high)) }
+    }
+
+    /// What noise alone shows in 95 of 100 comparisons.
+    pub fn noise_text(&self) -> String {
+        self.noise.map_or("-".into(), |noise| format!("±{}", self.scaled(noise).trim_start_matches('+')))
     }
 
     /// A value on the comparison's scale, with its unit.

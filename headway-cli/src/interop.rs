@@ -1,0 +1,45 @@
+//! Other programs' formats: `headway export` and `headway import`. Nothing else knows them.
+
+pub mod flent;
+
+use crate::bench::{self, Cell, Plan, cell_dir};
+use crate::metric::CellData;
+use anyhow::{Context, Result, ensure};
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// Writes one file a cell that counts into `to`, made by `file`: the end of its name, and what is in it. Returns the
+/// files.
+pub fn export(
+    run: &Path,
+    to: &Path,
+    file: impl Fn(&Plan, &CellData) -> Result<(&'static str, Vec<u8>)>,
+) -> Result<Vec<PathBuf>> {
+    let plan = bench::read_plan(run)?;
+    fs::create_dir_all(to).with_context(|| format!("cannot create `{}`", to.display()))?;
+    let mut files = Vec::new();
+    for cell in &plan.cells {
+        let Ok(data) = CellData::read(&cell_dir(run, cell)) else { continue };
+        if data.excluded().is_some() {
+            continue;
+        }
+        let (end, bytes) =
+            file(&plan, &data).with_context(|| format!("cannot export cell {:03}", cell.index))?;
+        let path = to.join(format!("{}{end}", name(&plan, cell)));
+        bench::write_atomic(&path, &bytes)?;
+        files.push(path);
+    }
+    ensure!(
+        !files.is_empty(),
+        "no cell of `{}` counts: nothing to export\nhint: `headway report` says why",
+        run.display()
+    );
+    Ok(files)
+}
+
+/// A file name that says which cell it is.
+fn name(plan: &Plan, cell: &Cell) -> String {
+    let plain = |c: char| if c.is_ascii_alphanumeric() || "-_.=".contains(c) { c } else { '_' };
+    let path: String = plan.paths[cell.path].name.chars().map(plain).take(60).collect();
+    format!("{:03}-{path}-{}-block{}", cell.index, cell.cc, cell.block + 1)
+}

@@ -1,0 +1,224 @@
+//! flent's data files (version 4): one `.flent.gz` a cell, which flent opens, plots and combines.
+//!
+//! A cell becomes flent's test `tcp_nup`: uploads with a ping beside them. flent's tests idle for five seconds before and
+//! after the load, and its box plots cut these off; so the load starts at 5 s here too. There is no wall-clock
+//! time in a cell: all of them start at one fixed moment.
+
+use crate::bench::Plan;
+use crate::metric::CellData;
+use crate::tools::{self, Interval};
+use anyhow::{Result, anyhow};
+use serde_json::{Map, Value, json};
+
+/// What flent leaves idle at both ends of a test.
+const DELAY_S: f64 = 5.0;
+const STEP_US: i64 = 100_000;
+/// The moment at which every exported test starts: flent wants one.
+const START: &str = "2020-01-01T00:00:00.000000Z";
+const START_EPOCH_S: f64 = 1_577_836_800.0;
+
+pub const END: &str = ".flent.gz";
+
+/// A cell as flent has it.
+pub fn file(plan: &Plan, data: &CellData) -> Result<Vec<u8>> {
+    let text = serde_json::to_string(&value(plan, data)?)?;
+    // Without name and time the same cell gives the same bytes.
+    tools::pipe_through("gzip", &["-9nc"], text.as_bytes())
+}
+
+fn value(plan: &Plan, data: &CellData) -> Result<Value> {
+    let flows = flows(data)?;
+    let bins = Bins::new(plan.seconds);
+    let mut results = Map::new();
+    let mut raw = Map::new();
+    let mut meta = Map::new();
+    let names: Vec<String> = (1..=flows.len()).map(|i| format!("TCP upload::{i}")).collect();
+    let rates: Vec<Vec<Option<f64>>> = flows.iter().map(|f| bins.spread(&f.received, f.stream)).collect();
+    for ((name, flow), rate) in names.iter().zip(&flows).zip(&rates) {
+        results.insert(name.clone(), json!(rate));
+        raw.insert(name.clone(), Value::Array(flow.raw()));
+        meta.insert(name.clone(), json!({ "UNITS": "Mbits/s", "CONG_CONTROL": flow.cc }));
+    }
+    for (name, of) in AGGREGATES {
+        let at = |bin: usize| {
+            let here: Vec<f64> = rates.iter().filter_map(|rate| rate[bin]).collect();
+            (!here.is_empty()).then(|| of(&here))
+        };
+        results.insert(name.into(), json!((0..bins.count).map(at).collect::<Vec<_>>()));
+        meta.insert(
+            name.into(),
+            json!({ "UNITS": if name.ends_with("fairness") { "Idx" } else { "Mbits/s" } }),
+        );
+    }
+    let pings = pings(data);
+    results.insert(PING.into(), json!(bins.mean(&pings)));
+    raw.insert(
+        PING.into(),
+        pings.iter().map(|(s, ms)| json!({ "t": START_EPOCH_S + s, "val": ms })).collect(),
+    );
+    meta.insert(PING.into(), json!({ "UNITS": "ms" }));
+    let r = &data.result;
+    Ok(json!({
+        "version": 4,
+        "x_values": (0..bins.count).map(|bin| bin as f64 * STEP_US as f64 / 1e6).collect::<Vec<_>>(),
+        "results": results,
+        "raw_values": raw,
+        "metadata": {
+            "NAME": "tcp_nup",
+            "TITLE": format!("{} on {}, block {}", r.cell.cc, r.path.name, r.cell.block + 1),
+            "NOTE": format!("headway, {}, {}, seed {}", r.place, r.path.text, r.cell.seed),
+            "HOST": r.path.name, "HOSTS": [r.path.name], "LOCAL_HOST": "headway",
+            "TIME": START, "T0": START, "BATCH_TIME": null, "IP_VERSION": 4,
+            "LENGTH": plan.seconds, "TOTAL_LENGTH": f64::from(plan.seconds) + 2.0 * DELAY_S,
+            "STEP_SIZE": STEP_US as f64 / 1e6,
+            "TEST_PARAMETERS": { "upload_streams": flows.len(), "tcp_cong_control": r.cell.cc },
+            "SERIES_META": meta,
+        },
+    }))
+}
+
+const PING: &str = "Ping (ms) ICMP";
+
+/// A series that flent makes of all uploads.
+type Aggregate = (&'static str, fn(&[f64]) -> f64);
+
+const AGGREGATES: [Aggregate; 3] = [
+    ("TCP upload sum", |rates| rates.iter().sum()),
+    ("TCP upload avg", |rates| rates.iter().sum::<f64>() / rates.len() as f64),
+    ("TCP upload fairness", |rates| crate::stats::jain(rates).unwrap_or(1.0)),
+];
+
+/// One stream: ours first, then the rival's.
+struct Flow {
+    cc: String,
+    stream: usize,
+    /// Intervals and their start on the cell's clock.
+    received: Vec<(i64, Interval)>,
+    sent: Vec<(i64, Interval)>,
+}
+
+fn flows(data: &CellData) -> Result<Vec<Flow>> {
+    let ours = (data.result.cell.cc.clone(), &data.load);
+    let rival = data.result.against.as_ref().map(|r| r.cc.clone()).zip(data.rival.as_ref());
+    let mut flows = Vec::new();
+    for (cc, load) in std::iter::once(ours).chain(rival) {
+        let load = load.as_ref().map_err(|e| anyhow!("{e}"))?;
+        let placed = |list: &[Interval]| -> Vec<(i64, Interval)> {
+            list.iter().map(|i| (data.span_us(i).start, i.clone())).collect()
+        };
+        // Without the server's intervals, what the client handed to its sockets.
+        let received = if load.received.is_empty() { &load.sent } else { &load.received };
+        let streams = received.first().map_or(0, |i| i.stream_bytes.len());
+        flows.extend((0..streams).map(|stream| Flow {
+            cc: cc.clone(),
+            stream,
+            received: placed(received),
+            sent: placed(&load.sent),
+        }));
+    }
+    if flows.is_empty() { Err(anyhow!("its load has no intervals")) } else { Ok(flows) }
+}
+
+impl Flow {
+    /// Rate in Mbit/s by interval, with the sender's smoothed RTT in ms where it is known.
+    fn raw(&self) -> Vec<Value> {
+        let at = |us: i64| START_EPOCH_S + DELAY_S + us as f64 / 1e6;
+        let rates = self.received.iter().map(|(start, i)| {
+            let us = (i.to_us - i.from_us).max(1) as f64;
+            let bytes = i.stream_bytes.get(self.stream).copied().unwrap_or(0);
+            json!({ "t": at(*start) + us / 1e6, "val": bytes as f64 * 8.0 / us, "dur": us / 1e6 })
+        });
+        let rtts = self.sent.iter().filter_map(|(start, i)| {
+            let rtt_us = *i.srtt_us.get(self.stream)?;
+            let end = at(*start) + (i.to_us - i.from_us) as f64 / 1e6;
+            Some(json!({ "t": end, "tcp_rtt": rtt_us as f64 / 1e3 }))
+        });
+        let mut rows: Vec<Value> = rates.chain(rtts).collect();
+        rows.sort_by(|a, b| a["t"].as_f64().unwrap_or(0.0).total_cmp(&b["t"].as_f64().unwrap_or(0.0)));
+        rows
+    }
+}
+
+/// Seconds since the start of flent's test and milliseconds, of every answered probe that lies within it.
+fn pings(data: &CellData) -> Vec<(f64, f64)> {
+    let placed = |sent_us: i64, rtt_us: f64| (DELAY_S + sent_us as f64 / 1e6, rtt_us / 1e3);
+    let all = data.probes.iter().filter_map(|p| Some(placed(p.sent_us, p.rtt_us?)));
+    all.filter(|(s, _)| *s >= 0.0).collect()
+}
+
+/// The common time axis.
+struct Bins {
+    count: usize,
+}
+
+impl Bins {
+    fn new(seconds: u32) -> Self {
+        Self { count: ((f64::from(seconds) + 2.0 * DELAY_S) * 1e6 / STEP_US as f64) as usize + 1 }
+    }
+
+    /// Rate of a stream in Mbit/s, an interval's bytes shared out over the bins that it touches.
+    fn spread(&self, intervals: &[(i64, Interval)], stream: usize) -> Vec<Option<f64>> {
+        let mut rates: Vec<Option<f64>> = vec![None; self.count];
+        for (start, interval) in intervals {
+            let from = start + (DELAY_S * 1e6) as i64;
+            let length = (interval.to_us - interval.from_us).max(1) as i64;
+            let bytes = interval.stream_bytes.get(stream).copied().unwrap_or(0) as f64;
+            for bin in from / STEP_US..=(from + length - 1) / STEP_US {
+                let overlap = (from + length).min((bin + 1) * STEP_US) - from.max(bin * STEP_US);
+                if let Some(rate) = usize::try_from(bin).ok().and_then(|bin| rates.get_mut(bin)) {
+                    let megabits = bytes * 8.0 * overlap as f64 / length as f64 / STEP_US as f64;
+                    *rate = Some(rate.unwrap_or(0.0) + megabits);
+                }
+            }
+        }
+        rates
+    }
+
+    fn mean(&self, samples: &[(f64, f64)]) -> Vec<Option<f64>> {
+        let mut sums = vec![(0.0, 0u32); self.count];
+        for (s, value) in samples {
+            if let Some(bin) = sums.get_mut((s * 1e6 / STEP_US as f64) as usize) {
+                *bin = (bin.0 + value, bin.1 + 1);
+            }
+        }
+        sums.into_iter().map(|(sum, n)| (n > 0).then(|| sum / f64::from(n))).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::bench::{cell_dir, read_plan};
+    use crate::report::synthetic;
+
+    fn exported() -> (Value, CellData) {
+        let folder = synthetic::run("flent", 1);
+        let plan = read_plan(&folder.dir).unwrap();
+        let data = CellData::read(&cell_dir(&folder.dir, &plan.cells[0])).unwrap();
+        let packed = file(&plan, &data).unwrap();
+        assert_eq!(packed, file(&plan, &data).unwrap(), "the same bytes");
+        let text = tools::pipe_through("gzip", &["-dc"], &packed).unwrap();
+        (serde_json::from_slice(&text).unwrap(), data)
+    }
+
+    #[test]
+    fn every_series_is_as_long_as_the_axis_and_holds_what_arrived() {
+        let (v, data) = exported();
+        let x = v["x_values"].as_array().unwrap();
+        assert_eq!(x.len(), 301, "20 s of load, 5 s before and after");
+        for (name, series) in v["results"].as_object().unwrap() {
+            assert_eq!(series.as_array().unwrap().len(), x.len(), "{name}");
+            assert!(v["metadata"]["SERIES_META"][name]["UNITS"].is_string(), "{name}");
+        }
+        let sum = |name: &str| -> f64 {
+            v["results"][name].as_array().unwrap().iter().filter_map(Value::as_f64).sum::<f64>()
+        };
+        let arrived: u64 = data.load.as_ref().unwrap().received.iter().map(Interval::bytes).sum();
+        assert!((sum("TCP upload sum") * 0.1 * 1e6 / 8.0 / arrived as f64 - 1.0).abs() < 1e-9);
+        let answered = data.probes.iter().filter(|p| p.rtt_us.is_some()).count();
+        assert_eq!(v["raw_values"][PING].as_array().unwrap().len(), answered);
+        let rtts = v["raw_values"]["TCP upload::1"].as_array().unwrap();
+        assert!(rtts.iter().any(|row| row["tcp_rtt"].as_f64().is_some_and(|ms| ms > 10.0)));
+        assert_eq!(v["metadata"]["TEST_PARAMETERS"]["upload_streams"], 1);
+    }
+}
