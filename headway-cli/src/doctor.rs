@@ -117,6 +117,11 @@ pub fn list() -> String {
     }
     let _ = writeln!(
         s,
+        "  {}\n                any drop: factor, high rate, round trip, queue, length; the rate falls at 10 s",
+        path::DROP_EXAMPLE
+    );
+    let _ = writeln!(
+        s,
         "\npath text: RATE RTT [WORD…] [@TIME CHANGE…], such as '100mbit 40ms queue=1bdp @10s 20mbit @20s 100mbit'"
     );
     for k in path::KEYS {
