@@ -50,6 +50,7 @@
 
 pub mod cc;
 pub mod link;
+pub mod messages;
 pub mod path;
 pub mod rand;
 pub mod reconstruct;

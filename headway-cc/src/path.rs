@@ -5,6 +5,7 @@
 //! | word | meaning |
 //! | --- | --- |
 //! | `100mbit` \| `unlimited` \| `trace=FILE` | first: rate of the data direction (bit, kbit, mbit, gbit, 1tbit at most), or a mahimahi trace |
+//! | `trace=cell:5mbit` \| `trace=poisson:5mbit` | … or a trace by formula with this mean rate: a cellular link, random chances |
 //! | `40ms` \| `10ms/30ms` | second: base round-trip time, half each way, or delay down/up (ns, us, ms, s) |
 //! | `queue=1bdp` | drop-tail limit: `1bdp`, `150kB`, `100pkt`, `200ms`, `infinite`; default 1bdp |
 //! | `queue=codel` | CoDel; `codel:5ms/100ms` target/interval, `codel:5ms/100ms/1000pkt` with a limit |
@@ -28,13 +29,16 @@
 //! round-trip time, and hold at least one packet of 1500 bytes; queue limits do not count the packet being sent;
 //! loss happens on the wire behind the queue; jitter only adds, so the base round-trip time stays the minimum.
 
+mod drops;
 mod files;
 mod parse;
 mod presets;
 mod show;
+mod synthetic;
 pub(crate) mod units;
 
 use crate::link::{LinkSpec, Loss, TRACE_SLOT_BYTES, UNLIMITED};
+pub use drops::DROP_EXAMPLE;
 pub use presets::{PRESETS, Preset};
 use std::fmt;
 use std::str::FromStr;
@@ -124,6 +128,29 @@ impl Path {
         self.down.capacity_bits(from_ns, to_ns).unwrap_or(u64::MAX)
     }
 
+    /// The first fall of the bottleneck's rate; `None` when it never falls, when the schedule repeats (then no fall is the
+    /// first one) and for traces.
+    pub fn rate_drop(&self) -> Option<RateDrop> {
+        if self.down.repeat_ns.is_some() || self.down.trace.is_some() {
+            return None;
+        }
+        let changes = self.down.steps.iter().filter_map(|s| Some((s.at_ns, s.rate_bps?)));
+        let mut from_bps = self.down.rate_bps;
+        let mut drop: Option<RateDrop> = None;
+        for (at_ns, bps) in changes {
+            match &mut drop {
+                None if bps < from_bps => drop = Some(RateDrop { at_ns, from_bps, back_ns: None }),
+                None => from_bps = bps,
+                Some(drop) if bps >= drop.from_bps => {
+                    drop.back_ns = Some(at_ns);
+                    break;
+                }
+                Some(_) => {}
+            }
+        }
+        drop
+    }
+
     /// Names of the files that `trace=`, `uptrace=` and `loss=trace:` refer to, each once.
     pub fn files(&self) -> Vec<String> {
         let mut names: Vec<String> = Vec::new();
@@ -153,7 +180,8 @@ impl Path {
                 Loss::Trace(trace) => Some((trace.name.as_str(), !trace.rows.is_empty())),
                 _ => None,
             });
-            let rate = spec.trace.iter().map(|t| (t.name.as_str(), !t.at_ms.is_empty()));
+            let traces = spec.trace.iter().filter(|t| !synthetic::is_formula(&t.name));
+            let rate = traces.map(|t| (t.name.as_str(), !t.at_ms.is_empty()));
             rate.chain(losses)
         })
     }
@@ -210,11 +238,24 @@ impl FromStr for Path {
     }
 }
 
-/// Resolves a preset name or a path text.
+/// A fall of the bottleneck's rate.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RateDrop {
+    pub at_ns: u64,
+    /// The rate before.
+    pub from_bps: u64,
+    /// When that rate, or a higher one, is back; `None` for never.
+    pub back_ns: Option<u64>,
+}
+
+/// Resolves a preset's name, a drop's name (`drop-2x-50mbit-40ms-4bdp-5s`) or a path text.
 pub fn resolve(name_or_text: &str) -> Result<Path, PathError> {
     let text = name_or_text.trim();
     if let Some(preset) = PRESETS.iter().find(|p| p.name == text) {
         return preset.text.parse();
+    }
+    if let Some(drop) = drops::text(text) {
+        return drop?.parse();
     }
     let is_name = !text.is_empty() && !text.contains(['=', ' ']) && text != "unlimited";
     if is_name && !text.starts_with(|c: char| c.is_ascii_digit() || c == '-') {
@@ -335,7 +376,7 @@ mod tests {
             "codel:5ms/100ms",
             "codel:1ms/20ms/1MB",
         ];
-        let mut words = vec![pick(&["100mbit", "0.5gbit", "1500kbit", "trace=a.down"])];
+        let mut words = vec![pick(&["100mbit", "0.5gbit", "1500kbit", "trace=a.down", "trace=cell:1mbit"])];
         let is_trace = words[0].starts_with("trace");
         words.push(pick(&["40ms", "0.04s", "33333ns", "10ms/30ms", "0ms", "1us/0s"]));
         let ups = ["", "", "up=10mbit", "uptrace=b.up"];

@@ -26,6 +26,7 @@ mod source;
 mod timers;
 
 use crate::cc::{self, Ack, Control};
+use crate::messages::{self, Messages};
 use crate::path::Path;
 use flow::Flow;
 use lane::Lane;
@@ -85,6 +86,8 @@ pub struct SimSpec {
     pub mtu: u32,
     /// A small probe packet crosses the same bottleneck this often (0: never).
     pub probe_interval_us: u64,
+    /// Datagrams beside the flows, in the direction of the data.
+    pub messages: Option<Messages>,
     /// Length of a bin of the time series.
     pub bin_us: u64,
     /// Keep every event of every controller.
@@ -93,8 +96,8 @@ pub struct SimSpec {
 }
 
 impl SimSpec {
-    /// `flows` over `path` at an MTU of 1500, bins of 100 ms, no trace, exact signals; a probe every 20 ms, or as often as takes one
-    /// per cent of the bottleneck.
+    /// `flows` over `path` at an MTU of 1500, bins of 100 ms, no messages, no trace, exact signals; a probe every 20 ms, or as
+    /// often as takes one per cent of the bottleneck.
     pub fn new(path: Path, flows: Vec<FlowSpec>, duration_us: u64, seed: u64) -> Self {
         let mean_bps = path.capacity_bits(0, duration_us * 1000) / (duration_us / 1_000_000).max(1);
         let share_us = 100 * 8 * u64::from(PROBE_BYTES) * 1_000_000 / mean_bps.max(8);
@@ -106,6 +109,7 @@ impl SimSpec {
             seed,
             mtu,
             probe_interval_us,
+            messages: None,
             bin_us,
             trace: false,
             signals: Signals::Exact,
@@ -130,6 +134,8 @@ pub struct SimRun {
     pub up: Vec<LinkBin>,
     /// In the order of sending.
     pub probes: Vec<Probe>,
+    /// In the order of their schedule.
+    pub datagrams: Vec<Datagram>,
 }
 
 /// One flow of a [`SimRun`].
@@ -194,6 +200,16 @@ pub struct Probe {
     pub rtt_us: Option<u64>,
 }
 
+/// A message of [`SimSpec::messages`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Datagram {
+    pub due_us: u64,
+    /// Payload.
+    pub bytes: u32,
+    /// One way, from when it was due; `None`: lost.
+    pub delay_us: Option<u64>,
+}
+
 /// One event of a controller and what it made of it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TraceRow {
@@ -232,7 +248,7 @@ pub const HEADER_BYTES: u32 = 52;
 /// A probe on the wire: an ICMP echo of 56 bytes.
 pub const PROBE_BYTES: u32 = 84;
 
-/// A segment (or, with flow [`PROBE`], a probe) on its way down.
+/// A segment (or, with flow [`PROBE`] or [`DATAGRAM`], a probe or a message) on its way down.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Packet {
     pub(crate) seq: u64,
@@ -262,6 +278,10 @@ pub(crate) const HANDSHAKE: u64 = 1 << 63;
 pub const HANDSHAKE_BYTES: u32 = 60;
 /// [`Packet::flow`] of a probe.
 const PROBE: u32 = u32::MAX;
+/// [`Packet::flow`] of a message.
+const DATAGRAM: u32 = u32::MAX - 1;
+/// How long after the end a message may still arrive: everything that waits in the bottleneck then is out long before.
+const DRAIN_NS: u64 = 100_000_000_000;
 
 /// Runs a simulation to its end.
 pub fn run(spec: &SimSpec) -> Result<SimRun, SimError> {
@@ -279,6 +299,9 @@ struct Simulation {
     probes: Vec<Probe>,
     probe_interval_ns: u64,
     next_probe_ns: u64,
+    messages: Option<(Messages, u64)>,
+    datagrams: Vec<Datagram>,
+    next_datagram_ns: u64,
     bin_ns: u64,
     next_bin_ns: u64,
     end_ns: u64,
@@ -310,6 +333,9 @@ impl Simulation {
             probes: Vec::new(),
             probe_interval_ns,
             next_probe_ns: if probe_interval_ns == 0 { u64::MAX } else { 0 },
+            messages: spec.messages.map(|m| (m, spec.seed)),
+            datagrams: Vec::new(),
+            next_datagram_ns: spec.messages.map_or(u64::MAX, |m| m.due_ns(spec.seed, 0)),
             bin_ns: spec.bin_us * 1000,
             next_bin_ns: spec.bin_us * 1000,
             end_ns: spec.duration_us * 1000,
@@ -321,7 +347,7 @@ impl Simulation {
     fn run(&mut self) {
         loop {
             let (down_ns, up_ns, timer_ns) = (self.down.next_ns(), self.up.next_ns(), self.timers.next_ns());
-            let rare_ns = self.next_probe_ns.min(self.next_bin_ns);
+            let rare_ns = self.next_probe_ns.min(self.next_datagram_ns).min(self.next_bin_ns);
             let now_ns = down_ns.min(up_ns).min(timer_ns).min(rare_ns);
             if now_ns == self.next_bin_ns && now_ns <= self.end_ns {
                 self.close_bin(now_ns);
@@ -333,10 +359,13 @@ impl Simulation {
                 self.drain_up(now_ns);
             } else if now_ns == timer_ns {
                 self.fire_timer(now_ns);
-            } else {
+            } else if now_ns == self.next_probe_ns {
                 self.send_probe(now_ns);
+            } else {
+                self.send_datagram(now_ns);
             }
         }
+        self.drain_datagrams();
     }
 
     fn drain_down(&mut self, now_ns: u64) {
@@ -344,6 +373,10 @@ impl Simulation {
             && let Some(out) = self.down.pop(now_ns)
         {
             let packet = out.packet;
+            if packet.flow == DATAGRAM {
+                self.datagrams[packet.seq as usize].arrive(now_ns);
+                continue;
+            }
             if packet.flow == PROBE {
                 let answer = AckPacket { flow: PROBE, log_end: packet.seq, ..Default::default() };
                 self.up.push(now_ns, PROBE_BYTES, false, answer);
@@ -386,6 +419,31 @@ impl Simulation {
         self.next_probe_ns += self.probe_interval_ns;
     }
 
+    fn send_datagram(&mut self, now_ns: u64) {
+        let Some((messages, seed)) = self.messages else { return };
+        let number = self.datagrams.len() as u64;
+        let bytes = messages.bytes(seed, number);
+        self.datagrams.push(Datagram { due_us: now_ns / 1000, bytes, delay_us: None });
+        let packet = Packet { flow: DATAGRAM, seq: number, ..Default::default() };
+        self.down.push(now_ns, bytes + messages::HEADER_BYTES, false, packet);
+        self.next_datagram_ns = messages.due_ns(seed, number + 1);
+    }
+
+    /// What is under way at the end arrives as it would have: a queue does not ask what comes behind.
+    fn drain_datagrams(&mut self) {
+        if self.messages.is_none() {
+            return;
+        }
+        while self.down.next_ns() <= self.end_ns + DRAIN_NS {
+            let now_ns = self.down.next_ns();
+            if let Some(out) = self.down.pop(now_ns)
+                && out.packet.flow == DATAGRAM
+            {
+                self.datagrams[out.packet.seq as usize].arrive(now_ns);
+            }
+        }
+    }
+
     fn close_bin(&mut self, now_ns: u64) {
         let start_us = (now_ns - self.bin_ns) / 1000;
         self.down.close_bin(start_us);
@@ -404,6 +462,13 @@ impl Simulation {
             down: self.down.into_bins(),
             up: self.up.into_bins(),
             probes: self.probes,
+            datagrams: self.datagrams,
         }
+    }
+}
+
+impl Datagram {
+    fn arrive(&mut self, now_ns: u64) {
+        self.delay_us = Some((now_ns / 1000).saturating_sub(self.due_us));
     }
 }

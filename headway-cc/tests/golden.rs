@@ -54,7 +54,8 @@ fn queueing_delays(run: &SimRun, warmup_us: u64) -> Vec<u64> {
 /// `bbr3`: paces at 99 % of the rate and halves its window for ProbeRTT every 5 s (`clean` and all that never lose);
 /// tolerates 1 % of loss (`lossy`, `randloss`) but not what bbr1 loses in `shallow`, where it cruises at 85 % of the
 /// volume that was lost at; its probes fill up to a round trip of buffer, twice in 5 s (the p95). In `dc-ecn` every
-/// mark above 0.24 ms of queue counts as a loss.
+/// mark above 0.24 ms of queue counts as a loss. `noise`: a steady mean is filled whatever its noise, and 3 ms of the
+/// delay are jitter. `lte-att`: 1.5 MB last seconds when the rate falls.
 const SENSE: &[(&str, &str, u64, u64, u64, u64)] = &[
     ("clean", "bbr1", 950, 25_000, 1, 10),
     ("clean", "bbr3", 950, 30_000, 0, 5),
@@ -95,6 +96,12 @@ const SENSE: &[(&str, &str, u64, u64, u64, u64)] = &[
     ("outage", "bbr1", 100, 100_000, 0, 100),
     ("outage", "bbr3", 100, 100_000, 0, 100),
     ("outage", "cubic", 100, 100_000, 0, 100),
+    ("noise", "bbr1", 950, 90_000, 0, 5),
+    ("noise", "bbr3", 950, 90_000, 0, 5),
+    ("noise", "cubic", 980, 170_000, 0, 5),
+    ("lte-att", "bbr1", 700, 5_000_000, 0, 50),
+    ("lte-att", "bbr3", 700, 5_000_000, 0, 50),
+    ("lte-att", "cubic", 700, 7_000_000, 0, 100),
 ];
 
 /// Every other row: something gets through, no more than the link carries (2 % for data that waited for a hole to be

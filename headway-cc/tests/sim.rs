@@ -40,7 +40,7 @@ fn check_laws(spec: &SimSpec, run: &SimRun) {
     }
     if spec.duration_us.is_multiple_of(spec.bin_us) {
         let pushed: u64 = run.down.iter().map(|b| b.in_packets).sum();
-        let sent = total(|f| f.sent_packets) + run.probes.len() as u64;
+        let sent = total(|f| f.sent_packets) + (run.probes.len() + run.datagrams.len()) as u64;
         let knocks = pushed - sent;
         assert!(
             (run.flows.len() as u64..=12 * run.flows.len() as u64).contains(&knocks),
@@ -57,6 +57,35 @@ fn check_laws(spec: &SimSpec, run: &SimRun) {
     for probe in run.probes.iter().filter_map(|p| p.rtt_us) {
         assert!(probe + 1 >= spec.path.base_rtt_us());
     }
+    for delay in run.datagrams.iter().filter_map(|d| d.delay_us) {
+        assert!(delay + 1 >= spec.path.down.delay_ns / 1000);
+    }
+}
+
+/// On an idle path a message takes the propagation delay and its own time on the wire; beside a loss-based flow it
+/// waits in the same queue. The last ones arrive although the flows have ended. The path loses them like anything else.
+#[test]
+fn messages_share_the_queue() {
+    let with_messages = |path, flows, text: &str| {
+        let mut spec = spec(path, flows, 20);
+        spec.probe_interval_us = 0;
+        spec.messages = Some(text.parse().unwrap());
+        sim(&spec)
+    };
+    let idle = with_messages("10mbit 40ms queue=2bdp", Vec::new(), "222@50");
+    assert_eq!(idle.datagrams.len(), 1000);
+    assert!(idle.datagrams.iter().all(|d| d.delay_us.is_some_and(|us| us.abs_diff(20_200) <= 1)));
+    assert!(idle.datagrams.windows(2).all(|w| (w[1].due_us - w[0].due_us).abs_diff(20_000) <= 1));
+    let busy = with_messages("10mbit 40ms queue=2bdp", vec![FlowSpec::bulk("cubic")], "64..1200@100");
+    let most = busy.datagrams.iter().filter_map(|d| d.delay_us).max().unwrap();
+    // 20 ms on the way, 80 ms of queue, and what is on the wire.
+    assert!((95_000..=103_000).contains(&most), "{most}");
+    assert!(busy.datagrams.iter().rev().take(5).all(|d| d.delay_us.is_some()));
+    let lossy = with_messages("10mbit 40ms queue=2bdp loss=2%", Vec::new(), "200@100");
+    let lost = lossy.datagrams.iter().filter(|d| d.delay_us.is_none()).count();
+    assert!((10..80).contains(&lost), "5 sigma around 40 of 2000 are 9 to 71: {lost}");
+    let other = with_messages("10mbit 40ms queue=2bdp", vec![FlowSpec::bulk("cubic")], "64..1200@100");
+    assert_eq!(busy.datagrams, other.datagrams);
 }
 
 fn jain(flows: &[FlowRun]) -> f64 {

@@ -4,9 +4,10 @@
 //! where it stopped, and `headway report` works on any folder that was ever made.
 
 use crate::shard::Shard;
-use crate::{doctor, interrupt, kernel, lab, place, simcell};
+use crate::traffic::{Pattern, Traffic};
+use crate::{doctor, interrupt, kernel, lab, place, simcell, suite};
 use anyhow::{Context, Result, bail, ensure};
-use headway_cc::{cc, path};
+use headway_cc::path;
 use serde::{Deserialize, Serialize};
 use std::fs;
 use std::io::Write as _;
@@ -32,13 +33,23 @@ pub enum Place {
     Remote(String),
 }
 
+impl Place {
+    /// The first word of `--in`.
+    pub fn word(&self) -> &'static str {
+        match self {
+            Self::Sim => "sim",
+            Self::Lab => "lab",
+            Self::Here => "here",
+            Self::Remote(_) => "remote",
+        }
+    }
+}
+
 impl std::fmt::Display for Place {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
-            Self::Sim => f.write_str("sim"),
-            Self::Lab => f.write_str("lab"),
-            Self::Here => f.write_str("here"),
             Self::Remote(host) => write!(f, "remote {host}"),
+            local => f.write_str(local.word()),
         }
     }
 }
@@ -51,15 +62,13 @@ pub struct Plan {
     /// Controllers; the first is the baseline of the comparison.
     pub ccs: Vec<String>,
     pub paths: Vec<PathEntry>,
-    pub streams: u32,
+    /// `--suite`; empty where the paths were given one by one.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub suite: String,
     pub blocks: u32,
-    /// Flows beside ours on the same path, `streams` of them.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub against: Option<Rival>,
-    /// Length of the load phase.
-    pub seconds: u32,
-    /// Left out of the summary metrics at the start of the load phase.
-    pub warmup_ms: u64,
+    /// On every path that has none of its own.
+    #[serde(flatten)]
+    pub traffic: Traffic,
     pub seed: u64,
     /// Keep the per-ACK trace of our own controllers.
     pub trace: bool,
@@ -73,37 +82,7 @@ pub struct Plan {
     pub cells: Vec<Cell>,
 }
 
-/// Who competes with the controller under test in every cell: `--against CC[+EXTRA_RTT]`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Rival {
-    pub cc: String,
-    /// What its packets travel longer than ours, both ways together.
-    pub extra_rtt_us: u64,
-}
-
-impl std::str::FromStr for Rival {
-    type Err = anyhow::Error;
-
-    fn from_str(text: &str) -> Result<Self> {
-        let (cc, extra) = text.split_once('+').unwrap_or((text, "0ms"));
-        let extra_rtt_us = cc::params::Kind::Micros
-            .read(extra)
-            .map_err(|e| anyhow::anyhow!("`{extra}` in `--against {text}`: {e}"))?;
-        ensure!(extra_rtt_us <= 10_000_000, "`{extra}` in `--against {text}`: at most 10s");
-        Ok(Self { cc: cc.into(), extra_rtt_us })
-    }
-}
-
-impl std::fmt::Display for Rival {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        match self.extra_rtt_us {
-            0 => f.write_str(&self.cc),
-            us => write!(f, "{}+{us}us", self.cc),
-        }
-    }
-}
-
-/// A path by name (preset name or the text itself) and canonical text.
+/// A path by name (preset name, name of a suite's row, or the text itself) and canonical text.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct PathEntry {
     pub name: String,
@@ -111,6 +90,9 @@ pub struct PathEntry {
     /// Content of trace files named in the text.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub files: Vec<(String, String)>,
+    /// What happens on it, where a suite says so.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub traffic: Option<Traffic>,
 }
 
 /// One controller on one path once.
@@ -133,11 +115,8 @@ pub struct CellResult {
     /// Path name and text, repeated so that a cell folder explains itself.
     pub path: PathEntry,
     pub place: Place,
-    pub streams: u32,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub against: Option<Rival>,
-    pub seconds: u32,
-    pub warmup_ms: u64,
+    #[serde(flatten)]
+    pub traffic: Traffic,
     pub kernel: String,
     /// `ok`, or why the cell does not count.
     pub status: String,
@@ -155,11 +134,12 @@ pub struct Request {
     pub place: Place,
     pub ccs: Vec<String>,
     pub paths: Vec<String>,
-    pub streams: u32,
-    pub against: Option<Rival>,
+    /// A suite, whose rows bring their own traffic; paths beside it get its usual one.
+    pub suite: Option<String>,
     pub blocks: u32,
-    pub seconds: u32,
-    pub warmup_ms: Option<u64>,
+    pub traffic: Traffic,
+    /// The traffic's warm-up was asked for, and is not to follow from the paths.
+    pub has_warmup: bool,
     pub seed: u64,
     pub trace: bool,
     pub kernel: String,
@@ -188,7 +168,7 @@ impl PathEntry {
             Ok((file.clone(), text))
         };
         let files = path.files().iter().map(read).collect::<Result<Vec<_>>>()?;
-        let entry = Self { name: name.into(), text: path.to_string(), files };
+        let entry = Self { name: name.into(), text: path.to_string(), files, traffic: None };
         entry.path()?;
         Ok(entry)
     }
@@ -209,54 +189,31 @@ impl Plan {
     pub fn new(r: &Request) -> Result<Self> {
         ensure!(!r.ccs.is_empty(), "no controller given\nhint: `--cc bbr,bbr1`");
         ensure!((1..=10_000).contains(&r.blocks), "--blocks must be between 1 and 10000");
-        ensure!((1..=86_400).contains(&r.seconds), "--seconds must be between 1 and 86400");
-        ensure!((1..=128).contains(&r.streams), "--streams must be between 1 and 128 (iperf3's limit)");
         for (i, cc) in r.ccs.iter().enumerate() {
             check_cc(&r.place, cc)?;
             ensure!(!r.ccs[..i].contains(cc), "controller `{cc}` is given twice");
         }
-        if let Some(rival) = &r.against {
-            ensure!(
-                !matches!(r.place, Place::Remote(_)),
-                "--against needs a path of its own\nhint: --in sim, lab or here"
-            );
-            check_cc(&r.place, &rival.cc)?;
-        }
-        let paths = match &r.place {
-            Place::Remote(host) => {
-                let text = String::new();
-                vec![PathEntry { name: host.clone(), text, files: Vec::new() }]
-            }
-            _ => r.paths.iter().map(|p| PathEntry::resolve(p)).collect::<Result<Vec<_>>>()?,
-        };
+        let paths = paths(r)?;
         ensure!(
             !paths.is_empty(),
             "no path given\nhint: `--path clean` or `--path '100mbit 40ms queue=1bdp'`"
         );
-        let longest_rtt_ms = match &r.place {
-            Place::Remote(_) => 0,
-            _ => paths
-                .iter()
-                .map(|p| Ok(p.path()?.base_rtt_us() / 1000))
-                .collect::<Result<Vec<_>>>()?
-                .into_iter()
-                .max()
-                .unwrap_or(0),
-        };
-        let third_ms = u64::from(r.seconds) * 1000 / 3;
-        let warmup_ms = r.warmup_ms.unwrap_or_else(|| (20 * longest_rtt_ms).max(2000).min(third_ms));
-        ensure!(warmup_ms < u64::from(r.seconds) * 1000, "--warmup must be shorter than --seconds");
+        let mut traffic = r.traffic.clone();
+        if !r.has_warmup {
+            traffic.warmup_ms = warmup_ms(&r.place, &paths, traffic.seconds)?;
+        }
+        for traffic in paths.iter().filter_map(|p| p.traffic.as_ref()).chain([&traffic]) {
+            check_traffic(&r.place, traffic)?;
+        }
         let cells = cells(r, paths.len());
         Ok(Self {
             layout: LAYOUT,
             place: r.place.clone(),
             ccs: r.ccs.clone(),
             paths,
-            streams: r.streams,
-            against: r.against.clone(),
+            suite: r.suite.clone().unwrap_or_default(),
             blocks: r.blocks,
-            seconds: r.seconds,
-            warmup_ms,
+            traffic,
             seed: r.seed,
             trace: r.trace,
             kernel: r.kernel.clone(),
@@ -270,20 +227,35 @@ impl Plan {
         self.cells.iter().filter(move |c| shard.is_none_or(|s| s.has(c)))
     }
 
+    /// What happens on a path of the plan.
+    pub fn traffic(&self, path: usize) -> &Traffic {
+        self.paths[path].traffic.as_ref().unwrap_or(&self.traffic)
+    }
+
     /// The command that makes this plan again.
     pub fn command(&self) -> String {
         let mut s = format!("headway bench --cc {}", shell_word(&self.ccs.join(",")));
+        if !self.suite.is_empty() {
+            s += &format!(" --suite {}", shell_word(&self.suite));
+        }
         if !matches!(self.place, Place::Remote(_)) {
-            for p in &self.paths {
+            for p in self.paths.iter().filter(|p| p.traffic.is_none()) {
                 s += &format!(" --path {}", shell_word(&p.name));
             }
         }
-        s += &format!(" --blocks {} --seconds {} --streams {}", self.blocks, self.seconds, self.streams);
-        if let Some(rival) = &self.against {
-            s += &format!(" --against {}", shell_word(&rival.to_string()));
+        s += &format!(" --blocks {}", self.blocks);
+        if self.paths.iter().any(|p| p.traffic.is_none()) {
+            let t = &self.traffic;
+            s += &format!(" --seconds {} --streams {}{}", t.seconds, t.streams, t.pattern.flags());
+            if let Some(rival) = &t.against {
+                s += &format!(" --against {}", shell_word(&rival.to_string()));
+            }
+            if let Some(messages) = &t.messages {
+                s += &format!(" --messages {messages}");
+            }
+            s += &format!(" --warmup {}", t.warmup_ms as f64 / 1000.0);
         }
-        s +=
-            &format!(" --warmup {} --seed {} --in {}", self.warmup_ms as f64 / 1000.0, self.seed, self.place);
+        s += &format!(" --seed {} --in {}", self.seed, self.place);
         for (flag, value) in [("--kernel", &self.kernel), ("--modules", &self.modules)] {
             if !value.is_empty() {
                 s += &format!(" {flag} {}", shell_word(value));
@@ -304,6 +276,54 @@ pub fn shell_word(word: &str) -> String {
     } else {
         format!("'{}'", word.replace('\'', r"'\''"))
     }
+}
+
+/// The rows of the suite that are honest in this place, then the paths that were named.
+fn paths(r: &Request) -> Result<Vec<PathEntry>> {
+    if let Place::Remote(host) = &r.place {
+        ensure!(r.suite.is_none(), "--suite needs paths of its own\nhint: --in sim, lab or here");
+        return Ok(vec![PathEntry {
+            name: host.clone(),
+            text: String::new(),
+            files: Vec::new(),
+            traffic: None,
+        }]);
+    }
+    let mut paths = Vec::new();
+    if let Some(name) = &r.suite {
+        for row in suite::rows(name, &r.place)?.0 {
+            let entry = PathEntry::resolve(&row.path)?;
+            paths.push(PathEntry { name: row.name, traffic: Some(row.traffic), ..entry });
+        }
+    }
+    for name in &r.paths {
+        paths.push(PathEntry::resolve(name)?);
+    }
+    Ok(paths)
+}
+
+/// 20 of the longest round trips and 2 s at least, but no more than a third of the load.
+fn warmup_ms(place: &Place, paths: &[PathEntry], seconds: u32) -> Result<u64> {
+    let mut longest_rtt_ms = 0;
+    for path in paths.iter().filter(|_| !matches!(place, Place::Remote(_))) {
+        longest_rtt_ms = longest_rtt_ms.max(path.path()?.base_rtt_us() / 1000);
+    }
+    Ok((20 * longest_rtt_ms).max(2000).min(u64::from(seconds) * 1000 / 3))
+}
+
+fn check_traffic(place: &Place, t: &Traffic) -> Result<()> {
+    ensure!((1..=86_400).contains(&t.seconds), "--seconds must be between 1 and 86400");
+    ensure!((1..=128).contains(&t.streams), "--streams must be between 1 and 128 (iperf3's limit)");
+    ensure!(t.warmup_ms < u64::from(t.seconds) * 1000, "--warmup must be shorter than --seconds");
+    let is_remote = matches!(place, Place::Remote(_));
+    for (flag, is_given) in [("--against", t.against.is_some()), ("--messages", t.messages.is_some())] {
+        ensure!(!(is_given && is_remote), "{flag} needs a path of its own\nhint: --in sim, lab or here");
+    }
+    ensure!(
+        *place == Place::Sim || !matches!(t.pattern, Pattern::OnOff { .. }),
+        "--on-off needs a sender that iperf3 is not\nhint: --in sim"
+    );
+    t.against.as_ref().map_or(Ok(()), |rival| check_cc(place, &rival.cc))
 }
 
 /// Is `cc` a controller this place can run?
@@ -459,7 +479,9 @@ fn run_and_keep(plan: &Plan, cell: &Cell, lab_kernel: Option<&lab::Kernel>, out:
     let guard = interrupt::guard(move || drop(fs::remove_dir_all(&dir)));
     let ran = match (&plan.place, lab_kernel) {
         (Place::Sim, _) => simcell::run_cell(plan, cell, &tmp),
-        (Place::Lab, Some(kernel)) => lab::run_cell(kernel, plan, cell, &tmp, lab::Limits::for_cell(plan)),
+        (Place::Lab, Some(kernel)) => {
+            lab::run_cell(kernel, plan, cell, &tmp, lab::Limits::for_cell(plan, cell))
+        }
         (Place::Lab, None) => bail!("the lab has no kernel"),
         (Place::Here, _) => place::run_cell_here(plan, cell, &tmp),
         (Place::Remote(_), _) => place::run_cell_remote(plan, cell, &tmp),
@@ -485,19 +507,17 @@ fn is_disk_full(e: &anyhow::Error) -> bool {
 impl CellResult {
     /// A result with nothing measured yet.
     pub fn new(plan: &Plan, cell: &Cell, status: &str) -> Self {
+        let traffic = plan.traffic(cell.path);
         Self {
             layout: LAYOUT,
             cell: cell.clone(),
-            path: PathEntry { files: Vec::new(), ..plan.paths[cell.path].clone() },
+            path: PathEntry { files: Vec::new(), traffic: None, ..plan.paths[cell.path].clone() },
             place: plan.place.clone(),
-            streams: plan.streams,
-            against: plan.against.clone(),
-            seconds: plan.seconds,
-            warmup_ms: plan.warmup_ms,
+            traffic: traffic.clone(),
             kernel: String::new(),
             status: status.into(),
             sender_cc: cell.cc.clone(),
-            rival_cc: plan.against.as_ref().map_or_else(String::new, |rival| rival.cc.clone()),
+            rival_cc: traffic.against.as_ref().map_or_else(String::new, |rival| rival.cc.clone()),
             base_rtt_us: 0,
         }
     }
@@ -541,23 +561,39 @@ pub fn new_run_dir() -> Result<PathBuf> {
 pub fn dry_run(plan: &Plan, shard: Option<Shard>, jobs: usize) -> Result<String> {
     use std::fmt::Write as _;
     let mut s = String::from("cell block path cc seed\n");
-    let (mut bits, mut count) = (0u64, 0u64);
+    let (mut seconds, mut bits, mut count) = (0u64, 0u64, 0u64);
     for c in plan.cells_of(shard) {
         count += 1;
         let path = &plan.paths[c.path];
         writeln!(s, "{} {} `{}` {} {}", c.index, c.block + 1, path.name, c.cc, c.seed)?;
+        let load_s = u64::from(plan.traffic(c.path).seconds);
+        // Measured: a lab cell boots in 3 s and runs at about the speed of the clock.
+        seconds += match plan.place {
+            Place::Sim => 0,
+            Place::Lab => load_s + 6,
+            Place::Here | Place::Remote(_) => load_s + 3,
+        };
         if !matches!(plan.place, Place::Remote(_)) {
             // An unlimited link carries u64::MAX.
-            bits =
-                bits.saturating_add(path.path()?.capacity_bits(0, u64::from(plan.seconds) * 1_000_000_000));
+            bits = bits.saturating_add(path.path()?.capacity_bits(0, load_s * 1_000_000_000));
         }
     }
-    // Measured: a lab cell boots in 3 s and runs at about the speed of the clock; the simulator is free.
-    let seconds = match plan.place {
-        Place::Sim => 0,
-        Place::Lab => (u64::from(plan.seconds) + 6) * count / jobs as u64,
-        Place::Here | Place::Remote(_) => (u64::from(plan.seconds) + 3) * count,
-    };
+    match plan.place {
+        // Measured: 30 Gbit of packets a second.
+        Place::Sim => seconds = bits / 30_000_000_000 / jobs as u64,
+        Place::Lab => seconds /= jobs as u64,
+        Place::Here | Place::Remote(_) => {}
+    }
+    if !plan.suite.is_empty() {
+        let left_out = suite::rows(&plan.suite, &plan.place)?.1;
+        writeln!(
+            s,
+            "suite {}: {} paths, {left_out} left out as not honest in {}",
+            plan.suite,
+            plan.paths.len(),
+            plan.place
+        )?;
+    }
     write!(s, "{count} cells, about {} min, ", seconds.div_ceil(60))?;
     match bits {
         u64::MAX => writeln!(s, "no limit to the traffic over the paths")?,
@@ -576,12 +612,14 @@ struct Progress {
 
 impl Progress {
     fn new(plan: &Plan, total: usize) -> Self {
+        let paths = match plan.suite.as_str() {
+            "" => plan.paths.iter().map(|p| p.name.as_str()).collect::<Vec<_>>().join(", "),
+            suite => format!("suite {suite} ({} paths)", plan.paths.len()),
+        };
         eprintln!(
-            "{total} cells to run: {} × {} × {} blocks, {} s each, in {}",
+            "{total} cells to run: {} × {paths} × {} blocks, in {}",
             plan.ccs.join(", "),
-            plan.paths.iter().map(|p| p.name.as_str()).collect::<Vec<_>>().join(", "),
             plan.blocks,
-            plan.seconds,
             plan.place
         );
         Self { start: Instant::now(), total, done: AtomicUsize::new(0), failed: AtomicUsize::new(0) }

@@ -2,7 +2,7 @@
 
 use crate::bench::{Place, Plan};
 use crate::lab::initramfs::find_program;
-use crate::{emu, kernel, lab};
+use crate::{emu, kernel, lab, suite};
 use anyhow::{Result, bail};
 use headway_cc::{cc, path};
 use std::fmt::Write as _;
@@ -114,6 +114,15 @@ pub fn list() -> String {
     s.push_str("\npaths\n");
     for p in path::PRESETS {
         let _ = writeln!(s, "  {:<13} {}\n                {}", p.name, p.text, p.about);
+    }
+    let _ = writeln!(
+        s,
+        "  {}\n                any drop: factor, high rate, round trip, queue, length; the rate falls at 10 s",
+        path::DROP_EXAMPLE
+    );
+    s.push_str("\nsuites\n");
+    for suite in suite::SUITES {
+        let _ = writeln!(s, "  {:<13} {} rows: {}", suite.name, (suite.rows)().len(), suite.about);
     }
     let _ = writeln!(
         s,

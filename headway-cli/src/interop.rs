@@ -19,7 +19,7 @@ pub fn export(
     fs::create_dir_all(to).with_context(|| format!("cannot create `{}`", to.display()))?;
     let mut files = Vec::new();
     for cell in &plan.cells {
-        let Ok(data) = CellData::read(&cell_dir(run, cell)) else { continue };
+        let Ok(data) = CellData::read(&cell_dir(run, cell), &plan.paths[cell.path]) else { continue };
         if data.excluded().is_some() {
             continue;
         }

@@ -9,6 +9,7 @@ mod interop;
 mod interrupt;
 mod kernel;
 mod lab;
+mod messages;
 mod metric;
 mod place;
 mod probe;
@@ -16,8 +17,10 @@ mod report;
 mod shard;
 mod simcell;
 mod stats;
+mod suite;
 mod sys;
 mod tools;
+mod traffic;
 
 use anyhow::{Result, bail};
 use clap::{Args, Parser, Subcommand};
@@ -27,6 +30,7 @@ use std::ffi::OsString;
 use std::num::NonZeroUsize;
 use std::path::PathBuf;
 use std::process::ExitCode;
+use traffic::{Pattern, Traffic};
 
 /// Congestion control that people can have, tune and trust.
 ///
@@ -41,7 +45,7 @@ struct Cli {
 #[derive(Subcommand)]
 enum Cmd {
     /// Compare controllers over paths: run every cell, then print the verdicts and write report.html
-    Bench(BenchArgs),
+    Bench(Box<BenchArgs>),
     /// Make the tables and report.html of a run folder again
     Report {
         /// The run folder
@@ -113,6 +117,10 @@ struct BenchArgs {
     /// Path presets (comma separated) or a path text; may be given several times [default: clean,drop,lossy]
     #[arg(long)]
     path: Vec<String>,
+    /// A list of paths, each with the traffic that belongs on it (`headway list` shows them); paths given beside it get
+    /// the traffic that the other arguments ask for
+    #[arg(long)]
+    suite: Option<String>,
     /// Repetitions; each block runs every controller on every path once, in random order. An interval takes 6,
     /// verdicts over several paths a few more (the report says how many)
     #[arg(long, default_value_t = 8)]
@@ -130,6 +138,16 @@ struct BenchArgs {
     /// bbr3+80ms. Shows its goodput (the harm done to it, where the baseline is that very controller) and Jain's index
     #[arg(long, value_name = "CC[+RTT]")]
     against: Option<String>,
+    /// Let each stream send at this rate only, as an application would: 2mbit
+    #[arg(long, conflicts_with = "on_off")]
+    rate: Option<String>,
+    /// Let each stream send for a time and pause for another, in turns: 1s/500ms
+    #[arg(long, value_name = "ON/OFF")]
+    on_off: Option<String>,
+    /// Send small datagrams beside the streams, as a game server does, and measure their one-way delay: 200@64 is 200 bytes
+    /// 64 times a second, 64..1200@64 draws each size
+    #[arg(long, value_name = "BYTES@HZ", num_args = 0..=1, default_missing_value = "64..1200@64")]
+    messages: Option<String>,
     /// Seed of every random choice; the same plan and seed give the same bytes in sim and lab
     #[arg(long, default_value_t = 1)]
     seed: u64,
@@ -304,7 +322,7 @@ fn sentence(e: &anyhow::Error) -> String {
 
 fn run(cli: Cli) -> Result<ExitCode> {
     match cli.command {
-        Cmd::Bench(a) => bench(a),
+        Cmd::Bench(a) => bench(*a),
         Cmd::Report { dir, metric } => {
             usage(report::known(&metric))?;
             show(&dir, metric)?;
@@ -428,7 +446,7 @@ fn compare(a: CompareArgs) -> Result<ExitCode> {
     let comparison = compare::summary(&a.summary, &request)?;
     print!("{}", comparison.text());
     if let Some(page) = a.page {
-        bench::write_atomic(&page, &comparison.page())?;
+        bench::write_atomic(&page, comparison.page())?;
         println!("\n{}", page.display());
     }
     Ok(ExitCode::SUCCESS)
@@ -471,21 +489,36 @@ fn request(a: &BenchArgs) -> Result<bench::Request> {
         false => p.split(',').map(String::from).collect(),
     };
     let mut paths: Vec<String> = a.path.iter().flat_map(split).collect();
-    if paths.is_empty() {
+    if paths.is_empty() && a.suite.is_none() {
         paths = ["clean", "drop", "lossy"].map(String::from).to_vec();
     }
     if let Some(w) = a.warmup {
         anyhow::ensure!(w.is_finite() && w >= 0.0, "--warmup must be a number of seconds, 0 or more");
     }
+    let pattern = match (&a.rate, &a.on_off) {
+        (Some(rate), _) => Pattern::limited(rate)?,
+        (None, Some(times)) => Pattern::on_off(times)?,
+        (None, None) => Pattern::Bulk,
+    };
+    let messages = a
+        .messages
+        .as_deref()
+        .map(|text| text.parse().map_err(|e| anyhow::anyhow!("{e}, in `--messages {text}`")));
     Ok(bench::Request {
         place,
         ccs: a.cc.clone(),
         paths,
-        streams: a.streams,
-        against: a.against.as_deref().map(str::parse).transpose()?,
+        suite: a.suite.clone(),
         blocks: a.blocks,
-        seconds: a.seconds,
-        warmup_ms: a.warmup.map(|w| (w * 1000.0).round() as u64),
+        traffic: Traffic {
+            streams: a.streams,
+            against: a.against.as_deref().map(str::parse).transpose()?,
+            pattern,
+            messages: messages.transpose()?,
+            seconds: a.seconds,
+            warmup_ms: a.warmup.map_or(0, |w| (w * 1000.0).round() as u64),
+        },
+        has_warmup: a.warmup.is_some(),
         seed: a.seed,
         trace: a.trace,
         kernel: a.kernel.clone(),

@@ -1,9 +1,11 @@
 //! One cell on the running kernel: through the emulator (`here`, and the same code inside the lab's guest), or over
 //! the real path to an iperf3 server (`remote`).
 
-use crate::bench::{self, Cell, CellResult, Place, Plan, write_atomic};
-use crate::emu::{Detour, Emu, EmuOptions, Far};
+use crate::bench::{Cell, CellResult, Place, Plan, write_atomic};
+use crate::emu::{Detour, Emu, EmuOptions, Far, Netns};
+use crate::messages::{self, MessageFlow, Sockets};
 use crate::probe::{self, Prober};
+use crate::traffic::{self, Pattern};
 use crate::{kernel, lab, tools};
 use anyhow::{Context, Result, bail, ensure};
 use std::fs::File;
@@ -26,12 +28,13 @@ const REMOTE_ATTEMPTS: u32 = 5;
 /// Runs one cell through the emulator on the running kernel and writes its raw files into `dir`.
 pub fn run_cell_here(plan: &Plan, cell: &Cell, dir: &FsPath) -> Result<()> {
     let path = plan.paths[cell.path].path()?;
+    let traffic = plan.traffic(cell.path);
     let cc = Sender::prepare(&cell.cc, plan.trace, dir)?;
-    let rival = plan.against.as_ref().map(|r| Rival::prepare(r, &cc, cell, dir)).transpose()?;
+    let rival = traffic.against.as_ref().map(|r| Rival::prepare(r, &cc, cell, dir)).transpose()?;
     let options = EmuOptions {
         seed: cell.seed,
         far: Far::Own,
-        detour: plan
+        detour: traffic
             .against
             .as_ref()
             .map(|r| Detour { port: tools::RIVAL_PORT, extra_ns: r.extra_rtt_us * 1000 }),
@@ -50,25 +53,38 @@ pub fn run_cell_here(plan: &Plan, cell: &Cell, dir: &FsPath) -> Result<()> {
     let rival_server = rival.as_ref().map(|_| start(tools::RIVAL_PORT)).transpose()?;
     let socket = emu.near().enter(Prober::socket)?;
     let prober = Prober::start(socket, emu.far_addr(), PROBE_INTERVAL_US);
+    let sockets = traffic.messages.map(|_| message_sockets(&emu, far)).transpose()?;
     // Another seed is another moment: what is periodic in sender and path meets in another phase.
     std::thread::sleep(IDLE + Duration::from_micros(cell.seed % 100_000));
     emu.start_clock();
     let start_us = probe::now_us();
-    let job = |server: &tools::Server, cc: &str| {
-        let job = tools::Job { to: emu.far_addr().to_string(), port: server.port, cc, plan };
+    let length_us = i64::from(traffic.seconds) * 1_000_000;
+    let flow =
+        sockets.zip(traffic.messages).map(|(s, m)| MessageFlow::start(s, m, cell.seed, start_us, length_us));
+    let job = |server: &tools::Server, cc: &str, pattern| {
+        let job = tools::Job { to: emu.far_addr().to_string(), port: server.port, cc, traffic, pattern };
         job.run(emu.near().command("iperf3"), GRACE)
     };
     let (load, rival_load) = std::thread::scope(|s| {
         let sides = rival.as_ref().zip(rival_server.as_ref());
-        let other = sides.map(|(rival, server)| s.spawn(|| job(server, rival.name())));
-        (job(&server, &cc.name), other.map(|t| t.join().unwrap_or_else(|panic| resume_unwind(panic))))
+        let other = sides.map(|(rival, server)| s.spawn(|| job(server, rival.name(), Pattern::Bulk)));
+        (
+            job(&server, &cc.name, traffic.pattern),
+            other.map(|t| t.join().unwrap_or_else(|panic| resume_unwind(panic))),
+        )
     });
+    let messages = flow.transpose()?.map(MessageFlow::finish).transpose()?;
     let probes = prober.stop()?;
     let log = emu.stop()?;
     let server_log = server.stop();
     drop(rival_server);
-    write_atomic(&dir.join("probe.txt"), &probe::to_text(&probes, start_us))?;
+    write_atomic(&dir.join("probe.txt"), probe::to_text(&probes, start_us))?;
     write_atomic(&dir.join("link.txt"), &log.bins)?;
+    let mut disturbed = log.disturbed(path.base_rtt_us());
+    if let Some(messages) = messages {
+        disturbed = disturbed.or_else(|| messages::disturbed(&messages, path.base_rtt_us()));
+        write_atomic(&dir.join("messages.txt"), messages::to_text(messages))?;
+    }
     let rival = rival.map(Rival::finish).transpose()?;
     let sender = cc.finish()?;
     let load = load.with_context(|| format!("server said: {}", server_log.trim()))?;
@@ -80,8 +96,13 @@ pub fn run_cell_here(plan: &Plan, cell: &Cell, dir: &FsPath) -> Result<()> {
         (&load, &sender),
         rival_load.as_deref().zip(rival.as_deref()),
         path.base_rtt_us(),
-        log.disturbed(path.base_rtt_us()).map(|why| format!("disturbed: {why}")),
+        disturbed.map(|why| format!("disturbed: {why}")),
     )
+}
+
+fn message_sockets(emu: &Emu, far: &Netns) -> Result<Sockets> {
+    let near = emu.near().enter(|| messages::socket(emu.near_addr()))?;
+    Ok(Sockets { near, far: far.enter(|| messages::socket(emu.far_addr()))? })
 }
 
 /// Runs one cell over the real path to the plan's host.
@@ -95,7 +116,9 @@ pub fn run_cell_remote(plan: &Plan, cell: &Cell, dir: &FsPath) -> Result<()> {
     let mut attempt = 1;
     let (load, start_us) = loop {
         let start_us = probe::now_us();
-        let job = tools::Job { to: v4.ip().to_string(), port: to.port(), cc: &cc.name, plan };
+        let traffic = plan.traffic(cell.path);
+        let (to, port, pattern) = (v4.ip().to_string(), to.port(), traffic.pattern);
+        let job = tools::Job { to, port, cc: &cc.name, traffic, pattern };
         let load = job.run(std::process::Command::new("iperf3"), GRACE);
         match load {
             Ok(text) if attempt < REMOTE_ATTEMPTS && tools::is_worth_retrying(&text) => {
@@ -107,7 +130,7 @@ pub fn run_cell_remote(plan: &Plan, cell: &Cell, dir: &FsPath) -> Result<()> {
         }
     };
     let probes = prober.stop()?;
-    write_atomic(&dir.join("probe.txt"), &probe::to_text(&probes, start_us))?;
+    write_atomic(&dir.join("probe.txt"), probe::to_text(&probes, start_us))?;
     let sender = cc.finish()?;
     let idle = probes.iter().filter(|p| p.sent_us < start_us).filter_map(|p| p.rtt_us).min();
     let base_rtt_us =
@@ -210,7 +233,7 @@ enum Rival {
 }
 
 impl Rival {
-    fn prepare(rival: &bench::Rival, tested: &Sender, cell: &Cell, dir: &FsPath) -> Result<Self> {
+    fn prepare(rival: &traffic::Rival, tested: &Sender, cell: &Cell, dir: &FsPath) -> Result<Self> {
         match rival.cc == cell.cc {
             true => Ok(Self::Same(tested.name.clone())),
             false => Sender::prepare(&rival.cc, false, dir).map(Self::Own),

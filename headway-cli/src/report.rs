@@ -5,6 +5,7 @@
 //! and counted; it never stops the others.
 
 mod chart;
+mod headline;
 mod page;
 mod series;
 #[cfg(test)]
@@ -16,8 +17,9 @@ pub use page::{POLICY, STYLE};
 pub use table::{aligned, percent};
 
 use crate::bench::{self, Cell, Place, Plan};
-use crate::metric::{Better, CellData, METRICS, Margin, Metric};
+use crate::metric::{Better, CellData, METRICS, Margin, Metric, Unit};
 use crate::stats::{self, Shift, Verdict};
+use crate::traffic::Traffic;
 use anyhow::Context;
 use serde::Serialize;
 use serde_json::Value;
@@ -44,8 +46,14 @@ pub fn known(metrics: &[String]) -> anyhow::Result<()> {
     metrics.iter().try_for_each(|name| metric(name).map(drop))
 }
 
-/// Printed as well where flows compete.
+/// Printed as well where flows compete, where messages ran beside the load, and for a suite.
 const RIVALRY: [&str; 2] = ["jain", "rival_goodput_bps"];
+const MESSAGES: [&str; 3] = ["message_delay_p50_us", "message_delay_p999_us", "message_over_100ms_s"];
+const SUITE: [&str; 3] =
+    ["queue_delay_p99_after_drop_us", "utilisation_after_drop", "time_to_90_after_recovery_ms"];
+
+/// Of more paths the page has no time series, and the report keeps none in memory: that would be gigabytes.
+const MAX_SERIES_PATHS: usize = 64;
 
 /// Makes results and report of the run in `run_dir`.
 ///
@@ -59,8 +67,14 @@ pub fn report(run_dir: &Path, options: &Options) -> anyhow::Result<Summary> {
     write(run_dir, "results.csv", &table::csv(&run))?;
     write(run_dir, "results.json", &table::json(&run, &findings)?)?;
     let page = write(run_dir, "report.html", &page::html(&run, &findings))?;
-    let about_rivals = |m: &Metric| run.plan.against.is_some() && RIVALRY.contains(&m.name);
-    let printed = |m: &Metric| m.is_primary() || about_rivals(m) || extra.iter().any(|e| e.name == m.name);
+    let any = |asked: fn(&Traffic) -> bool| (0..run.plan.paths.len()).any(|p| asked(run.plan.traffic(p)));
+    let groups: [(bool, &[&str]); 3] = [
+        (any(|t| t.against.is_some()), &RIVALRY),
+        (any(|t| t.messages.is_some()), &MESSAGES),
+        (!run.plan.suite.is_empty(), &SUITE),
+    ];
+    let is_asked_for = |m: &Metric| groups.iter().any(|(asked, names)| *asked && names.contains(&m.name));
+    let printed = |m: &Metric| m.is_primary() || is_asked_for(m) || extra.iter().any(|e| e.name == m.name);
     Ok(Summary { table: table::text(&run, &findings, printed), page })
 }
 
@@ -83,6 +97,8 @@ struct RunCell {
     excluded: Option<String>,
     /// One per row of [`METRICS`]; `Err` says why there is none.
     values: Vec<Result<f64, String>>,
+    /// The same of [`Metric::ceiling`].
+    ceilings: Vec<Option<f64>>,
 }
 
 /// Everything that follows from a run.
@@ -134,6 +150,8 @@ struct Spread {
     pub median: f64,
     pub q1: f64,
     pub q3: f64,
+    /// The median is a run that did not get there in time: a lower bound.
+    pub is_bound: bool,
 }
 
 /// What became of a controller's cells.
@@ -151,7 +169,7 @@ impl Run {
         let plan = bench::read_plan(dir)?;
         let env = fs::read_to_string(dir.join("env.json")).ok();
         let env = env.and_then(|text| serde_json::from_str(&text).ok()).unwrap_or(Value::Null);
-        let cells = plan.cells.iter().map(|cell| RunCell::read(dir, cell)).collect();
+        let cells = plan.cells.iter().map(|cell| RunCell::read(dir, &plan, cell)).collect();
         Ok(Self { plan, env, cells })
     }
 
@@ -177,6 +195,16 @@ impl Run {
         self.cells_of(path, cc).filter(|c| c.excluded.is_none()).filter_map(|c| c.data.as_ref())
     }
 
+    /// The least value of a metric on a path that is a lower bound; `None` where there is none.
+    fn ceiling(&self, path: usize, metric: usize) -> Option<f64> {
+        let cells = self.cells.iter().filter(|c| c.cell.path == path);
+        cells.filter_map(|c| c.ceilings[metric]).reduce(f64::min)
+    }
+
+    fn has_series(&self) -> bool {
+        self.plan.paths.len() <= MAX_SERIES_PATHS
+    }
+
     /// The kernels that the cells report.
     fn kernels(&self) -> Vec<&str> {
         let mut kernels: Vec<&str> =
@@ -196,22 +224,27 @@ impl Findings {
 }
 
 impl RunCell {
-    fn read(dir: &Path, cell: &Cell) -> Self {
+    fn read(dir: &Path, plan: &Plan, cell: &Cell) -> Self {
         let folder = dir.join("cells").join(format!("{:03}", cell.index));
-        let (data, excluded) = match folder.exists().then(|| CellData::read(&folder)) {
-            None => (None, Some(NOT_RUN.to_string())),
-            Some(Err(reason)) => (None, Some(reason)),
-            Some(Ok(data)) if data.result.cell != *cell => {
-                (None, Some("the folder holds a cell of another plan".to_string()))
-            }
-            Some(Ok(data)) => {
-                let excluded = data.excluded();
-                (Some(data), excluded)
-            }
-        };
+        let (mut data, excluded) =
+            match folder.exists().then(|| CellData::read(&folder, &plan.paths[cell.path])) {
+                None => (None, Some(NOT_RUN.to_string())),
+                Some(Err(reason)) => (None, Some(reason)),
+                Some(Ok(data)) if data.result.cell != *cell => {
+                    (None, Some("the folder holds a cell of another plan".to_string()))
+                }
+                Some(Ok(data)) => {
+                    let excluded = data.excluded();
+                    (Some(data), excluded)
+                }
+            };
         let no_data = || Err(excluded.clone().unwrap_or_default());
         let values = METRICS.iter().map(|m| data.as_ref().map_or_else(no_data, |d| (m.of)(d))).collect();
-        Self { cell: cell.clone(), data, excluded, values }
+        let ceilings = METRICS.iter().map(|m| Some((m.ceiling?)(data.as_ref()?))).collect();
+        if plan.paths.len() > MAX_SERIES_PATHS {
+            data.iter_mut().for_each(CellData::forget_series);
+        }
+        Self { cell: cell.clone(), data, excluded, values, ceilings }
     }
 
     fn status(&self) -> &str {
@@ -268,14 +301,15 @@ fn compare_one(run: &Run, path: usize, index: usize, candidate: &str) -> Option<
             Some((base.counted(index)?, run.cells_of(path, candidate).find(same_block)?.counted(index)?))
         })
         .unzip();
-    let baseline_spread = Spread::of(&base)?;
+    let ceiling = run.ceiling(path, index);
+    let baseline_spread = Spread::of(&base, ceiling)?;
     let (scale, improvement) = improvement(metric.better, &base, &cand)?;
     Some(Comparison {
         path,
         metric,
         candidate: candidate.to_string(),
         baseline_spread,
-        candidate_spread: Spread::of(&cand)?,
+        candidate_spread: Spread::of(&cand, ceiling)?,
         scale,
         improvement,
         noise: metric.margin.and_then(|_| noise(scale, &base)),
@@ -329,9 +363,21 @@ fn margin(margin: Margin, scale: Scale, baseline: f64) -> f64 {
 }
 
 impl Spread {
-    fn of(values: &[f64]) -> Option<Self> {
+    /// Over the runs that count.
+    fn over(run: &Run, path: usize, cc: &str, metric: usize) -> Option<Self> {
+        let values: Vec<f64> = run.cells_of(path, cc).filter_map(|c| c.counted(metric)).collect();
+        Self::of(&values, run.ceiling(path, metric))
+    }
+
+    fn of(values: &[f64], ceiling: Option<f64>) -> Option<Self> {
         let (q1, q3) = stats::quartiles(values)?;
-        Some(Self { median: stats::median(values)?, q1, q3 })
+        let median = stats::median(values)?;
+        Some(Self { median, q1, q3, is_bound: ceiling.is_some_and(|ceiling| median >= ceiling) })
+    }
+
+    /// The median as people read it.
+    fn show(&self, unit: &Unit) -> String {
+        format!("{}{}", if self.is_bound { "≥ " } else { "" }, unit.show(self.median))
     }
 }
 
@@ -377,7 +423,26 @@ fn notes(run: &Run, counts: &[Count]) -> Vec<String> {
             ));
         }
     }
+    notes.extend((0..METRICS.len()).flat_map(|metric| bounds(run, metric)));
     notes
+}
+
+/// Says of each controller how many runs have a lower bound only.
+fn bounds(run: &Run, metric: usize) -> Vec<String> {
+    let note = |cc: &String| {
+        let cells = run.cells.iter().filter(|c| c.cell.cc == *cc);
+        let values: Vec<(f64, f64)> =
+            cells.filter_map(|c| Some((c.counted(metric)?, c.ceilings[metric]?))).collect();
+        let bounds = values.iter().filter(|(value, ceiling)| value >= ceiling).count();
+        (bounds > 0).then(|| {
+            let (name, all) = (METRICS[metric].name, values.len());
+            format!(
+                "{name}: {bounds} of {all} runs of {cc} never got there. They count with the whole time there was, a \
+                 lower bound (≥ where a median is one): differences to them are at least what is shown."
+            )
+        })
+    };
+    run.plan.ccs.iter().filter_map(note).collect()
 }
 
 /// Writes one of the files a report is made of.
@@ -426,7 +491,8 @@ mod tests {
             find(&summary, 0, "utilisation", "cubic").verdict.is_none(),
             "a secondary metric has no verdict"
         );
-        assert!(summary.notes.is_empty(), "{:?}", summary.notes);
+        let bounds = "time_to_90_ms: 10 of 30 runs of cubic never got there";
+        assert!(summary.notes.len() == 1 && summary.notes[0].starts_with(bounds), "{:?}", summary.notes);
         assert_eq!(
             summary.counts[0],
             Count { cc: "bbr".into(), planned: 30, attempted: 30, ok: 30, excluded: 0 }
@@ -492,7 +558,10 @@ mod tests {
         made(&folder);
         let csv = fs::read_to_string(folder.dir.join("results.csv")).unwrap();
         let head = csv.lines().next().unwrap();
-        assert!(head.starts_with("path,cc,streams,block,seed,place,status,goodput_bps,"), "{head}");
+        assert!(
+            head.starts_with("path,cc,streams,block,seed,place,status,message_delay_p99_us,goodput_bps,"),
+            "{head}"
+        );
         assert_eq!(csv.lines().count(), 1 + 9);
         let columns = 7 + METRICS.len();
         assert!(csv.lines().all(|l| l.split(',').count() == columns));
@@ -530,7 +599,7 @@ mod tests {
         assert!((35_000.0..44_000.0).contains(&p95), "{p95}");
         assert!(value("bbr", "time_to_90_ms").unwrap() < 1000.0);
         assert_eq!(value("bbr", "retransmit_rate"), Ok(0.0));
-        assert_eq!(value("bbr", "jain").unwrap_err(), "needs two streams");
+        assert_eq!(value("bbr", "jain").unwrap_err(), "not asked for: needs two streams");
         let cpu = value("bbr", "cpu_s_per_gb").unwrap();
         assert!((4.0..7.0).contains(&cpu), "0.06 × 20 s for 0.22 GB is {cpu}");
     }
@@ -587,6 +656,54 @@ mod tests {
         assert!(summary.notes[0].contains("need 8 blocks"), "{:?}", summary.notes);
     }
 
+    /// `drop` falls at 8 s and is back at 14 s; each of the synthetic series gets its old rate back at once.
+    #[test]
+    fn a_drop_has_its_own_metrics_and_a_run_that_never_recovers_a_bound() {
+        let folder = synthetic::run("recovery", 6);
+        let name = "time_to_90_after_recovery_ms";
+        let (summary, _) = made(&folder);
+        let before = find(&summary, 1, name, "cubic").clone();
+        assert!(!before.candidate_spread.is_bound && before.candidate_spread.median < 1000.0);
+        assert!(find(&summary, 1, "queue_delay_p99_after_drop_us", "cubic").baseline_spread.median > 1000.0);
+        assert!(summary.comparisons.iter().all(|c| c.path == 1 || c.metric.name != name));
+        // From the recovery on cubic gets a tenth of what it got.
+        let run = Run::read(&folder.dir).unwrap();
+        for cell in run.cells.iter().filter(|c| c.cell.path == 1 && c.cell.cc == "cubic") {
+            synthetic::slow_down(&folder, cell.cell.index, 14.0);
+        }
+        let (summary, table) = made(&folder);
+        let after = find(&summary, 1, name, "cubic");
+        assert!(after.candidate_spread.is_bound && after.candidate_spread.median == 6000.0, "{after:?}");
+        assert_eq!(after.improvement.n, 6, "the runs that never got there count");
+        assert!(after.improvement.center < before.improvement.center);
+        let note = format!("note: {name}: 6 of 6 runs of cubic never got there");
+        assert!(table.contains(&note), "{table}");
+        let options = Options { metrics: vec![name.into()] };
+        assert!(report(&folder.dir, &options).unwrap().table.contains("≥ 6000 ms"));
+    }
+
+    #[test]
+    fn messages_stand_first() {
+        let folder = synthetic::run("messages", 6);
+        let (_, table) = made(&folder);
+        assert!(!table.contains("message_") && !page(&folder).contains("id=\"messages\""));
+        synthetic::add_messages(&folder);
+        let (summary, table) = made(&folder);
+        let first = table.lines().nth(1).unwrap();
+        assert!(first.contains("message_delay_p99_us") && first.contains("bbr1 vs bbr"), "{first}");
+        let c = find(&summary, 0, "message_delay_p99_us", "cubic");
+        assert_eq!((c.baseline_spread.median, c.candidate_spread.median), (30_000.0, 130_000.0));
+        let median = |name| find(&summary, 0, name, "cubic").candidate_spread.median;
+        assert_eq!(median("message_delay_max_us"), 130_000.0);
+        // 15 s after the warm-up at 100 a second, of which one in a hundred was lost.
+        assert_eq!((median("message_over_100ms_s"), median("message_over_200ms_s")), (15.0, 0.15));
+        assert_eq!(median("message_loss"), 0.01);
+        let cells = fs::read_to_string(folder.dir.join("results.json")).unwrap();
+        assert!(cells.contains("n too small: 1485 messages that arrived, 3688 needed"));
+        let page = page(&folder);
+        assert!(page.find("id=\"messages\"").unwrap() < page.find("id=\"verdicts\"").unwrap());
+    }
+
     #[test]
     fn a_wrong_folder_is_one_sentence_and_a_hint() {
         let folder = synthetic::Folder::new("wrong");
@@ -620,7 +737,10 @@ mod tests {
     fn an_unknown_metric_is_refused_with_the_known_ones() {
         let options = Options { metrics: vec!["speed".into()] };
         let error = format!("{:#}", report(Path::new("."), &options).unwrap_err());
-        assert!(error.starts_with("unknown metric `speed`\nhint: one of goodput_bps, "), "{error}");
+        assert!(
+            error.starts_with("unknown metric `speed`\nhint: one of message_delay_p99_us, goodput_bps, "),
+            "{error}"
+        );
         let folder = synthetic::run("extra", 2);
         let options = Options { metrics: vec!["utilisation".into()] };
         assert!(report(&folder.dir, &options).unwrap().table.contains("\nclean  utilisation"));

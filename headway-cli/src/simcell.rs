@@ -5,6 +5,7 @@
 //! time, and `start.version` says who wrote it. Layout and columns: `docs/architecture.md`.
 
 use crate::bench::{Cell, CellResult, PathEntry, Plan};
+use crate::messages::{self, Sent};
 use crate::stats;
 use anyhow::{Context, Result, anyhow};
 use headway_cc::cc::{self, Ack, Control};
@@ -18,16 +19,19 @@ const LINK_COLUMNS: &str = "# t_us dir rate_bps in_packets in_bytes out_packets 
 
 /// Runs one cell in the simulator and writes its raw files into `dir`.
 pub fn run_cell(plan: &Plan, cell: &Cell, dir: &Path) -> Result<()> {
-    let mut flows = vec![FlowSpec::bulk(&cell.cc); plan.streams as usize];
-    if let Some(rival) = &plan.against {
+    let traffic = plan.traffic(cell.path);
+    let streams = traffic.streams as usize;
+    let mut flows = vec![FlowSpec { source: traffic.pattern.source(), ..FlowSpec::bulk(&cell.cc) }; streams];
+    if let Some(rival) = &traffic.against {
         let flow = FlowSpec { extra_rtt_us: rival.extra_rtt_us, ..FlowSpec::bulk(&rival.cc) };
-        flows.extend(vec![flow; plan.streams as usize]);
+        flows.extend(vec![flow; streams]);
     }
     let path = plan.paths[cell.path].path()?;
-    let mut spec = SimSpec::new(path, flows, u64::from(plan.seconds) * 1_000_000, cell.seed);
+    let mut spec = SimSpec::new(path, flows, u64::from(traffic.seconds) * 1_000_000, cell.seed);
+    spec.messages = traffic.messages;
     spec.trace = plan.trace;
     let run = sim::run(&spec).map_err(|e| anyhow!("{e}"))?;
-    write_cell(&run, plan.streams as usize, dir)?;
+    write_cell(&run, streams, dir)?;
     let mut result = CellResult::new(plan, cell, "ok");
     result.kernel = concat!("headway sim ", env!("CARGO_PKG_VERSION")).into();
     result.base_rtt_us = run.base_rtt_us;
@@ -132,7 +136,7 @@ fn table(v: &Value) -> String {
 }
 
 /// Writes `load.json` of the first `ours` flows and `rival.json` of the others if there are any, `probe.txt`, `link.txt`
-/// and, if the run was traced, `acks.txt` into `dir`, which exists.
+/// and, if there were any, `messages.txt` and `acks.txt` into `dir`, which exists.
 pub fn write_cell(run: &SimRun, ours: usize, dir: &Path) -> Result<()> {
     let write = |name: &str, text: &str| {
         let file = dir.join(name);
@@ -145,6 +149,15 @@ pub fn write_cell(run: &SimRun, ours: usize, dir: &Path) -> Result<()> {
     }
     write("probe.txt", &probe_txt(run))?;
     write("link.txt", &link_txt(run))?;
+    if !run.datagrams.is_empty() {
+        let sent = run.datagrams.iter().map(|d| Sent {
+            due_us: d.due_us as i64,
+            bytes: d.bytes,
+            late_us: 0,
+            delay_us: d.delay_us.map(|us| us as i64),
+        });
+        write("messages.txt", &messages::to_text(sent))?;
+    }
     match acks_txt(run) {
         Some(text) => write("acks.txt", &text),
         None => Ok(()),
@@ -178,7 +191,8 @@ pub fn load_json(run: &SimRun, flows: &[FlowRun]) -> String {
         },
         "server_output_json": { "intervals": intervals(run, flows, false) },
     });
-    format!("{value:#}\n")
+    // On one line: thousands of cells are a suite's usual run.
+    format!("{value}\n")
 }
 
 /// Payload handed to the socket: what iperf3 counts as sent.

@@ -185,9 +185,13 @@ pub fn percentile(values: &[f64], q: f64) -> Result<f64, usize> {
     if values.len() < needed {
         return Err(needed);
     }
-    let values = sorted(values);
+    quantile(values, q).ok_or(needed)
+}
+
+/// The smallest value that is not below the share `q` of all; `None` for an empty sample.
+pub fn quantile(values: &[f64], q: f64) -> Option<f64> {
     let rank = (q * values.len() as f64).ceil() as usize;
-    Ok(values[rank.clamp(1, values.len()) - 1])
+    sorted(values).get(rank.max(1) - 1).copied()
 }
 
 /// Samples for which neither the smallest nor the largest is beyond the quantile's interval.

@@ -1,7 +1,7 @@
 //! Runs and parses iperf3; the only place that knows its formats.
 
-use crate::bench::Plan;
 use crate::interrupt;
+use crate::traffic::{Pattern, Traffic};
 use anyhow::{Context, Result, bail};
 use serde_json::Value;
 use std::io::{Read as _, Write as _};
@@ -23,14 +23,15 @@ pub struct Server {
     _guard: interrupt::Guard,
 }
 
-/// One load: bulk TCP for the plan's seconds.
+/// One load: the traffic's streams for its seconds.
 #[derive(Debug)]
 pub struct Job<'a> {
     pub to: String,
     pub port: u16,
     /// The name under which the sender's kernel knows the controller.
     pub cc: &'a str,
-    pub plan: &'a Plan,
+    pub traffic: &'a Traffic,
+    pub pattern: Pattern,
 }
 
 impl Server {
@@ -66,15 +67,19 @@ impl Job<'_> {
     /// Runs `command` (iperf3 in the sender's namespace) to its end and returns its JSON. iperf3's exit code says
     /// nothing (it is 0 on every error in 3.12): the caller judges the JSON.
     pub fn run(&self, mut command: Command, grace: Duration) -> Result<String> {
-        let plan = self.plan;
+        let traffic = self.traffic;
         let (port, streams, seconds) =
-            (self.port.to_string(), plan.streams.to_string(), plan.seconds.to_string());
+            (self.port.to_string(), traffic.streams.to_string(), traffic.seconds.to_string());
         command.args(["-c", &self.to, "-p", &port, "-C", self.cc, "-P", &streams, "-t", &seconds]);
         command.args(["-i", "0.1", "-J", "--get-server-output", "--connect-timeout", "5000"]);
+        if let Pattern::Limited { rate_bps } = self.pattern {
+            let (bytes, _) = Pattern::chunk(rate_bps);
+            command.args(["-b", &rate_bps.to_string(), "-l", &bytes.to_string()]);
+        }
         let (mut child, mut output) = spawn(command)?;
         let pid = child.id();
         let _guard = interrupt::guard(move || kill(pid));
-        let deadline = Instant::now() + Duration::from_secs(u64::from(plan.seconds)) + grace;
+        let deadline = Instant::now() + Duration::from_secs(u64::from(traffic.seconds)) + grace;
         let (done, finished) = std::sync::mpsc::channel::<()>();
         let watchdog = std::thread::spawn(move || {
             if finished.recv_timeout(deadline.saturating_duration_since(Instant::now())).is_err() {

@@ -63,6 +63,15 @@ fn wrong_usage_exits_2_and_names_the_word() {
         ("bench --in sim --cc bbr1 --against vegas --path clean", "vegas"),
         ("bench --in sim --cc bbr1 --against cubic+80 --path clean", "`80`"),
         ("bench --in remote 192.0.2.1 --cc cubic --against cubic", "--against"),
+        ("bench --in remote 192.0.2.1 --cc cubic --messages", "--messages"),
+        ("bench --in remote 192.0.2.1 --cc cubic --suite drop", "--suite"),
+        ("bench --in sim --cc bbr1 --suite nosuch", "unknown suite `nosuch`"),
+        ("bench --in sim --cc bbr1 --path drop-2x-50mbit-40ms-4bdb-5s", "`4bdb` at column 21"),
+        ("bench --in sim --cc bbr1 --path clean --messages 200", "`200`"),
+        ("bench --in sim --cc bbr1 --path clean --messages 200@64hz", "`64hz`"),
+        ("bench --in sim --cc bbr1 --path clean --rate 2", "`2`"),
+        ("bench --in sim --cc bbr1 --path clean --on-off 1s/x", "`x`"),
+        ("bench --in sim --cc bbr1 --path clean --on-off 1s/1s --rate 1mbit", "--rate"),
         ("bench --in moon --cc bbr1 --path clean", "moon"),
         ("bench --in remote --cc bbr --path clean", "remote"),
         ("bench --in sim --cc bbr1 --path clean --blocks 0", "--blocks"),
@@ -269,7 +278,7 @@ fn a_rival_shares_the_path_and_is_measured() {
     assert!(o.status.success(), "{}", stderr(&o));
     assert!(stdout(&o).contains("rival_goodput_bps") && stdout(&o).contains("jain"), "{}", stdout(&o));
     let rival = fs::read_to_string(s.0.join("a/cells/000/rival.json")).unwrap();
-    assert!(rival.contains("\"sender_tcp_congestion\": \"cubic\""), "{rival}");
+    assert!(rival.contains("\"sender_tcp_congestion\":\"cubic\""));
     let csv = fs::read_to_string(s.0.join("a/results.csv")).unwrap();
     let mut rows = csv.lines().map(|row| row.split(',').collect::<Vec<_>>());
     let head = rows.next().unwrap();
@@ -291,6 +300,51 @@ fn dry_run_shows_cells_and_writes_nothing() {
     assert!(o.status.success() && stdout(&o).contains("no limit to the traffic"), "{}", stdout(&o));
     assert_eq!(s.headway("bench --in lab --dry-run --jobs 0").status.code(), Some(2));
     assert_eq!(fs::read_dir(&s.0).unwrap().count(), 0);
+}
+
+/// Beside bulk, limited and pausing flows; the command that the run names makes the same run again.
+#[test]
+fn messages_and_patterns_run_and_are_repeatable() {
+    let s = Scratch::new("messages");
+    for (n, (pattern, goodput)) in
+        [("", 15e6..20e6), ("--rate 2mbit", 1.9e6..2.1e6), ("--on-off 500ms/500ms", 5e6..14e6)]
+            .into_iter()
+            .enumerate()
+    {
+        let o = s.headway(&format!("{SMALL} --warmup 1 {pattern} --messages 64..1200@200 --out a{n}"));
+        assert!(o.status.success(), "{}", stderr(&o));
+        let table = stdout(&o);
+        assert!(table.lines().nth(1).unwrap().contains("message_delay_p99_us"), "{table}");
+        let messages = fs::read_to_string(s.0.join(format!("a{n}/cells/000/messages.txt"))).unwrap();
+        assert_eq!(messages.lines().count(), 1 + 600);
+        let csv = fs::read_to_string(s.0.join(format!("a{n}/results.csv"))).unwrap();
+        let mut rows = csv.lines().map(|row| row.split(',').collect::<Vec<_>>());
+        let at = rows.next().unwrap().iter().position(|h| *h == "goodput_bps").unwrap();
+        assert!(rows.all(|row| goodput.contains(&row[at].parse::<f64>().unwrap())), "{pattern}: {csv}");
+        let env: serde_json::Value =
+            serde_json::from_str(&fs::read_to_string(s.0.join(format!("a{n}/env.json"))).unwrap()).unwrap();
+        let command = env["command"].as_str().unwrap().strip_prefix("headway ").unwrap().to_string();
+        let o = s.headway(&format!("{command} --out b{n}"));
+        assert!(o.status.success(), "{command}: {}", stderr(&o));
+        assert_eq!(folder(&s.0.join(format!("a{n}"))), folder(&s.0.join(format!("b{n}"))));
+    }
+}
+
+#[test]
+fn a_suite_brings_its_own_traffic_and_takes_further_paths() {
+    let s = Scratch::new("suite");
+    fs::write(s.0.join("mine.down"), "1\n2\n3\n").unwrap();
+    let args = "bench --in sim --cc bbr1,cubic --suite drop --path 'trace=mine.down 40ms queue=100pkt' --seconds 5 --blocks 2";
+    let o = s.headway(&format!("{args} --dry-run"));
+    let cells = stdout(&o);
+    assert!(o.status.success() && cells.contains("144 cells"), "{}", stderr(&o));
+    assert!(
+        cells.contains("`drop-2x-50mbit-40ms-1bdp-5s against cubic`") && cells.contains("`lte-att`"),
+        "{cells}"
+    );
+    assert!(cells.contains("suite drop: 36 paths"), "{cells}");
+    let o = s.headway("bench --in sim --cc bbr1 --suite drop-all --blocks 1 --dry-run");
+    assert!(stdout(&o).contains("659 cells"), "{}", stderr(&o));
 }
 
 /// Every file below `dir` with its content.

@@ -3,7 +3,7 @@
 use super::units::{
     BDP, COUNT, DELAY, INTERVAL, Kind, MOMENT, PACKETS, PERIOD, RATE, SHARE, SIZE, SPAN, STEP_RATE, Word,
 };
-use super::{KEYS, Limit, Path, PathError};
+use super::{KEYS, Limit, Path, PathError, synthetic};
 use crate::link::{
     CodelSpec, Jitter, LinkSpec, Loss, LossTrace, Policer, Reorder, Step, TRACE_SLOT_BYTES, Trace, UNLIMITED,
 };
@@ -164,7 +164,7 @@ fn queue(word: Word) -> Result<(Option<Limit>, Option<CodelSpec>), PathError> {
     Ok((Some(size), Some(codel)))
 }
 
-fn limit(word: Word) -> Result<Limit, PathError> {
+pub(super) fn limit(word: Word) -> Result<Limit, PathError> {
     let unit = word.text.trim_start_matches(|c: char| c.is_ascii_digit() || c == '.' || c == '-');
     let is_in = |kind: &Kind| kind.units.iter().any(|u| u.0 == unit);
     if word.text == "infinite" {
@@ -263,6 +263,9 @@ fn reorder(word: Option<Word>) -> Result<Reorder, PathError> {
 fn rate_trace(file: Word) -> Result<Trace, PathError> {
     if file.text.is_empty() {
         return file.fail("expected a file like `trace=lte.down`");
+    }
+    if let Some(trace) = synthetic::trace(file) {
+        return trace;
     }
     Ok(Trace { name: file.text.to_string(), at_ms: [].into() })
 }

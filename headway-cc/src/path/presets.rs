@@ -2,13 +2,15 @@
 //!
 //! Sources, in brackets at the end of each row: `tcpeval` draft-irtf-iccrg-tcpeval-01 · `nsperf` the BBRv3 authors'
 //! test script · `pantheon` the Pantheon calibrated and pathological paths · `rmcat` RFC 8867 · `9743` RFC 9743 ·
-//! `interop` QUIC interop runner · `quic-bbr` a published discussion of BBRv3 over QUIC · `own`. Where a source names
-//! a range, one value of it stands here and `about` says so; jitter around a mean is written as what it adds to the
-//! smallest delay.
+//! `interop` QUIC interop runner · `mahimahi` the mean rates of its traces · `quic-bbr` a published discussion of BBRv3
+//! over QUIC · `own`. Where a source names a range, one value of it stands here and `about` says so; jitter around a mean
+//! is written as what it adds to the smallest delay.
 //!
 //! Not here: rows that need another topology, cross traffic or round-trip times per flow (parking-lot, reverse-cong,
-//! udp-transient, ramp, rttfair, impact, speed-mismatch), and rows made of trace files that are not ours to ship
-//! (lte-att, lte-tmo, umts, evdo, cal-nepal, cal-mx-cell, cal-co-cell): give those as `trace=FILE`.
+//! udp-transient, ramp, rttfair, impact, speed-mismatch). Recorded traces are not ours to ship: the cellular rows are
+//! made by formula (`path/synthetic.rs`) with the mean rates of the recordings; give a recording as `trace=FILE`.
+//!
+//! Drops of the rate by name, `drop-2x-50mbit-40ms-4bdp-5s`, are no rows here but a formula too (`path/drops.rs`).
 
 /// A named path.
 #[derive(Debug)]
@@ -143,5 +145,45 @@ pub const PRESETS: &[Preset] = &[
         "30 % loss both ways, never more than 3 in a row [interop]",
     ),
     row("longrtt-1500", "10mbit 1.5s queue=25pkt", "a round trip of 1.5 s [interop]"),
+    row(
+        "noise",
+        "trace=poisson:50mbit 40ms queue=4bdp jitter=normal:1ms",
+        "no drop at all: random chances to send at a steady mean, and jitter [own]",
+    ),
+    row(
+        "lte-att",
+        "trace=cell:5.17mbit 40ms queue=1.5MB uptrace=cell:830kbit upqueue=1bdp",
+        "cellular link with the mean rates of ATT-LTE-driving; also without a limit [mahimahi]",
+    ),
+    row(
+        "lte-tmo",
+        "trace=cell:12.8mbit 40ms queue=1.5MB",
+        "cellular link with the mean rate of TMobile-LTE-driving down [mahimahi]",
+    ),
+    row(
+        "umts",
+        "trace=cell:2.02mbit 40ms queue=1.5MB uptrace=cell:940kbit upqueue=1bdp",
+        "cellular link with the mean rates of TMobile-UMTS [mahimahi]",
+    ),
+    row(
+        "evdo",
+        "trace=cell:520kbit 40ms queue=1.5MB uptrace=cell:840kbit upqueue=1bdp",
+        "cellular link with the mean rates of Verizon-EVDO [mahimahi]",
+    ),
+    row(
+        "cal-nepal",
+        "trace=poisson:570kbit 56ms queue=14pkt loss=4.77%",
+        "calibrated to a path to Nepal [pantheon 1]",
+    ),
+    row(
+        "cal-mx-cell",
+        "trace=poisson:2.64mbit 176ms queue=130pkt",
+        "calibrated to a cellular path to Mexico [pantheon 2]",
+    ),
+    row(
+        "cal-co-cell",
+        "trace=poisson:3.04mbit 260ms queue=426pkt",
+        "calibrated to a cellular path to Colombia [pantheon 3]",
+    ),
     row("game", "100mbit 6ms queue=1bdp", "bulk beside a latency probe; also 20 Mbit/s, 30 ms, 4 BDP [own]"),
 ];

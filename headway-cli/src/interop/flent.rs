@@ -28,7 +28,8 @@ pub fn file(plan: &Plan, data: &CellData) -> Result<Vec<u8>> {
 
 fn value(plan: &Plan, data: &CellData) -> Result<Value> {
     let flows = flows(data)?;
-    let bins = Bins::new(plan.seconds);
+    let seconds = plan.traffic(data.result.cell.path).seconds;
+    let bins = Bins::new(seconds);
     let mut results = Map::new();
     let mut raw = Map::new();
     let mut meta = Map::new();
@@ -69,7 +70,7 @@ fn value(plan: &Plan, data: &CellData) -> Result<Value> {
             "NOTE": format!("headway, {}, {}, seed {}", r.place, r.path.text, r.cell.seed),
             "HOST": r.path.name, "HOSTS": [r.path.name], "LOCAL_HOST": "headway",
             "TIME": START, "T0": START, "BATCH_TIME": null, "IP_VERSION": 4,
-            "LENGTH": plan.seconds, "TOTAL_LENGTH": f64::from(plan.seconds) + 2.0 * DELAY_S,
+            "LENGTH": seconds, "TOTAL_LENGTH": f64::from(seconds) + 2.0 * DELAY_S,
             "STEP_SIZE": STEP_US as f64 / 1e6,
             "TEST_PARAMETERS": { "upload_streams": flows.len(), "tcp_cong_control": r.cell.cc },
             "SERIES_META": meta,
@@ -99,7 +100,7 @@ struct Flow {
 
 fn flows(data: &CellData) -> Result<Vec<Flow>> {
     let ours = (data.result.cell.cc.clone(), &data.load);
-    let rival = data.result.against.as_ref().map(|r| r.cc.clone()).zip(data.rival.as_ref());
+    let rival = data.result.traffic.against.as_ref().map(|r| r.cc.clone()).zip(data.rival.as_ref());
     let mut flows = Vec::new();
     for (cc, load) in std::iter::once(ours).chain(rival) {
         let load = load.as_ref().map_err(|e| anyhow!("{e}"))?;
@@ -194,7 +195,8 @@ mod tests {
     fn exported() -> (Value, CellData) {
         let folder = synthetic::run("flent", 1);
         let plan = read_plan(&folder.dir).unwrap();
-        let data = CellData::read(&cell_dir(&folder.dir, &plan.cells[0])).unwrap();
+        let data =
+            CellData::read(&cell_dir(&folder.dir, &plan.cells[0]), &plan.paths[plan.cells[0].path]).unwrap();
         let packed = file(&plan, &data).unwrap();
         assert_eq!(packed, file(&plan, &data).unwrap(), "the same bytes");
         let text = tools::pipe_through("gzip", &["-dc"], &packed).unwrap();

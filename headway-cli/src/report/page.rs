@@ -2,10 +2,11 @@
 
 use super::chart::{arrow, distribution, dots, forest, key, order, typeset, verbatim, verdict_class};
 use super::tails::{self, Tail};
-use super::{Comparison, Count, Findings, NOT_RUN, Run, series};
-use crate::bench::{PathEntry, Place, shell_word};
-use crate::metric::METRICS;
+use super::{Comparison, Count, Findings, NOT_RUN, Run, headline, series};
+use crate::bench::{PathEntry, Place, Plan, shell_word};
+use crate::metric::{METRICS, NOT_ASKED};
 use crate::stats::{MIN_BLOCKS, Verdict};
+use crate::traffic::Traffic;
 use maud::{DOCTYPE, Markup, html};
 use serde_json::Value;
 
@@ -27,7 +28,7 @@ pub fn html(run: &Run, findings: &Findings) -> String {
                 meta name="viewport" content="width=device-width, initial-scale=1";
                 meta http-equiv="Content-Security-Policy" content=(POLICY);
                 meta name="color-scheme" content="light dark";
-                title { (headline(run)) " · Headway" }
+                title { (title(run)) " · Headway" }
                 style { (verbatim(STYLE)) }
             }
             body {
@@ -35,6 +36,7 @@ pub fn html(run: &Run, findings: &Findings) -> String {
                 (header(run, &primary, notes))
                 (controls(run))
                 main {
+                    @if let Some(messages) = headline::messages(run) { (messages) }
                     @if !primary.is_empty() { (verdicts(run, &primary)) }
                     @for path in 0..run.plan.paths.len() { (path_section(run, path, comparisons, tails)) }
                     (cells_section(run, counts))
@@ -50,7 +52,7 @@ pub fn html(run: &Run, findings: &Findings) -> String {
     page.into_string()
 }
 
-fn headline(run: &Run) -> String {
+fn title(run: &Run) -> String {
     match &run.plan.ccs[1..] {
         [] => run.baseline().to_string(),
         candidates => format!("{} against {}", in_words(candidates), run.baseline()),
@@ -67,20 +69,23 @@ fn in_words(names: &[String]) -> String {
 
 fn header(run: &Run, primary: &[&Comparison], notes: &[String]) -> Markup {
     let plan = &run.plan;
-    let streams =
-        if plan.streams == 1 { "1 stream".to_string() } else { format!("{} streams", plan.streams) };
+    let one = (0..plan.paths.len()).all(|path| plan.traffic(path).warmup_ms == plan.traffic(0).warmup_ms);
     let facts = [
         ("Where", place_in_words(&plan.place)),
         ("Kernel", run.kernels().join(", ")),
         ("Paths", plan.paths.len().to_string()),
         ("Blocks", plan.blocks.to_string()),
-        ("Load", format!("{streams}, {} s{}", plan.seconds, load_tool(run))),
-        ("Warm-up left out", format!("{} s", plan.warmup_ms as f64 / 1e3)),
+        ("Suite", plan.suite.clone()),
+        ("Load", format!("{}{}", load_in_words(plan), load_tool(run))),
+        (
+            "Warm-up left out",
+            if one { format!("{} s", plan.traffic(0).warmup_ms as f64 / 1e3) } else { String::new() },
+        ),
     ];
     html! {
         header class="top" {
             p class="brand" { "Headway" }
-            h1 { (headline(run)) }
+            h1 { (title(run)) }
             @for cc in &plan.ccs[1..] { (tally(run, cc, primary)) }
             dl class="facts" {
                 @for (name, value) in facts.iter().filter(|(_, value)| !value.is_empty()) { div { dt { (name) } dd { (value) } } }
@@ -89,6 +94,23 @@ fn header(run: &Run, primary: &[&Comparison], notes: &[String]) -> Markup {
             @if !notes.is_empty() { ul class="notes" { @for note in notes { li { (note) } } } }
         }
     }
+}
+
+/// The traffic, or that it differs from path to path.
+fn load_in_words(plan: &Plan) -> String {
+    let t = plan.traffic(0);
+    if (0..plan.paths.len()).any(|path| plan.traffic(path) != t) {
+        return "by path".into();
+    }
+    in_words_of(t)
+}
+
+fn in_words_of(t: &Traffic) -> String {
+    let streams = if t.streams == 1 { "1 stream".to_string() } else { format!("{} streams", t.streams) };
+    let pattern = if t.pattern.is_bulk() { String::new() } else { format!(", {}", t.pattern) };
+    let messages = t.messages.map_or(String::new(), |m| format!(", messages {m}"));
+    let against = t.against.as_ref().map_or(String::new(), |rival| format!(", against {rival}"));
+    format!("{streams}{pattern}{against}{messages}, {} s", t.seconds)
 }
 
 fn load_tool(run: &Run) -> String {
@@ -141,7 +163,8 @@ fn controls(run: &Run) -> Markup {
             @for cc in &run.plan.ccs {
                 button type="button" aria-pressed="true" data-toggle=(cc) { (key(run, cc)) " " (cc) @if cc == run.baseline() { span class="quiet" { " baseline" } } }
             }
-            @for (i, path) in run.plan.paths.iter().enumerate() { a href={ "#path-" (i) } { (path.name) } }
+            // A bar that stays in sight has no room for a suite.
+            @for (i, path) in run.plan.paths.iter().enumerate().filter(|_| run.plan.suite.is_empty()) { a href={ "#path-" (i) } { (path.name) } }
         }
     }
 }
@@ -190,8 +213,8 @@ fn verdict_row(run: &Run, c: &Comparison) -> Markup {
             th scope="row" { (c.metric.label) span class="quiet" { " " (arrow(c.metric)) } }
             td data-label="Candidate" class="name" { (key(run, &c.candidate)) " " (c.candidate) }
             td data-label="Verdict" class="name" { span class={ "verdict " (verdict_class(c)) } { (c.verdict.map_or("–", |v| v.word())) } }
-            td data-label="Baseline" { (unit.show(c.baseline_spread.median)) }
-            td data-label="Candidate’s" { (unit.show(c.candidate_spread.median)) }
+            td data-label="Baseline" { (c.baseline_spread.show(unit)) }
+            td data-label="Candidate’s" { (c.candidate_spread.show(unit)) }
             td data-label="Difference" { (typeset(&c.difference_text())) }
             td data-label="Improvement" { b { (typeset(&c.improvement_text())) } }
             td data-label="95 % interval" { (typeset(&c.interval_text())) }
@@ -204,33 +227,44 @@ fn verdict_row(run: &Run, c: &Comparison) -> Markup {
 
 fn path_section(run: &Run, path: usize, comparisons: &[Comparison], tails: &[Tail]) -> Markup {
     let entry = &run.plan.paths[path];
+    html! {
+        section class="path" id={ "path-" (path) } {
+            h2 { (entry.name) }
+            p class="lead" { @if is_described(entry) { code { (entry.text) } " · " } (base_rtt(run, path)) " · " (in_words_of(run.plan.traffic(path))) }
+            @if run.has_series() { (time_series(path)) (every_run(run, path)) }
+            (tail_table(run, path, tails))
+            (metric_table(run, path, comparisons))
+        }
+    }
+}
+
+fn time_series(path: usize) -> Markup {
     let kinds = [
         ("goodput", "Goodput", "Mbit/s"),
         ("delay", "Queueing delay", "ms"),
         ("retransmits", "Retransmits", "packets/s"),
     ];
     html! {
-        section class="path" id={ "path-" (path) } {
-            h2 { (entry.name) }
-            p class="lead" { @if is_described(entry) { code { (entry.text) } " · " } (base_rtt(run, path)) }
-            div class="time" data-path=(path) {
-                @for (kind, label, unit) in kinds {
-                    h4 { (label) span class="quiet" { " " (unit) } }
-                    div class="chart" data-kind=(kind) tabindex="0" role="img" aria-label={ (label) " over time; arrow keys move the cursor" } {}
-                }
-                p class="readout quiet" {}
-                noscript { p class="legend-note" { "The time series need JavaScript; everything else on this page does not." } }
+        div class="time" data-path=(path) {
+            @for (kind, label, unit) in kinds {
+                h4 { (label) span class="quiet" { " " (unit) } }
+                div class="chart" data-kind=(kind) tabindex="0" role="img" aria-label={ (label) " over time; arrow keys move the cursor" } {}
             }
-            p class="legend-note" { "Line: median over blocks. Band: lowest to highest block. Dotted: payload that the path could carry. Drag to zoom, double-click or Esc to zoom out." }
-            h3 { "Every run" }
-            div class="grid" { @for m in 0..METRICS.len() { @if let Some(figure) = dots(run, path, m) { (figure) } } }
-            p class="legend-note" { "One mark per run, hollow when excluded; the tick is the median of those that count." }
-            div class="grid wide" {
-                @for (m, _) in METRICS.iter().enumerate().filter(|(_, m)| m.is_primary()) { @if let Some(figure) = order(run, path, m) { (figure) } }
-                @if let Some(figure) = distribution(run, path) { (figure) }
-            }
-            (tail_table(run, path, tails))
-            (metric_table(run, path, comparisons))
+            p class="readout quiet" {}
+            noscript { p class="legend-note" { "The time series need JavaScript; everything else on this page does not." } }
+        }
+        p class="legend-note" { "Line: median over blocks. Band: lowest to highest block. Dotted: payload that the path could carry. Drag to zoom, double-click or Esc to zoom out." }
+    }
+}
+
+fn every_run(run: &Run, path: usize) -> Markup {
+    html! {
+        h3 { "Every run" }
+        div class="grid" { @for m in 0..METRICS.len() { @if let Some(figure) = dots(run, path, m) { (figure) } } }
+        p class="legend-note" { "One mark per run, hollow when excluded; the tick is the median of those that count." }
+        div class="grid wide" {
+            @for (m, _) in METRICS.iter().enumerate().filter(|(_, m)| m.is_primary()) { @if let Some(figure) = order(run, path, m) { (figure) } }
+            @if let Some(figure) = distribution(run, path) { (figure) }
         }
     }
 }
@@ -279,7 +313,7 @@ fn metric_table(run: &Run, path: usize, comparisons: &[Comparison]) -> Markup {
                 table class="metrics" {
                     thead { tr { th scope="col" { "Metric" } @for cc in &run.plan.ccs { th scope="col" data-cc=(cc) { (key(run, cc)) " " (cc) } } } }
                     tbody {
-                        @for (m, metric) in METRICS.iter().enumerate() {
+                        @for (m, metric) in METRICS.iter().enumerate().filter(|(m, _)| was_asked_for(run, path, *m)) {
                             tr {
                                 th scope="row" title=(metric.about) { (metric.label) span class="quiet" { " " (arrow(metric)) } }
                                 @for cc in &run.plan.ccs {
@@ -298,12 +332,17 @@ fn metric_table(run: &Run, path: usize, comparisons: &[Comparison]) -> Markup {
     }
 }
 
+/// Not where every run says that it was not meant to have the metric.
+fn was_asked_for(run: &Run, path: usize, m: usize) -> bool {
+    let mut values = run.cells.iter().filter(|c| c.cell.path == path).map(|c| &c.values[m]);
+    values.any(|v| !v.as_ref().is_err_and(|reason| reason.starts_with(NOT_ASKED)))
+}
+
 fn spread_text(run: &Run, path: usize, m: usize, cc: &str) -> Markup {
-    let values: Vec<f64> = run.cells_of(path, cc).filter_map(|c| c.counted(m)).collect();
     let unit = METRICS[m].unit;
-    match super::Spread::of(&values) {
+    match super::Spread::over(run, path, cc, m) {
         Some(s) => {
-            html! { (unit.show(s.median)) span class="quiet" { " [" (super::table::number(s.q1 * unit.factor)) "–" (super::table::number(s.q3 * unit.factor)) "]" } }
+            html! { (s.show(unit)) span class="quiet" { " [" (super::table::number(s.q1 * unit.factor)) "–" (super::table::number(s.q3 * unit.factor)) "]" } }
         }
         None => {
             let reason = run.cells_of(path, cc).find_map(|c| c.values[m].as_ref().err());

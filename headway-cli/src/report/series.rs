@@ -12,14 +12,15 @@ const MAX_BINS: i64 = 600;
 
 /// Everything the page's script needs: controllers, and per path the axis in seconds and the series.
 pub fn json(run: &Run) -> String {
-    let paths: Vec<Value> = (0..run.plan.paths.len()).map(|path| path_json(run, path)).collect();
+    let charted = if run.has_series() { run.plan.paths.len() } else { 0 };
+    let paths: Vec<Value> = (0..charted).map(|path| path_json(run, path)).collect();
     let text = json!({ "ccs": run.plan.ccs, "paths": paths }).to_string();
     // The text stands inside a script element: nothing in it may look like that element's end.
     text.replace('<', "\\u003c")
 }
 
 fn path_json(run: &Run, path: usize) -> Value {
-    let axis = Axis::new(i64::from(run.plan.seconds) * 1_000_000);
+    let axis = Axis::new(i64::from(run.plan.traffic(path).seconds) * 1_000_000);
     let ccs: Vec<Value> = run
         .plan
         .ccs
@@ -36,7 +37,7 @@ fn path_json(run: &Run, path: usize) -> Value {
     json!({
         "name": run.plan.paths[path].name,
         "t": t,
-        "warmup": run.plan.warmup_ms as f64 / 1e3,
+        "warmup": run.plan.traffic(path).warmup_ms as f64 / 1e3,
         "capacity": capacity_mbps(run, path, &axis),
         "ccs": ccs,
     })

@@ -80,8 +80,12 @@ pub fn plan(blocks: u32) -> Plan {
             cells.push(Cell { index: cells.len(), path, cc: cc.clone(), block, seed });
         }
     }
-    let entry =
-        |(name, text): (&str, &str)| PathEntry { name: name.into(), text: text.into(), files: Vec::new() };
+    let entry = |(name, text): (&str, &str)| PathEntry {
+        name: name.into(),
+        text: text.into(),
+        files: Vec::new(),
+        traffic: None,
+    };
     // As JSON, so that a plan may grow optional fields without this file noticing.
     let plan = json!({
         "layout": LAYOUT, "place": Place::Lab, "ccs": ccs, "paths": paths.map(entry), "streams": 1, "blocks": blocks,
@@ -159,7 +163,7 @@ fn write_cell(folder: &Folder, plan: &Plan, cell: &Cell) {
     let (_, base_rtt_us, loss) = path_at(cell.path, 0);
     let result = json!({
         "layout": LAYOUT, "cell": cell, "path": plan.paths[cell.path], "place": plan.place, "streams": 1,
-        "seconds": SECONDS, "warmup_ms": plan.warmup_ms, "kernel": "6.12.107+deb13-cloud-amd64", "status": "ok",
+        "seconds": SECONDS, "warmup_ms": plan.traffic.warmup_ms, "kernel": "6.12.107+deb13-cloud-amd64", "status": "ok",
         "sender_cc": cell.cc, "base_rtt_us": base_rtt_us,
     });
     write(&dir.join("load.json"), &load(&cell.cc, &steps, base_rtt_us).to_string());
@@ -237,6 +241,40 @@ fn link(steps: &[Step]) -> String {
         .unwrap();
     }
     text
+}
+
+/// From `from_s` on the receiver of a cell gets a tenth.
+pub fn slow_down(folder: &Folder, cell: usize, from_s: f64) {
+    let file = folder.cell(cell).join("load.json");
+    let mut load: Value = serde_json::from_str(&fs::read_to_string(&file).unwrap()).unwrap();
+    for interval in load["server_output_json"]["intervals"].as_array_mut().unwrap() {
+        if interval["sum"]["start"].as_f64().unwrap() >= from_s {
+            let bytes = &mut interval["streams"][0]["bytes"];
+            *bytes = json!(bytes.as_u64().unwrap() / 10);
+        }
+    }
+    write(&file, &load.to_string());
+}
+
+/// A hundred messages a second in every cell: 20 ms and a base of up to 10 ms on the way, 100 ms more with `cubic`; one
+/// in a hundred is lost.
+pub fn add_messages(folder: &Folder) {
+    let plan = folder.dir.join("plan.json");
+    edit(&plan, "messages", json!("200@100"));
+    let text = fs::read_to_string(&plan).unwrap();
+    let plan: Plan = serde_json::from_str(&text).unwrap();
+    for cell in &plan.cells {
+        let dir = folder.cell(cell.index);
+        edit(&dir.join("cell.json"), "messages", json!("200@100"));
+        let extra_us = if cell.cc == "cubic" { 100_000 } else { 0 };
+        let mut text = String::from("# due_us bytes late_us delay_us\n");
+        for n in 0..u64::from(SECONDS) * 100 {
+            let delay = 20_000 + extra_us + 1000 * (n % 11);
+            let delay = if n % 100 == 0 { "-".to_string() } else { delay.to_string() };
+            writeln!(text, "{} 200 0 {delay}", n * 10_000).unwrap();
+        }
+        write(&dir.join("messages.txt"), &text);
+    }
 }
 
 pub fn write(file: &Path, text: &str) {

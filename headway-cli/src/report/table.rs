@@ -15,7 +15,7 @@ pub fn csv(run: &Run) -> String {
         let mut row = vec![
             quoted(&run.plan.paths[c.path].name),
             quoted(&c.cc),
-            run.plan.streams.to_string(),
+            run.plan.traffic(c.path).streams.to_string(),
             c.block.to_string(),
             c.seed.to_string(),
             quoted(&run.place()),
@@ -50,7 +50,7 @@ fn cell_json(run: &Run, cell: &RunCell) -> Value {
     let mut put = |key: &str, value: Value| row.insert(key.into(), value);
     put("path", json!(run.plan.paths[c.path].name));
     put("cc", json!(c.cc));
-    put("streams", json!(run.plan.streams));
+    put("streams", json!(run.plan.traffic(c.path).streams));
     put("block", json!(c.block));
     put("seed", json!(c.seed));
     put("place", json!(run.place()));
@@ -131,8 +131,8 @@ fn row(run: &Run, c: &Comparison) -> Vec<String> {
         run.plan.paths[c.path].name.clone(),
         c.metric.name.to_string(),
         format!("{} vs {}", c.candidate, run.baseline()),
-        c.metric.unit.show(c.baseline_spread.median),
-        c.metric.unit.show(c.candidate_spread.median),
+        c.baseline_spread.show(c.metric.unit),
+        c.candidate_spread.show(c.metric.unit),
         c.difference_text(),
         c.improvement_text(),
         c.interval_text(),

@@ -4,6 +4,7 @@
 use super::welch::{Moments, welch};
 use super::{Shift, Verdict, distribution::normal_quantile};
 use crate::bench::{Place, Plan, Request};
+use crate::traffic::Traffic;
 use headway_cc::rand::Rng;
 use headway_cc::sim::{self, FlowSpec, SimSpec};
 
@@ -22,11 +23,10 @@ fn in_blocks(seed: u64) -> Order {
         place: Place::Sim,
         ccs: arms.map(String::from).to_vec(),
         paths: vec!["10mbit 20ms".into()],
-        streams: 1,
-        against: None,
+        suite: None,
         blocks: BLOCKS as u32,
-        seconds: 10,
-        warmup_ms: None,
+        traffic: Traffic::bulk(10),
+        has_warmup: false,
         seed,
         trace: false,
         kernel: String::new(),

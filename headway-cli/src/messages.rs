@@ -1,0 +1,188 @@
+//! The message flow of a run on a kernel: small datagrams on the schedule of [`headway_cc::messages`], from the near to
+//! the far end of an emulated path. One thread holds both sockets, so one clock reads both ends.
+//!
+//! `messages.txt`: one row per message in the order of the schedule, `due_us bytes late_us delay_us`. Times count from the
+//! start of the load; `late_us` is how long after its moment the message was handed to the kernel; `delay_us` is one way
+//! and counts from the moment it was due, so that a sender that was held up hides nothing; `-` when it never arrived.
+
+use crate::probe::now_us;
+use crate::{stats, sys};
+use anyhow::{Context, Result};
+use headway_cc::messages::Messages;
+use std::fmt::Write as _;
+use std::net::{Ipv4Addr, UdpSocket};
+use std::os::fd::AsFd;
+use std::thread::JoinHandle;
+
+/// After the last message: how long nothing must arrive before the rest counts as lost …
+const QUIET_US: i64 = 1_000_000;
+/// … and how long to wait at most.
+const LINGER_US: i64 = 30_000_000;
+
+/// One message.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Sent {
+    pub due_us: i64,
+    pub bytes: u32,
+    pub late_us: i64,
+    pub delay_us: Option<i64>,
+}
+
+/// The two ends.
+#[derive(Debug)]
+pub struct Sockets {
+    pub near: UdpSocket,
+    pub far: UdpSocket,
+}
+
+/// A running message flow.
+#[derive(Debug)]
+pub struct MessageFlow {
+    thread: JoinHandle<Result<Vec<Sent>>>,
+}
+
+/// Opens an end's socket in the network namespace of the calling thread.
+pub fn socket(address: Ipv4Addr) -> Result<UdpSocket> {
+    let open = || {
+        let socket = UdpSocket::bind((address, 0))?;
+        socket.set_nonblocking(true)?;
+        Ok::<_, std::io::Error>(socket)
+    };
+    open().with_context(|| format!("cannot open a UDP socket at {address}"))
+}
+
+impl MessageFlow {
+    /// Follows the schedule from `start_us` of the monotonic clock on, for `length_us`.
+    pub fn start(
+        sockets: Sockets,
+        messages: Messages,
+        seed: u64,
+        start_us: i64,
+        length_us: i64,
+    ) -> Result<Self> {
+        sockets.near.connect(sockets.far.local_addr()?).context("cannot connect a UDP socket")?;
+        let due_us =
+            (0..).map(|n| (messages.due_ns(seed, n) / 1000) as i64).take_while(|due_us| *due_us < length_us);
+        let schedule: Vec<Sent> = due_us
+            .zip(0..)
+            .map(|(due_us, n)| Sent { due_us, bytes: messages.bytes(seed, n), late_us: 0, delay_us: None })
+            .collect();
+        let thread = std::thread::spawn(move || {
+            sys::prefer_this_thread();
+            run(&sockets, schedule, start_us)
+        });
+        Ok(Self { thread })
+    }
+
+    /// Waits until the schedule is through and the last messages have arrived or count as lost.
+    pub fn finish(self) -> Result<Vec<Sent>> {
+        self.thread.join().map_err(|_| anyhow::anyhow!("the message flow crashed"))?
+    }
+}
+
+fn run(sockets: &Sockets, mut schedule: Vec<Sent>, start_us: i64) -> Result<Vec<Sent>> {
+    let mut next = 0;
+    let (mut heard_us, mut missing) = (start_us, schedule.len());
+    loop {
+        let now = now_us();
+        let wake_us = match schedule.get_mut(next) {
+            Some(message) if now >= start_us + message.due_us => {
+                message.late_us = now - start_us - message.due_us;
+                // A full queue is a lost message, not an error of the run.
+                let _ = sockets.near.send(&payload(next as u64, message.bytes));
+                (next, heard_us) = (next + 1, now);
+                continue;
+            }
+            Some(message) => start_us + message.due_us,
+            None => (heard_us + QUIET_US).min(start_us + schedule.last().map_or(0, |s| s.due_us) + LINGER_US),
+        };
+        if next == schedule.len() && (missing == 0 || now >= wake_us) {
+            return Ok(schedule);
+        }
+        sys::wait_readable([sockets.far.as_fd()], Some((wake_us - now).max(0) as u64 * 1000))
+            .context("waiting for messages")?;
+        let mut buf = [0; 16];
+        while let Ok(n) = sockets.far.recv(&mut buf) {
+            let at_us = now_us() - start_us;
+            if let Some(message) = number(&buf[..n]).and_then(|n| schedule.get_mut(n as usize))
+                && message.delay_us.is_none()
+            {
+                message.delay_us = Some(at_us - message.due_us);
+                (missing, heard_us) = (missing - 1, start_us + at_us);
+            }
+        }
+    }
+}
+
+const MARK: &[u8; 8] = b"headway\0";
+
+/// A mark, the message's number, and nothing.
+fn payload(number: u64, bytes: u32) -> Vec<u8> {
+    let mut payload = [MARK.as_slice(), &number.to_be_bytes()].concat();
+    payload.resize(bytes as usize, 0);
+    payload
+}
+
+fn number(payload: &[u8]) -> Option<u64> {
+    let (mark, number) = payload.split_first_chunk::<8>()?;
+    (mark == MARK).then_some(u64::from_be_bytes(number.first_chunk::<8>().copied()?))
+}
+
+/// `messages.txt`.
+pub fn to_text(messages: impl IntoIterator<Item = Sent>) -> String {
+    let mut s = String::from("# due_us bytes late_us delay_us\n");
+    for m in messages {
+        let delay = m.delay_us.map_or_else(|| "-".to_string(), |us| us.to_string());
+        let _ = writeln!(s, "{} {} {} {delay}", m.due_us, m.bytes, m.late_us);
+    }
+    s
+}
+
+/// Why the run does not count: the sender itself was as late as the emulator must not be (`EmuLog::disturbed`).
+pub fn disturbed(messages: &[Sent], base_rtt_us: u64) -> Option<String> {
+    let limit_us = (base_rtt_us / 20).max(1000) as f64;
+    let late: Vec<f64> = messages.iter().map(|m| m.late_us as f64).collect();
+    let p999_us = stats::quantile(&late, 0.999)?;
+    (p999_us > limit_us)
+        .then(|| format!("messages were sent {p999_us:.0} us late (p99.9, limit {limit_us:.0} us)"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_payload_names_its_message() {
+        for bytes in [16, 17, 200, 1472] {
+            let payload = payload(77, bytes);
+            assert_eq!((payload.len(), number(&payload[..16])), (bytes as usize, Some(77)));
+        }
+        assert_eq!(number(&[0; 16]), None);
+        assert!((0..16).all(|n| number(&payload(1, 16)[..n]).is_none()));
+    }
+
+    #[test]
+    fn every_message_arrives_over_loopback_in_the_order_of_the_schedule() {
+        let ends = || socket(Ipv4Addr::LOCALHOST).unwrap();
+        let sockets = Sockets { near: ends(), far: ends() };
+        let messages: Messages = "64..1200@1000".parse().unwrap();
+        let flow = MessageFlow::start(sockets, messages, 3, now_us(), 200_000).unwrap();
+        let sent = flow.finish().unwrap();
+        assert_eq!(sent.len(), 200);
+        for (n, m) in sent.iter().enumerate() {
+            assert_eq!(m.bytes, messages.bytes(3, n as u64));
+            assert!(m.delay_us.is_some_and(|us| us >= m.late_us), "{m:?}");
+        }
+        assert!(to_text(sent).lines().nth(1).unwrap().split(' ').count() == 4);
+    }
+
+    #[test]
+    fn a_late_sender_disturbs() {
+        let message = |late_us| Sent { due_us: 0, bytes: 100, late_us, delay_us: None };
+        assert_eq!(disturbed(&[message(0); 1000], 40_000), None);
+        let mut late = vec![message(0); 1000];
+        late[..5].fill(message(2001));
+        assert!(disturbed(&late, 40_000).is_some_and(|why| why.contains("limit 2000 us")));
+        assert_eq!(disturbed(&[], 40_000), None);
+    }
+}

@@ -1,0 +1,326 @@
+//! A cell's raw folder, parsed.
+
+use crate::bench::{CellResult, LAYOUT, PathEntry};
+use crate::messages::Sent;
+use crate::tools::{Interval, Load, parse_iperf3};
+use headway_cc::messages::HEADER_BYTES as MESSAGE_HEADER_BYTES;
+use headway_cc::path::Path;
+use std::ops::Range;
+use std::path::Path as FilePath;
+
+/// One probe. Times are microseconds since the start of the load phase.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Probe {
+    pub sent_us: i64,
+    /// `None`: no answer came.
+    pub rtt_us: Option<f64>,
+}
+
+/// One bin of one direction of the link log, as far as it is used here.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct LinkBin {
+    pub t_us: i64,
+    pub rate_bps: Option<u64>,
+    pub in_bytes: u64,
+    pub drop_packets: u64,
+    pub lost_packets: u64,
+    pub mark_packets: u64,
+    pub late_us_max: Option<u64>,
+}
+
+/// A cell's raw folder, parsed. What a tool failed to deliver is kept as the reason why it is missing.
+#[derive(Debug)]
+pub struct CellData {
+    pub result: CellResult,
+    pub load: Result<Load, String>,
+    /// The load of the rival; `None` where nobody competed.
+    pub rival: Option<Result<Load, String>>,
+    pub probes: Vec<Probe>,
+    pub down: Vec<LinkBin>,
+    pub up: Vec<LinkBin>,
+    /// In the order of their schedule; empty where there were none.
+    pub messages: Vec<Sent>,
+    path: Option<Path>,
+    /// When the first data reached the bottleneck: the zero of the load generator's own clock.
+    data_start_us: i64,
+}
+
+impl CellData {
+    /// Reads `cells/NNN`. Only `cell.json` must be there and readable; the error is one sentence. `path` is the plan's,
+    /// which holds the trace files that the path names.
+    pub fn read(dir: &FilePath, path: &PathEntry) -> Result<Self, String> {
+        let file = |name: &str| std::fs::read_to_string(dir.join(name)).map_err(|e| format!("{name}: {e}"));
+        let result = parse_result(&file("cell.json")?)?;
+        let load = file("load.json").and_then(|text| parse_iperf3(&text));
+        let rival = result.traffic.against.as_ref();
+        let rival = rival.map(|_| file("rival.json").and_then(|text| parse_iperf3(&text)));
+        let optional = |name: &str| if dir.join(name).exists() { file(name) } else { Ok(String::new()) };
+        let probes = parse_probes(&optional("probe.txt")?).map_err(|e| format!("probe.txt: {e}"))?;
+        let (down, up) = parse_link(&optional("link.txt")?).map_err(|e| format!("link.txt: {e}"))?;
+        let messages =
+            parse_messages(&optional("messages.txt")?).map_err(|e| format!("messages.txt: {e}"))?;
+        let path = parse_path(&result, path);
+        let data_start_us = data_start_us(&down, &result);
+        Ok(Self { result, load, rival, probes, down, up, messages, path, data_start_us })
+    }
+
+    /// Gives the memory of the series back; what is left answers no metric.
+    pub fn forget_series(&mut self) {
+        self.load = Err("forgotten".into());
+        self.rival = None;
+        (self.probes, self.messages) = (Vec::new(), Vec::new());
+        (self.down, self.up) = (Vec::new(), Vec::new());
+    }
+
+    /// The path as its text has it; `None` for a real one.
+    pub fn path(&self) -> Option<&Path> {
+        self.path.as_ref()
+    }
+
+    /// When the load generator's clock starts, on the cell's clock.
+    pub fn start_us(&self) -> i64 {
+        self.data_start_us
+    }
+
+    /// Why the cell does not count; `None` when it does. An `ok` in `cell.json` is checked against the loads.
+    pub fn excluded(&self) -> Option<String> {
+        if self.result.status != "ok" {
+            return Some(self.result.status.clone());
+        }
+        let judge = |load: &Result<Load, String>, cc: &str| {
+            let load = load.as_ref().map_err(String::clone)?;
+            load.judge(cc).map_err(|reason| match load.rest.lines().next() {
+                None => reason,
+                Some(line) => format!("{reason} (iperf3 also printed: {line})"),
+            })
+        };
+        let rival = self.rival.as_ref().map_or(Ok(()), |load| judge(load, &self.result.rival_cc));
+        judge(&self.load, &self.result.sender_cc).and(rival.map_err(|e| format!("the rival: {e}"))).err()
+    }
+
+    /// Warm-up left out.
+    pub fn window_us(&self) -> Range<i64> {
+        self.result.traffic.warmup_ms as i64 * 1000..self.load_us()
+    }
+
+    /// Length of the load phase.
+    pub fn load_us(&self) -> i64 {
+        i64::from(self.result.traffic.seconds) * 1_000_000
+    }
+
+    /// When an interval of the load generator began and ended, on the cell's clock.
+    pub fn span_us(&self, interval: &Interval) -> Range<i64> {
+        self.data_start_us + interval.from_us as i64..self.data_start_us + interval.to_us as i64
+    }
+
+    /// What the bottleneck could carry, headers included; `None` where nobody knows (a real path).
+    pub fn capacity_bits(&self, span_us: Range<i64>) -> Option<f64> {
+        let (from, to) = (span_us.start.max(0), span_us.end.max(0));
+        let bits = match &self.path {
+            Some(path) => path.capacity_bits(from as u64 * 1000, to as u64 * 1000) as f64,
+            None => {
+                let bins =
+                    self.down.iter().filter(|b| (from - BIN_US / 2..to - BIN_US / 2).contains(&b.t_us));
+                let rates: Option<Vec<u64>> = bins.map(|b| b.rate_bps).collect();
+                let rates = rates.filter(|r| !r.is_empty())?;
+                rates.iter().sum::<u64>() as f64 / rates.len() as f64 * (to - from) as f64 / 1e6
+            }
+        };
+        let bits_per_second = bits / (to - from) as f64 * 1e6;
+        (bits_per_second > 0.0 && bits_per_second < UNLIMITED_BPS).then_some(bits)
+    }
+
+    /// Share of a full packet that is payload.
+    pub fn payload_share(&self) -> f64 {
+        let mss = self.load.as_ref().ok().and_then(|l| l.mss_bytes).unwrap_or(1448) as f64;
+        mss / (mss + HEADER_BYTES)
+    }
+
+    /// Intervals of the receiver after the warm-up, by their middle.
+    pub fn received(&self) -> Result<Vec<&Interval>, String> {
+        self.inside(&self.load)
+    }
+
+    /// The same of the rival's receiver; none where nobody competed.
+    pub fn rival_received(&self) -> Result<Vec<&Interval>, String> {
+        self.rival.as_ref().map_or(Ok(Vec::new()), |load| self.inside(load))
+    }
+
+    fn inside<'a>(&self, load: &'a Result<Load, String>) -> Result<Vec<&'a Interval>, String> {
+        self.received_in(load, &self.window_us())
+    }
+
+    /// Intervals of a load's receiver with their middle in the window, which is on the cell's clock.
+    pub fn received_in<'a>(
+        &self,
+        load: &'a Result<Load, String>,
+        window_us: &Range<i64>,
+    ) -> Result<Vec<&'a Interval>, String> {
+        let load = load.as_ref().map_err(String::clone)?;
+        let middle_us = |i: &Interval| {
+            let span = self.span_us(i);
+            (span.start + span.end) / 2
+        };
+        let inside: Vec<_> = load.received.iter().filter(|i| window_us.contains(&middle_us(i))).collect();
+        if inside.is_empty() {
+            Err("no interval of the receiver after the warm-up or the drop".into())
+        } else {
+            Ok(inside)
+        }
+    }
+
+    pub fn in_window(&self, interval: &Interval) -> bool {
+        let span = self.span_us(interval);
+        self.window_us().contains(&((span.start + span.end) / 2))
+    }
+
+    pub fn probes_in_window(&self) -> impl Iterator<Item = &Probe> {
+        self.probes.iter().filter(|p| self.window_us().contains(&p.sent_us))
+    }
+
+    /// Queueing delays of the answered probes after the warm-up.
+    pub fn queue_delays_us(&self) -> Vec<f64> {
+        self.probes_in_window().filter_map(|p| self.queue_delay(p)).collect()
+    }
+
+    /// What a probe waited in queues: its RTT beyond the path's own.
+    pub fn queue_delay(&self, probe: &Probe) -> Option<f64> {
+        probe.rtt_us.map(|rtt| (rtt - self.result.base_rtt_us as f64).max(0.0))
+    }
+}
+
+/// Bin of the link log.
+pub const BIN_US: i64 = 100_000;
+
+/// IPv4 and TCP headers with timestamps, as on every path between two Linux hosts.
+const HEADER_BYTES: f64 = 52.0;
+
+/// A rate that no emulated bottleneck has: the path is unlimited.
+const UNLIMITED_BPS: f64 = 1e12;
+
+/// More than the load generator's control connection sends in one bin, less than an initial window.
+const DATA_BYTES: u64 = 5000;
+
+/// A message flow comes on top of that, from the start.
+fn data_start_us(down: &[LinkBin], result: &CellResult) -> i64 {
+    let messages = result.traffic.messages.map_or(0, |m| {
+        let bytes_per_s = u64::from(m.per_second) * u64::from(m.max_bytes + MESSAGE_HEADER_BYTES);
+        bytes_per_s * BIN_US as u64 / 1_000_000 + u64::from(m.max_bytes)
+    });
+    down.iter().find(|b| b.t_us >= 0 && b.in_bytes > DATA_BYTES + messages).map_or(0, |b| b.t_us)
+}
+
+fn parse_result(text: &str) -> Result<CellResult, String> {
+    #[derive(serde::Deserialize)]
+    struct Versioned {
+        layout: u32,
+    }
+    let broken = |e: serde_json::Error| format!("cell.json is broken: {e}");
+    match serde_json::from_str::<Versioned>(text).map_err(broken)?.layout {
+        LAYOUT => serde_json::from_str(text).map_err(broken),
+        other => Err(format!("cell.json has layout {other}, this program reads layout {LAYOUT}")),
+    }
+}
+
+fn parse_path(result: &CellResult, planned: &PathEntry) -> Option<Path> {
+    let mut path: Path = result.path.text.parse().ok()?;
+    for (name, text) in result.path.files.iter().chain(&planned.files) {
+        path.load(name, text).ok()?;
+    }
+    Some(path)
+}
+
+fn parse_probes(text: &str) -> Result<Vec<Probe>, String> {
+    let table = Table::read(text)?;
+    let probe = |row: &Row| Ok(Probe { sent_us: row.number("sent_us")?, rtt_us: row.optional("rtt_us")? });
+    table.rows().map(|row| probe(&row?)).collect()
+}
+
+fn parse_messages(text: &str) -> Result<Vec<Sent>, String> {
+    let table = Table::read(text)?;
+    let message = |row: &Row| {
+        Ok(Sent {
+            due_us: row.number("due_us")?,
+            bytes: row.number("bytes")?,
+            late_us: row.number("late_us")?,
+            delay_us: row.optional("delay_us")?,
+        })
+    };
+    table.rows().map(|row| message(&row?)).collect()
+}
+
+fn parse_link(text: &str) -> Result<(Vec<LinkBin>, Vec<LinkBin>), String> {
+    let table = Table::read(text)?;
+    let (mut down, mut up) = (Vec::new(), Vec::new());
+    for row in table.rows() {
+        let row = row?;
+        let bin = LinkBin {
+            t_us: row.number("t_us")?,
+            rate_bps: row.optional("rate_bps")?,
+            in_bytes: row.optional("in_bytes")?.unwrap_or(0),
+            drop_packets: row.optional("drop_packets")?.unwrap_or(0),
+            lost_packets: row.optional("lost_packets")?.unwrap_or(0),
+            mark_packets: row.optional("mark_packets")?.unwrap_or(0),
+            late_us_max: row.optional("late_us_max")?,
+        };
+        match row.word("dir")? {
+            "down" => down.push(bin),
+            "up" => up.push(bin),
+            other => return Err(format!("line {}: `{other}` is neither `down` nor `up`", row.line)),
+        }
+    }
+    Ok((down, up))
+}
+
+/// A text table of the raw folder: a `# ` line that names the columns, then rows of words.
+struct Table<'a> {
+    columns: Vec<&'a str>,
+    lines: Vec<(usize, &'a str)>,
+}
+
+struct Row<'a> {
+    columns: &'a [&'a str],
+    words: Vec<&'a str>,
+    line: usize,
+}
+
+impl<'a> Table<'a> {
+    /// An empty text is a table without rows.
+    fn read(text: &'a str) -> Result<Self, String> {
+        let mut lines = text.lines().enumerate().map(|(at, line)| (at + 1, line));
+        let columns = match lines.next() {
+            None => Vec::new(),
+            Some((_, head)) => {
+                head.strip_prefix("# ").ok_or("line 1 does not name the columns")?.split(' ').collect()
+            }
+        };
+        Ok(Self { columns, lines: lines.filter(|(_, l)| !l.is_empty() && !l.starts_with('#')).collect() })
+    }
+
+    fn rows(&self) -> impl Iterator<Item = Result<Row<'_>, String>> {
+        self.lines.iter().map(|(line, text)| {
+            let words: Vec<&str> = text.split(' ').collect();
+            let (have, want) = (words.len(), self.columns.len());
+            if have != want {
+                return Err(format!("line {line} has {have} words, its table {want} columns"));
+            }
+            Ok(Row { columns: &self.columns, words, line: *line })
+        })
+    }
+}
+
+impl Row<'_> {
+    fn word(&self, column: &str) -> Result<&str, String> {
+        let at = self.columns.iter().position(|c| *c == column);
+        at.map(|at| self.words[at]).ok_or_else(|| format!("there is no column `{column}`"))
+    }
+
+    fn number<T: std::str::FromStr>(&self, column: &str) -> Result<T, String> {
+        let word = self.word(column)?;
+        word.parse().map_err(|_| format!("line {}: `{word}` is no number for {column}", self.line))
+    }
+
+    fn optional<T: std::str::FromStr>(&self, column: &str) -> Result<Option<T>, String> {
+        if self.word(column)? == "-" { Ok(None) } else { self.number(column).map(Some) }
+    }
+}

@@ -1,0 +1,214 @@
+//! What the flows of a cell do: how many, in which pattern, beside whom, for how long.
+
+use anyhow::{Result, anyhow, ensure};
+use headway_cc::cc::params::Kind;
+use headway_cc::messages::Messages;
+use headway_cc::sim::Source;
+use serde::{Deserialize, Serialize};
+use std::fmt;
+use std::str::FromStr;
+
+/// The traffic of a cell. In `plan.json` and `cell.json` its fields stand among the others.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Traffic {
+    /// Parallel TCP streams under test.
+    pub streams: u32,
+    /// Flows beside ours on the same path, `streams` of them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub against: Option<Rival>,
+    #[serde(default, skip_serializing_if = "Pattern::is_bulk")]
+    pub pattern: Pattern,
+    /// Datagrams beside the streams, in the direction of the data.
+    #[serde(default, skip_serializing_if = "Option::is_none", with = "as_text")]
+    pub messages: Option<Messages>,
+    /// Length of the load phase.
+    pub seconds: u32,
+    /// Left out of the summary metrics at the start of the load phase.
+    pub warmup_ms: u64,
+}
+
+impl Traffic {
+    /// One bulk stream and nothing beside it.
+    pub fn bulk(seconds: u32) -> Self {
+        Self { streams: 1, against: None, pattern: Pattern::Bulk, messages: None, seconds, warmup_ms: 2000 }
+    }
+}
+
+/// When each stream under test has data to send. A rival is always bulk.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Pattern {
+    /// Always.
+    #[default]
+    Bulk,
+    /// At this rate of payload: limited by the application.
+    Limited { rate_bps: u64 },
+    /// Always for `on_ms`, never for `off_ms`, and again.
+    OnOff { on_ms: u64, off_ms: u64 },
+}
+
+/// A limited stream writes this often …
+const CHUNK_US: u64 = 10_000;
+/// … or, where that would be more than this at a time, more often.
+const CHUNK_BYTES: u64 = 128 << 10;
+
+impl Pattern {
+    pub fn is_bulk(&self) -> bool {
+        *self == Self::Bulk
+    }
+
+    /// `--rate 10mbit`.
+    pub fn limited(rate: &str) -> Result<Self> {
+        let bytes_per_s = Kind::Rate.read(rate).map_err(|e| anyhow!("`{rate}` in `--rate {rate}`: {e}"))?;
+        ensure!(bytes_per_s >= 1000, "`{rate}` in `--rate {rate}`: at least 8kbit");
+        Ok(Self::Limited { rate_bps: bytes_per_s * 8 })
+    }
+
+    /// `--on-off 1s/500ms`.
+    pub fn on_off(times: &str) -> Result<Self> {
+        let (on, off) = times
+            .split_once('/')
+            .ok_or_else(|| anyhow!("`--on-off {times}`: expected two times like 1s/500ms"))?;
+        let read = |word: &str| {
+            let ms = Kind::Millis.read(word).map_err(|e| anyhow!("`{word}` in `--on-off {times}`: {e}"))?;
+            ensure!((10..=3_600_000).contains(&ms), "`{word}` in `--on-off {times}`: from 10ms to 3600s");
+            Ok(ms)
+        };
+        Ok(Self::OnOff { on_ms: read(on)?, off_ms: read(off)? })
+    }
+
+    /// The flags that ask for it.
+    pub fn flags(&self) -> String {
+        match self {
+            Self::Bulk => String::new(),
+            Self::Limited { rate_bps } => format!(" --rate {}", Kind::Rate.show(rate_bps / 8)),
+            Self::OnOff { on_ms, off_ms } => {
+                format!(" --on-off {}/{}", Kind::Millis.show(*on_ms), Kind::Millis.show(*off_ms))
+            }
+        }
+    }
+
+    /// What a limited stream writes at a time, and how often (µs).
+    pub fn chunk(rate_bps: u64) -> (u64, u64) {
+        let bytes = (rate_bps * CHUNK_US / 8_000_000).clamp(1, CHUNK_BYTES);
+        (bytes, bytes * 8_000_000 / rate_bps.max(1))
+    }
+
+    /// The same in the simulator.
+    pub fn source(&self) -> Source {
+        match *self {
+            Self::Bulk => Source::Bulk,
+            Self::Limited { rate_bps } => {
+                let (bytes, interval_us) = Self::chunk(rate_bps);
+                Source::Messages { bytes, interval_us }
+            }
+            Self::OnOff { on_ms, off_ms } => Source::OnOff { on_us: on_ms * 1000, off_us: off_ms * 1000 },
+        }
+    }
+}
+
+/// In words, for the report.
+impl fmt::Display for Pattern {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Bulk => f.write_str("bulk"),
+            Self::Limited { rate_bps } => write!(f, "limited to {} a stream", Kind::Rate.show(rate_bps / 8)),
+            Self::OnOff { on_ms, off_ms } => {
+                write!(f, "{} on, {} off", Kind::Millis.show(*on_ms), Kind::Millis.show(*off_ms))
+            }
+        }
+    }
+}
+
+/// Who competes with the controller under test: `--against CC[+EXTRA_RTT]`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Rival {
+    pub cc: String,
+    /// What its packets travel longer than ours, both ways together.
+    pub extra_rtt_us: u64,
+}
+
+impl FromStr for Rival {
+    type Err = anyhow::Error;
+
+    fn from_str(text: &str) -> Result<Self> {
+        let (cc, extra) = text.split_once('+').unwrap_or((text, "0ms"));
+        let extra_rtt_us =
+            Kind::Micros.read(extra).map_err(|e| anyhow!("`{extra}` in `--against {text}`: {e}"))?;
+        ensure!(extra_rtt_us <= 10_000_000, "`{extra}` in `--against {text}`: at most 10s");
+        Ok(Self { cc: cc.into(), extra_rtt_us })
+    }
+}
+
+impl fmt::Display for Rival {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.extra_rtt_us {
+            0 => f.write_str(&self.cc),
+            us => write!(f, "{}+{us}us", self.cc),
+        }
+    }
+}
+
+/// An optional value as the text that people write.
+mod as_text {
+    use serde::{Deserialize, Deserializer, Serializer, de::Error};
+    use std::fmt::Display;
+    use std::str::FromStr;
+
+    pub fn serialize<T: Display, S: Serializer>(value: &Option<T>, s: S) -> Result<S::Ok, S::Error> {
+        match value {
+            Some(value) => s.collect_str(value),
+            None => s.serialize_none(),
+        }
+    }
+
+    pub fn deserialize<'de, T: FromStr<Err: Display>, D: Deserializer<'de>>(
+        d: D,
+    ) -> Result<Option<T>, D::Error> {
+        let text = Option::<String>::deserialize(d)?;
+        text.map(|text| text.parse().map_err(D::Error::custom)).transpose()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_old_plan_reads_as_bulk_without_messages() {
+        let old = r#"{"streams": 2, "seconds": 10, "warmup_ms": 2000}"#;
+        let traffic: Traffic = serde_json::from_str(old).unwrap();
+        assert!(traffic.pattern.is_bulk() && traffic.messages.is_none() && traffic.against.is_none());
+        assert_eq!(
+            serde_json::to_value(&traffic).unwrap(),
+            serde_json::from_str::<serde_json::Value>(old).unwrap()
+        );
+        let new = Traffic {
+            pattern: Pattern::on_off("1s/500ms").unwrap(),
+            messages: Some("64..1200@64".parse().unwrap()),
+            ..traffic
+        };
+        let text = serde_json::to_string(&new).unwrap();
+        assert!(text.contains("\"64..1200@64\""), "{text}");
+        assert_eq!(serde_json::from_str::<Traffic>(&text).unwrap(), new);
+    }
+
+    #[test]
+    fn flags_read_back() {
+        for rate in ["8kbit", "2mbit", "1.6mbit", "10gbit"] {
+            let pattern = Pattern::limited(rate).unwrap();
+            assert_eq!(pattern.flags(), format!(" --rate {rate}"));
+            let Pattern::Limited { rate_bps } = pattern else { panic!() };
+            let (bytes, interval_us) = Pattern::chunk(rate_bps);
+            assert!(bytes <= CHUNK_BYTES && interval_us <= CHUNK_US);
+            let made_bps = bytes as f64 * 8e6 / interval_us as f64;
+            assert!((made_bps / rate_bps as f64 - 1.0).abs() < 0.01, "{rate}: {made_bps}");
+        }
+        let pattern = Pattern::on_off("1.5s/20ms").unwrap();
+        assert_eq!(pattern.flags(), " --on-off 1.5s/20ms");
+        for (wrong, word) in [("1s", "1s"), ("1s/0ms", "`0ms`"), ("x/1s", "`x`")] {
+            assert!(Pattern::on_off(wrong).unwrap_err().to_string().contains(word));
+        }
+        assert!(Pattern::limited("fast").unwrap_err().to_string().contains("`fast`"));
+    }
+}
