@@ -12,6 +12,8 @@
 mod flow;
 #[cfg(feature = "noq")]
 mod noq;
+#[cfg(feature = "quinn")]
+mod quinn;
 
 use crate::cc::{self, Ack, Control, Controller};
 use std::fmt;

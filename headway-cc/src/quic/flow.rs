@@ -166,6 +166,22 @@ impl Flow {
         self.control
     }
 
+    #[cfg(feature = "quinn")]
+    pub(super) fn smss(&self) -> u64 {
+        self.smss
+    }
+
+    #[cfg(feature = "quinn")]
+    pub(super) fn inflight(&self) -> u64 {
+        self.sampler.inflight()
+    }
+
+    /// 0 before the first sample.
+    #[cfg(feature = "quinn")]
+    pub(super) fn srtt_us(&self) -> u64 {
+        self.srtt_us
+    }
+
     /// Ack-eliciting data leaves.
     pub(super) fn on_sent(&mut self, now: Instant, bytes: u64, pn: u64) {
         self.settle();

@@ -2,4 +2,5 @@
 
 mod noq;
 mod noq_rows;
+mod quinn;
 mod trace;

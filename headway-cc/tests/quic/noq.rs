@@ -40,9 +40,11 @@ pub mod stack {
     }
 }
 
+#[cfg(test)]
 #[path = "faults.rs"]
 mod faults;
 #[path = "net.rs"]
 pub mod net;
+#[cfg(test)]
 #[path = "rows.rs"]
 mod rows;

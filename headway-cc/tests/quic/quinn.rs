@@ -39,9 +39,11 @@ pub mod stack {
     }
 }
 
-#[path = "net.rs"]
-pub mod net;
-#[path = "rows.rs"]
-mod rows;
+#[cfg(test)]
 #[path = "faults.rs"]
 mod faults;
+#[path = "net.rs"]
+pub mod net;
+#[cfg(test)]
+#[path = "rows.rs"]
+mod rows;
