@@ -50,6 +50,7 @@ impl Spec {
 
 /// What the server's application has to send, on each stream.
 #[derive(Clone, Copy, Debug)]
+#[allow(dead_code)]
 pub enum Source {
     Bulk,
     /// So many bytes at the start.
@@ -113,8 +114,8 @@ pub struct Net {
     buffer: Vec<u8>,
     /// Payload that the client's application got.
     pub received: u64,
-    /// Sums of the time in the queue, and the packets they are of.
-    pub sojourn_ns: (u64, u64),
+    /// How long each data packet was in the bottleneck, its own serialisation included.
+    pub queued_us: Vec<u32>,
     /// Times and sizes of what the server sent, if asked for.
     pub sent: Option<Vec<(u64, u32)>>,
     /// Datagrams beyond this are dropped, both ways.
@@ -171,7 +172,7 @@ impl Net {
             accepted: Vec::new(),
             buffer: Vec::new(),
             received: 0,
-            sojourn_ns: (0, 0),
+            queued_us: Vec::new(),
             sent: None,
             mtu: 1500 - HEADERS as usize,
             fate: Box::new(|_, _, _| Fate::Pass),
@@ -232,7 +233,7 @@ impl Net {
     fn deliver(&mut self) {
         let now = self.seen();
         while let Some(out) = self.down.pop(self.now_ns) {
-            self.sojourn_ns = (self.sojourn_ns.0 + out.sent_ns - out.in_ns, self.sojourn_ns.1 + 1);
+            self.queued_us.push(((out.sent_ns - out.in_ns) / 1000) as u32);
             self.client.receive(now, out.packet, out.ce);
         }
         while let Some(out) = self.up.pop(self.now_ns) {
