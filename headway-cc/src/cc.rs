@@ -173,8 +173,9 @@ pub struct Control {
 }
 }
 
-/// A congestion controller. Controllers cannot fail: nonsense is clamped.
-pub trait Controller: std::fmt::Debug + Send {
+/// A congestion controller. Controllers cannot fail: nonsense is clamped. Every one can be copied with its state: QUIC
+/// goes on with a copy when a connection's address changes.
+pub trait Controller: std::fmt::Debug + Send + CloneController {
     /// Processes one event. The first event of a connection is [`EVENT_INIT`].
     fn on_event(&mut self, ack: &Ack) -> Control;
 
@@ -183,6 +184,18 @@ pub trait Controller: std::fmt::Debug + Send {
 
     /// Names of the fields of [`Controller::state`].
     fn state_fields(&self) -> &'static [&'static str];
+}
+
+/// What makes a boxed controller copyable; every controller that is [`Clone`] has it.
+pub trait CloneController {
+    /// The controller with its state.
+    fn clone_box(&self) -> Box<dyn Controller>;
+}
+
+impl<C: Controller + Clone + 'static> CloneController for C {
+    fn clone_box(&self) -> Box<dyn Controller> {
+        Box::new(self.clone())
+    }
 }
 
 /// One controller by name.

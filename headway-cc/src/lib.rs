@@ -52,6 +52,8 @@ pub mod cc;
 pub mod link;
 pub mod messages;
 pub mod path;
+#[cfg(any(feature = "noq", feature = "quinn"))]
+pub mod quic;
 pub mod rand;
 pub mod reconstruct;
 pub mod sampler;

@@ -212,7 +212,7 @@ impl Bbr1State {
 }
 
 /// A BBRv1 connection.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Bbr1 {
     /// Shared by all flows with the same parameters: a thousand flows read one copy.
     params: Arc<Bbr1Params>,

@@ -321,7 +321,7 @@ pub struct Bbr3State {
 }
 
 /// A BBRv3 connection.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Bbr3 {
     /// Shared by all flows with the same parameters.
     params: Arc<Bbr3Params>,

@@ -112,7 +112,7 @@ const MAX_OFFSET_MS: u64 = 100_000;
 const SECOND_US: u64 = 1_000_000;
 
 /// CUBIC.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Cubic {
     params: CubicParams,
     state: CubicState,

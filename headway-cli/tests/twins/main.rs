@@ -129,7 +129,7 @@ fn every_simulated_preset_is_equal() {
 }
 
 /// The arithmetic by itself; `replay.c` has the same under the name `fixed`.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 struct Fixed(Winmax);
 
 impl Controller for Fixed {
@@ -230,7 +230,7 @@ fn a_changed_parameter_in_rust_is_found() {
 }
 
 /// A controller whose answer is off by one once in a while.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 struct OffByOne(Bbr1, u64);
 
 impl Controller for OffByOne {

@@ -7,7 +7,7 @@ use headway_cc::cc::{Ack, Control, Controller, EVENT_INIT};
 use headway_cc::reconstruct::{RING_ENTRIES, Ring};
 
 /// Asked for the packet of the sample and for one of any age.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 struct RingTwin {
     ring: Ring,
     found: [u64; 3],

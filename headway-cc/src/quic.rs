@@ -1,0 +1,118 @@
+//! Any controller of this crate in a QUIC stack: `noq` and `quinn`, each behind the feature of its name.
+//!
+//! ```text
+//!   stack ──sent, acked, lost──► noq.rs, quinn.rs ──► Flow: sampler + controller ──Control──► stack
+//! ```
+//!
+//! A [`Factory`] is what a stack's `TransportConfig` takes; it makes one controller a path. `noq.rs` and `quinn.rs`
+//! turn a stack's calls into those of `flow::Flow`, which keeps what the stack does not: the state of each packet at
+//! its sending, the recovery period of RFC 9002 §7.3.2, the ACK as one event. Data is counted in bytes of UDP payload.
+//! Nothing reads a clock; the stacks hand time in. `docs/quic.md` says what each stack withholds.
+
+mod flow;
+#[cfg(feature = "noq")]
+mod noq;
+#[cfg(feature = "quinn")]
+mod quinn;
+
+use crate::cc::{self, Ack, Control, Controller};
+use std::fmt;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+type New = dyn Fn() -> Box<dyn Controller> + Send + Sync;
+type Sink = dyn Fn(&str) + Send + Sync;
+
+/// Makes controllers for a QUIC stack: give it, in an [`Arc`], to the stack's
+/// `TransportConfig::congestion_controller_factory`.
+///
+/// ```
+/// use headway_cc::quic::Factory;
+///
+/// let factory = Factory::named("bbr3")?.seed(7).max_pacing_rate(12_500_000);
+/// assert!(Factory::named("bbr4").is_err());
+/// # Ok::<(), headway_cc::quic::UnknownController>(())
+/// ```
+#[derive(Clone)]
+pub struct Factory {
+    name: Arc<str>,
+    new: Arc<New>,
+    max_pacing_rate: u64,
+    seed: u64,
+    trace: Option<Arc<Sink>>,
+    flows: Arc<AtomicU64>,
+}
+
+impl Factory {
+    /// Makes controllers of the row `name` of [`cc::CONTROLLERS`].
+    pub fn named(name: &str) -> Result<Self, UnknownController> {
+        let entry = cc::CONTROLLERS.iter().find(|e| e.name == name);
+        let entry = entry.ok_or_else(|| UnknownController(name.to_string()))?;
+        Ok(Self::new(name, entry.new))
+    }
+
+    /// Makes controllers with `new`; `name` is what a trace calls them.
+    pub fn new(name: &str, new: impl Fn() -> Box<dyn Controller> + Send + Sync + 'static) -> Self {
+        Self {
+            name: name.into(),
+            new: Arc::new(new),
+            max_pacing_rate: u64::MAX,
+            seed: 0,
+            trace: None,
+            flows: Arc::default(),
+        }
+    }
+
+    /// Bounds the pacing rate of each connection, bytes per second.
+    pub fn max_pacing_rate(mut self, bytes_per_second: u64) -> Self {
+        self.max_pacing_rate = bytes_per_second.max(1);
+        self
+    }
+
+    /// Changes the controllers' random numbers. They come from this seed, the number of the flow and the times at
+    /// which ACKs arrive, so that flows probe apart also with the same seed.
+    pub fn seed(mut self, seed: u64) -> Self {
+        self.seed = seed;
+        self
+    }
+
+    /// Writes every event of every controller: `sink` is given lines without their ends, first the one that names
+    /// the columns. The form is that of the kernel's trace, and `headway replay` reads it. A sink that is slow slows
+    /// the connection.
+    pub fn trace(mut self, sink: impl Fn(&str) + Send + Sync + 'static) -> Self {
+        let mut columns = String::from("# flow");
+        Ack::FIELDS.iter().for_each(|field| columns += &format!(" {field}"));
+        Control::FIELDS.iter().for_each(|field| columns += &format!(" out.{field}"));
+        (self.new)().state_fields().iter().for_each(|field| columns += &format!(" {}.{field}", self.name));
+        sink(&columns);
+        self.trace = Some(Arc::new(sink));
+        self
+    }
+
+    /// The number of a new flow, from 1.
+    fn next_flow(&self) -> u64 {
+        self.flows.fetch_add(1, Ordering::Relaxed) + 1
+    }
+}
+
+impl fmt::Debug for Factory {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Factory").field("name", &self.name).finish_non_exhaustive()
+    }
+}
+
+/// There is no controller of that name.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct UnknownController(
+    /// The name asked for.
+    pub String,
+);
+
+impl fmt::Display for UnknownController {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let known: Vec<&str> = cc::CONTROLLERS.iter().map(|e| e.name).collect();
+        write!(f, "unknown controller `{}`; there are {}", self.0, known.join(", "))
+    }
+}
+
+impl std::error::Error for UnknownController {}

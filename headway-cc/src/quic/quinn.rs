@@ -1,0 +1,112 @@
+//! quinn 0.11, as published.
+//!
+//! Withheld, and how it is made up for: the size of each packet (a buffer of packets is one record, found again by
+//! the time of its sending), which packets were lost (all of the oldest bytes up to the latest one, since a stack
+//! judges by packet number), whether the window is the limit (no room for a packet after a sending), a pacing rate
+//! (below), CE counts (all that the ACK delivered count), the packet-number space. A late ACK of a lost packet never
+//! reaches a controller, so a spurious loss is undone only where a later 0.11 tells of it.
+//!
+//! Pacing: quinn's pacer sends 1.25 windows a round trip and takes no rate. So the window that quinn sees is what the
+//! controller's rate sends in a round trip, and one quantum; never more than the controller's window. Then the rate
+//! holds over a round trip, though not within it.
+
+use super::Factory;
+use super::flow::Flow;
+use quinn::congestion::{Controller, ControllerFactory, ControllerMetrics};
+use quinn_proto::RttEstimator;
+use std::any::Any;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Instant;
+
+/// Packets that the window of the pacing rate leaves room for in any case: the peer acknowledges every second one.
+const LEAST_PACKETS: u64 = 4;
+
+impl ControllerFactory for Factory {
+    fn build(self: Arc<Self>, now: Instant, current_mtu: u16) -> Box<dyn Controller> {
+        Box::new(Quinn(Mutex::new(Flow::new(&self, now, current_mtu))))
+    }
+}
+
+/// The lock is for `window` and `metrics`, which settle the ACK before them through a shared reference.
+#[derive(Debug)]
+struct Quinn(Mutex<Flow>);
+
+impl Quinn {
+    fn flow(&mut self) -> &mut Flow {
+        self.0.get_mut().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn shared(&self) -> MutexGuard<'_, Flow> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// The window that makes quinn's pacer keep the controller's rate.
+fn paced_window(flow: &mut Flow) -> u64 {
+    let (window, control) = (flow.window(), flow.control());
+    if control.send_quantum == u64::MAX || flow.srtt_us() == 0 {
+        return window;
+    }
+    let round = u128::from(control.pacing_rate) * u128::from(flow.srtt_us()) / 1_000_000;
+    let round = u64::try_from(round).unwrap_or(u64::MAX).saturating_add(control.send_quantum);
+    window.min(round.max(LEAST_PACKETS * flow.smss()))
+}
+
+impl Controller for Quinn {
+    fn on_sent(&mut self, now: Instant, bytes: u64, last_packet_number: u64) {
+        let flow = self.flow();
+        flow.on_sent(now, bytes, last_packet_number);
+        if flow.inflight() + flow.smss() > flow.window() {
+            flow.on_cwnd_limited();
+        }
+    }
+
+    fn on_ack(&mut self, now: Instant, sent: Instant, bytes: u64, _app_limited: bool, _rtt: &RttEstimator) {
+        self.flow().on_acked(now, sent, bytes, None);
+    }
+
+    fn on_end_acks(&mut self, now: Instant, in_flight: u64, app_limited: bool, _largest_acked: Option<u64>) {
+        self.flow().on_end_acks(now, in_flight, app_limited);
+    }
+
+    fn on_congestion_event(
+        &mut self,
+        now: Instant,
+        sent: Instant,
+        is_persistent_congestion: bool,
+        lost_bytes: u64,
+    ) {
+        let flow = self.flow();
+        flow.on_bytes_lost(now, lost_bytes, sent);
+        flow.on_congestion(now, sent, lost_bytes == 0, is_persistent_congestion);
+    }
+
+    fn on_mtu_update(&mut self, new_mtu: u16) {
+        self.flow().on_mtu(new_mtu);
+    }
+
+    /// quinn stops a byte short of a window: one more lets all of it be used.
+    fn window(&self) -> u64 {
+        paced_window(&mut self.shared()).saturating_add(1)
+    }
+
+    fn metrics(&self) -> ControllerMetrics {
+        let mut flow = self.shared();
+        let mut metrics = ControllerMetrics::default();
+        metrics.congestion_window = flow.window();
+        metrics.pacing_rate = Some(flow.control().pacing_rate.saturating_mul(8));
+        metrics
+    }
+
+    fn clone_box(&self) -> Box<dyn Controller> {
+        Box::new(Self(Mutex::new(self.shared().migrated())))
+    }
+
+    fn initial_window(&self) -> u64 {
+        self.shared().initial_window()
+    }
+
+    fn into_any(self: Box<Self>) -> Box<dyn Any> {
+        self
+    }
+}

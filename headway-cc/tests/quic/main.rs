@@ -1,0 +1,6 @@
+//! The adapters on real connections: two endpoints over `link` in virtual time.
+
+mod noq;
+mod noq_rows;
+mod quinn;
+mod trace;
