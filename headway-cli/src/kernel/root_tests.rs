@@ -122,6 +122,8 @@ fn root_losses_are_told_once_and_samples_find_their_entry() {
     println!("{told:?} {:?}", run.counters);
     assert!(told.by_ack > 10 && told.samples > 1000 && told.by_timer > 0, "{told:?}");
     assert!(told.known * 1000 >= told.samples * 999, "{told:?}");
+    // RACK's timer may send again what it has marked before we can look for it.
+    assert!(run.counters.unfound * 10 <= told.by_ack, "{:?}", run.counters);
 }
 
 /// A lost tail that a probe repairs is never marked lost, but the controller hears of it.
