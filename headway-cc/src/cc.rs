@@ -72,8 +72,8 @@ pub const EVENT_LOSS: u64 = 4;
 pub const EVENT_UNDO: u64 = 5;
 /// [`Ack::event`]: a packet was marked lost. Comes once a lost packet and before the event that reveals the loss.
 /// `newly_lost` is the packet's size and `rs_tx_in_flight`, `rs_lost` (the packet itself included) and
-/// `rs_is_app_limited` tell of its own transmission. The TCP glue sends one for all that was lost since the last
-/// event, with the size of it all and the transmission of the latest sample's packet, which left right after.
+/// `rs_is_app_limited` tell of its own transmission. The TCP glue sends one for a run of adjacent packets whose
+/// transmissions were told apart by nothing that counts, with the size of all and the transmission of the last.
 pub const EVENT_LOST: u64 = 6;
 
 /// [`Ack::ca_state`], as Linux numbers them.

@@ -138,6 +138,12 @@ impl Sampler {
         }
     }
 
+    /// The packet that this ACK's sample is about, so far.
+    #[inline]
+    pub(crate) fn newest(&self) -> Option<&Sent> {
+        self.newest.as_ref()
+    }
+
     /// Delivered data that the receiver reports as CE-marked.
     pub fn on_ce(&mut self, bytes: u64) {
         self.delivered_ce += bytes;

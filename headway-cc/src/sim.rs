@@ -70,8 +70,8 @@ pub enum Signals {
     /// What it kept with the packet: every loss by itself, `rs_tx_in_flight` and `rs_lost` exact.
     #[default]
     Exact,
-    /// What our BPF glue reconstructs on a stock Linux: the losses of an ACK or of a timer in one event, in the name
-    /// of one of them, `rs_tx_in_flight` and `rs_lost` as a [`Ring`](crate::reconstruct::Ring) has them.
+    /// What our BPF glue reconstructs on a stock Linux: before an event the losses since the last, by runs of adjacent
+    /// packets, `rs_tx_in_flight` and `rs_lost` as a [`Ring`](crate::reconstruct::Ring) has them.
     Kernel,
 }
 

@@ -3,7 +3,7 @@
  * The kernel's callbacks, each of them one event for the controller, after one of losses where there were any. A
  * *.bpf.c names its controller as tcp.bpf.h says, that is
  *
- *	CC_STATE	struct, all u64: at most 180 words where CC_WANTS_LOST is defined
+ *	CC_STATE	struct, all u64: at most 270 words where CC_WANTS_LOST is defined
  *	CC_PARAMS	struct, all u64: the words that the loader's row of the controller gives, in its order
  *	CC_WANTS_LOST	defined (to nothing) by a controller that takes EVENT_LOST, rs_tx_in_flight and rs_lost
  *
@@ -13,10 +13,11 @@
  *
  * then includes this file, adds cc_min_tso_segs and ends with CC_TABLE("NAME"): bbr1.bpf.c is the whole of it.
  *
- * With CC_WANTS_LOST: losses since the last event come as one EVENT_LOST before the next event, with newly_lost and
- * rs_lost of all of them together and rs_starts_lost_range 1. What it decides is applied before that event is filled.
+ * With CC_WANTS_LOST: losses since the last event come before the next event, one EVENT_LOST for each run of adjacent
+ * packets that left between the same two entries of the ring, with newly_lost their number and the transmission of the
+ * last of them. What it decides is applied before that event is filled.
  * rs_tx_in_flight 0 means not known, then rs_lost is 0 too, in EVENT_LOST as in EVENT_ACK: nothing is too high then.
- * Costs 6 KB a socket.
+ * Costs 5 KB a socket.
  */
 #ifndef HEADWAY_CALLBACKS_BPF_H
 #define HEADWAY_CALLBACKS_BPF_H
@@ -61,17 +62,24 @@ static __noinline int step(struct flow *flow, struct tcp_sock *tp)
  * Packets that the kernel marked lost since the last event, or `repaired` ones that it never marked: the controller
  * hears of them first. Inline: BPF nests eight calls, and the controller needs them.
  */
-static __always_inline void tell_losses(struct flow *flow, struct tcp_sock *tp, u64 repaired)
+static __always_inline void tell_losses(struct flow *flow, struct tcp_sock *tp, u32 repaired)
 {
-	if (fill_lost(flow, tp, repaired))
+	if (!untold(flow, tp) && !repaired)
+		return;
+	start_walk(flow, tp);
+	for (u32 i = 0; i < LOST_EVENTS; i++) {
+		if (!fill_lost(flow, tp, repaired, i + 1 == LOST_EVENTS))
+			break;
 		step(flow, tp);
+		repaired = 0;
+	}
 }
 
 /* A callback that brings no sample. */
 static __always_inline void on_event(struct flow *flow, struct tcp_sock *tp, u64 event)
 {
 	if (event != EVENT_INIT)
-		tell_losses(flow, tp, 0);
+		tell_losses(flow, tp, event == EVENT_SSTHRESH && tail_was_repaired(flow, tp));
 	fill_socket(flow, tp, event);
 	clear_sample(flow);
 	step(flow, tp);
@@ -119,6 +127,7 @@ int cc_init(u64 *ctx)
 	flow->record.flow = id;
 	flow->record.port = sk->__sk_common.skc_num;
 	on_event(flow, tp, EVENT_INIT);
+	start_record(flow, tp);
 	keep_record(flow, tp);
 	/* fq announces itself here; only where nobody paces, TCP's own timer is to. */
 	if (sk->sk_pacing_status == SK_PACING_NONE)
@@ -199,8 +208,6 @@ int cc_ssthresh(u64 *ctx)
 
 	if (!flow)
 		return half > 2 ? half : 2;
-	if (tail_was_repaired(flow, tp))
-		tell_losses(flow, tp, 1);
 	on_event(flow, tp, EVENT_SSTHRESH);
 	return tp->snd_ssthresh;
 }
@@ -224,8 +231,10 @@ int cc_undo_cwnd(u64 *ctx)
 	struct tcp_sock *tp = (struct tcp_sock *)ctx[0];
 	struct flow *flow = flow_of(tp);
 
-	if (flow)
+	if (flow) {
 		on_event(flow, tp, EVENT_UNDO);
+		forget_marks(flow, 0);
+	}
 	return tp->snd_cwnd;
 }
 

@@ -35,9 +35,13 @@ static long (*bpf_map_update_elem)(void *map, const void *key, const void *value
 static long (*bpf_map_delete_elem)(void *map, const void *key) = (void *)3;
 static u32 (*bpf_get_prandom_u32)(void) = (void *)7;
 static void *(*bpf_sk_storage_get)(void *map, void *sk, void *value, u64 flags) = (void *)107;
+static long (*bpf_probe_read_kernel)(void *to, u32 size, const void *from) = (void *)113;
 static long (*bpf_ringbuf_output)(void *ring, void *data, u64 size, u64 flags) = (void *)130;
 
 #define TCP_SYN_SENT 2
+#define TCPCB_SACKED_RETRANS 0x02
+#define TCPCB_LOST 0x04
+#define TCPCB_EVER_RETRANS 0x80
 #define TCP_INFINITE_SSTHRESH 0x7fffffff
 #define TCP_CONG_NON_RESTRICTED 1
 #define SK_PACING_NONE 0
@@ -50,6 +54,34 @@ enum tcp_ca_event {
 
 #pragma clang attribute push(__attribute__((preserve_access_index)), apply_to = record)
 
+struct rb_node {
+	unsigned long __rb_parent_color;
+	struct rb_node *rb_right;
+	struct rb_node *rb_left;
+};
+
+struct rb_root {
+	struct rb_node *rb_node;
+};
+
+struct sk_buff {
+	struct rb_node rbnode;
+	u64 skb_mstamp_ns;
+	char cb[48];
+};
+
+/* In sk_buff.cb. */
+struct tcp_skb_cb {
+	u32 seq;
+	u32 end_seq;
+	u16 tcp_gso_segs;
+	u8 sacked;
+	struct {
+		u32 is_app_limited : 1;
+		u32 delivered;
+	} tx;
+};
+
 struct sock_common {
 	u8 skc_state;
 	u16 skc_num;
@@ -57,6 +89,7 @@ struct sock_common {
 
 struct sock {
 	struct sock_common __sk_common;
+	struct rb_root tcp_rtx_queue;
 	unsigned long sk_pacing_rate;
 	unsigned long sk_max_pacing_rate;
 	u32 sk_pacing_status;
@@ -92,7 +125,9 @@ struct tcp_sock {
 	u64 tcp_clock_cache;
 	u64 tcp_mstamp;
 	u64 delivered_mstamp;
+	struct sk_buff *retransmit_skb_hint;
 	u32 mss_cache;
+	u32 snd_nxt;
 	u32 snd_cwnd;
 	u32 snd_cwnd_cnt;
 	u32 snd_cwnd_clamp;
@@ -120,7 +155,9 @@ struct rate_sample {
 	int losses;
 	u32 acked_sacked;
 	u32 prior_in_flight;
+	u32 last_end_seq;
 	bool is_app_limited;
+	bool is_retrans;
 	bool is_ack_delayed;
 };
 

@@ -52,29 +52,44 @@ static void run_fixed(const struct ack *ack, struct control *out)
 static struct ring ring;
 static struct {
 	u64 opened;
-	u64 sample;
+	u64 sample_lost;
 	u64 delivered;
 	u64 lost;
 	u64 inflight;
+	u64 outstanding;
+	u64 end;
 } found;
 
 /* Nor is this: the ring, asked for the packet of the sample and for one of any age. */
 static void run_ring(const struct ack *ack, struct control *out)
 {
+	u32 delivered = ack->delivered, inflight = ack->inflight, rand = ack->rand;
+	struct ring_entry now = { delivered, ack->lost, inflight, inflight + rand % 8, delivered + inflight };
+	struct ring_packet sample = { ack->rs_prior_delivered, delivered - rand % 16, !!ack->rs_is_app_limited };
+	struct ring_packet any = { delivered - rand % (4 * inflight + 1), delivered + inflight, rand & 1 };
+	u32 at;
+
 	if (ack->event == EVENT_INIT)
 		memset(&ring, 0, sizeof(ring));
 	ring_raise(&ring, ack->prior_inflight);
-	ring.sample = ack->rs_prior_delivered;
-	out->cwnd = ring_find(&ring, ring.sample);
-	out->pacing_rate = ring_find(&ring, ack->delivered - (u32)ack->rand % (4 * (u32)ack->inflight + 1));
-	ring_note(&ring, ack->delivered, ack->lost, ack->inflight);
-	if (out->cwnd != RING_NONE) {
-		found.delivered = ring.entries[out->cwnd].delivered;
-		found.lost = ring.entries[out->cwnd].lost;
-		found.inflight = ring.entries[out->cwnd].inflight;
+	ring.sample_delivered = sample.delivered;
+	at = ring_find(&ring, &sample);
+	out->cwnd = at;
+	out->pacing_rate = ring_find(&ring, &any);
+	if (at != RING_NONE) {
+		const struct ring_entry *e = &ring.entries[at];
+
+		ring.sample_lost = e->lost;
+		found.delivered = e->delivered;
+		found.lost = e->lost;
+		found.inflight = e->inflight;
+		found.outstanding = e->outstanding;
+		found.end = e->end;
+		out->send_quantum = ring_tx_in_flight(e, &sample, rand % 3);
 	}
+	ring_note(&ring, &now);
 	found.opened = ring.opened;
-	found.sample = ring.sample;
+	found.sample_lost = ring.sample_lost;
 }
 
 /* Every controller with a C twin; a new one is one row. */

@@ -37,6 +37,7 @@ struct {
 	u64 traced;		/* events offered to the trace */
 	u64 trace_lost;		/* of these: the ring was full */
 	u64 unknown;		/* samples and losses whose packet's in-flight is not known */
+	u64 unfound;		/* packets marked lost and told of in the name of another */
 } counters SEC(".bss");
 
 /* One event as it happened: what the controller was given, what it answered, what it remembers. */
@@ -48,6 +49,31 @@ struct record {
 	CC_STATE state;
 };
 
+#ifdef CC_WANTS_LOST
+/* Through the queue of what may be sent again, one packet at a time: lost.bpf.h. */
+struct lost_walk {
+	u64 next;		/* address of the packet to look at, 0 at the end */
+	u64 cb[6];		/* of the last one: its struct tcp_skb_cb ... */
+	u64 sent_ns;
+	u64 newest_ns;		/* ... and of those told of, the last sent */
+	u32 newest_end;
+	u32 steps;
+	u32 left;
+	u32 is_in_hand;		/* it was marked since the last event and belongs to no run yet */
+	struct ring_packet packet;
+	u32 entry;
+};
+
+/* Lost packets that one EVENT_LOST tells of. */
+struct lost_run {
+	struct ring_packet packet;
+	u32 entry;
+	u32 start;
+	u32 segments;
+	u32 is_app_limited;
+};
+#endif
+
 struct flow {
 	struct record record;
 	/*
@@ -57,8 +83,15 @@ struct flow {
 	u64 marked_start;
 	u64 marked_end;
 #ifdef CC_WANTS_LOST
-	u64 sample_is_app_limited;	/* of the latest sample */
-	u64 probe_is_out;		/* after the last ACK: the tail was sent again, and nobody knows yet why */
+	u64 probe_is_out;	/* after the last ACK: the tail was sent again, and nobody knows yet why */
+	u64 told_ns;		/* when the last sent of the lost packets told of was sent, and where it ends */
+	u32 told_end;
+	u32 range_end;		/* where the last one told of ends */
+	struct ring_packet sample;
+	u32 sample_is_app_limited;
+	struct lost_walk walk;
+	struct lost_run run;
+	struct ring_entry now;
 	struct ring ring;		/* last: a new flow's entries are not cleared */
 #endif
 };

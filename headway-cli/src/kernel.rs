@@ -183,6 +183,8 @@ pub struct Counters {
     pub trace_lost: u64,
     /// Where a controller is told of losses: samples and losses of packets whose in-flight is not known.
     pub unknown: u64,
+    /// Packets marked lost that were told of in the name of another.
+    pub unfound: u64,
 }
 
 impl Attached {
@@ -490,10 +492,10 @@ fn columns(program: &'static Program, params: &[u64]) -> Result<Columns> {
 pub(crate) fn read_counters(map: &MapHandle) -> Result<Counters> {
     let value = map.lookup(&ONLY_KEY, MapFlags::ANY)?.context("the BPF object has no counters")?;
     let words = to_words(&value);
-    let &[flows, spare, without_storage, traced, trace_lost, unknown] = words.as_slice() else {
+    let &[flows, spare, without_storage, traced, trace_lost, unknown, unfound] = words.as_slice() else {
         bail!("{} counters", words.len())
     };
-    Ok(Counters { flows, spare, without_storage, traced, trace_lost, unknown })
+    Ok(Counters { flows, spare, without_storage, traced, trace_lost, unknown, unfound })
 }
 
 /// A row of integers as the BPF programs lay it out.

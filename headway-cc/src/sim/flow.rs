@@ -329,6 +329,9 @@ impl Flow {
         segment.flags = flags & !(LOST | IN_FLIGHT) | DELIVERED;
         let (sent, tx) = (segment.sent(now_us, &self.sampler), segment.tx);
         self.sampler.on_delivered(now_us, &sent, flags & IN_FLIGHT != 0);
+        if self.record.is_some() && self.sampler.newest() == Some(&sent) {
+            self.note_sample(seq, sent.delivered, tx > 0);
+        }
         let sent_us = sent.sent_us;
         news.segments += 1;
         if tx == 0 {

@@ -95,6 +95,11 @@ impl Loss {
         self.backoff += 1;
     }
 
+    /// Segments that may be marked lost and not retransmitted yet: all such are among them.
+    pub(crate) fn queued(&self) -> impl Iterator<Item = u64> {
+        self.queue.iter().copied()
+    }
+
     /// The handshake is through.
     pub(crate) fn disarm(&mut self) {
         self.timer_ns = u64::MAX;

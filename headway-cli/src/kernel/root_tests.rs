@@ -120,8 +120,10 @@ fn root_losses_are_told_once_and_samples_find_their_entry() {
     let Some(run) = traced_program(&PROGRAMS[1], 'm', TROUBLE) else { return };
     let told = told_of(&run);
     println!("{told:?} {:?}", run.counters);
-    assert!(told.acks_with_losses > 10 && told.samples > 1000 && told.by_timer > 0, "{told:?}");
+    assert!(told.by_ack > 10 && told.samples > 1000 && told.by_timer > 0, "{told:?}");
     assert!(told.known * 1000 >= told.samples * 999, "{told:?}");
+    // RACK's timer may send again what it has marked before we can look for it.
+    assert!(run.counters.unfound * 10 <= told.by_ack, "{:?}", run.counters);
 }
 
 /// A lost tail that a probe repairs is never marked lost, but the controller hears of it.
@@ -219,20 +221,22 @@ fn loses_tails() {
 /// What a trace of `bbr3` tells of losses.
 #[derive(Debug, Default)]
 struct Told {
-    /// Events of loss in an ACK that delivered something, in another callback, and of tails that a probe repaired.
+    /// ACKs that marked losses of their own, and losses marked elsewhere: by timers, and by ACKs that the kernel processed
+    /// without calling us. Then tails that a probe repaired.
     by_ack: u64,
     by_timer: u64,
+    unseen: u64,
     repaired: u64,
-    acks_with_losses: u64,
     /// ACKs with a sample, and of these, those whose packet's in-flight is known.
     samples: u64,
     known: u64,
 }
 
-/// Demands that what the kernel counts as lost is told of once, before the event that it caused.
+/// Demands that what the kernel counts as lost is told of once, before the event that it caused: an ACK's own losses before
+/// the ACK, and no others unless something was marked between two ACKs that we saw.
 fn told_of(run: &Run) -> Told {
     let rows: Vec<(&str, Vec<u64>)> = run.text.lines().skip(1).map(|l| split_row(l).unwrap()).collect();
-    let mut last = std::collections::HashMap::new();
+    let (mut last, mut last_ack) = (std::collections::HashMap::new(), std::collections::HashMap::new());
     let mut told = Told::default();
     for (flow, words) in &rows {
         let ack = Ack::from_words(&words[..Ack::FIELDS.len()]).unwrap();
@@ -241,19 +245,24 @@ fn told_of(run: &Run) -> Told {
             let marked = ack.lost - before.lost;
             assert!(ack.newly_lost == marked || (marked, ack.newly_lost) == (0, 1), "{before:?} {ack:?}");
             assert!(ack.rs_tx_in_flight > 0 || ack.rs_lost == 0, "{ack:?}");
-            told.by_ack += u64::from(ack.delivered > before.delivered && marked > 0);
-            told.by_timer += u64::from(ack.delivered == before.delivered && marked > 0);
             told.repaired += u64::from(marked == 0);
         } else {
             assert_eq!(ack.lost, before.lost, "not told of: {before:?} {ack:?}");
         }
+        if matches!(ack.event, EVENT_INIT | EVENT_ACK) {
+            let before: Ack = last_ack.insert(*flow, ack).unwrap_or(ack);
+            let (told_of, delivered) = (ack.lost - before.lost, ack.delivered - before.delivered);
+            assert!(told_of >= ack.newly_lost, "{before:?} {ack:?}");
+            let is_elsewhere = told_of > ack.newly_lost;
+            told.by_ack += u64::from(ack.newly_lost > 0);
+            told.by_timer += u64::from(is_elsewhere && delivered == ack.newly_acked);
+            told.unseen += u64::from(is_elsewhere && delivered > ack.newly_acked);
+        }
         if ack.event == EVENT_ACK {
-            told.acks_with_losses += u64::from(ack.newly_lost > 0);
             told.samples += u64::from(ack.newly_acked > 0);
             told.known += u64::from(ack.newly_acked > 0 && ack.rs_tx_in_flight > 0);
         }
     }
-    assert!(told.by_ack <= told.acks_with_losses && told.acks_with_losses <= told.by_ack + told.by_timer);
     told
 }
 

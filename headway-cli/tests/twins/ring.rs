@@ -4,41 +4,59 @@ use super::replay::{Bug, Scratch, build, build_with_bug, compare, replay, source
 use super::stream::{Unit, stream};
 use super::{LINES, new, seed};
 use headway_cc::cc::{Ack, Control, Controller, EVENT_INIT};
-use headway_cc::reconstruct::{RING_ENTRIES, Ring};
+use headway_cc::reconstruct::{RING_ENTRIES, Ring, RingEntry, RingPacket};
 
 /// Asked for the packet of the sample and for one of any age.
 #[derive(Clone, Debug, Default)]
 struct RingTwin {
     ring: Ring,
-    found: [u64; 3],
+    found: RingEntry,
 }
 
 impl Controller for RingTwin {
     fn on_event(&mut self, ack: &Ack) -> Control {
+        let [delivered, lost, inflight, rand] =
+            [ack.delivered, ack.lost, ack.inflight, ack.rand].map(|w| w as u32);
+        let end = delivered.wrapping_add(inflight);
+        let now = RingEntry { delivered, lost, inflight, outstanding: inflight.wrapping_add(rand % 8), end };
+        let sample = RingPacket {
+            delivered: ack.rs_prior_delivered as u32,
+            end: delivered.wrapping_sub(rand % 16),
+            is_retransmission: ack.rs_is_app_limited != 0,
+        };
+        let age = rand % inflight.wrapping_mul(4).wrapping_add(1);
+        let any =
+            RingPacket { delivered: delivered.wrapping_sub(age), end, is_retransmission: rand & 1 != 0 };
         if ack.event == EVENT_INIT {
             self.ring = Ring::default();
         }
         self.ring.raise(ack.prior_inflight as u32);
-        self.ring.sample = ack.rs_prior_delivered as u32;
-        let of_sample = self.ring.find(self.ring.sample);
-        let age = (ack.rand as u32) % (ack.inflight as u32).wrapping_mul(4).wrapping_add(1);
-        let of_any = self.ring.find((ack.delivered as u32).wrapping_sub(age));
-        self.ring.note(ack.delivered as u32, ack.lost as u32, ack.inflight as u32);
+        self.ring.sample_delivered = sample.delivered;
+        let (of_sample, of_any) = (self.ring.find(&sample), self.ring.find(&any));
+        let mut tx_in_flight = 0;
         if let Some(at) = of_sample {
-            let e = self.ring.entry(at);
-            self.found = [e.delivered, e.lost, e.inflight].map(u64::from);
+            self.found = self.ring.entry(at);
+            self.ring.sample_lost = self.found.lost;
+            tx_in_flight = self.ring.tx_in_flight(at, &sample, rand % 3).into();
         }
+        self.ring.note(&now);
         let index = |at: Option<usize>| at.unwrap_or(RING_ENTRIES) as u64;
-        Control { cwnd: index(of_sample), pacing_rate: index(of_any), ..Control::default() }
+        Control {
+            cwnd: index(of_sample),
+            pacing_rate: index(of_any),
+            send_quantum: tx_in_flight,
+            ..Control::default()
+        }
     }
 
     fn state(&self) -> Vec<u64> {
-        let [delivered, lost, inflight] = self.found;
-        vec![self.ring.opened(), self.ring.sample.into(), delivered, lost, inflight]
+        let RingEntry { delivered, lost, inflight, outstanding, end } = self.found;
+        let found = [self.ring.sample_lost, delivered, lost, inflight, outstanding, end].map(u64::from);
+        [&[self.ring.opened()], &found[..]].concat()
     }
 
     fn state_fields(&self) -> &'static [&'static str] {
-        &["opened", "sample", "delivered", "lost", "inflight"]
+        &["opened", "sample_lost", "delivered", "lost", "inflight", "outstanding", "end"]
     }
 }
 
@@ -66,12 +84,17 @@ fn rings_are_equal() {
 #[rustfmt::skip]
 const BUGS: &[Bug] = &[
     Bug { file: "ring.h", function: "ring_raise", from: "prior_inflight > newest", to: "prior_inflight < newest" },
-    Bug { file: "ring.h", function: "ring_note", from: "left < flight", to: "left <= flight" },
-    Bug { file: "ring.h", function: "ring_note", from: "delivered - r->sample)", to: "0)" },
-    Bug { file: "ring.h", function: "ring_note", from: "if (delivered != e->delivered)", to: "if (1)" },
+    Bug { file: "ring.h", function: "ring_note", from: "delivered + lost < flight", to: "delivered + lost <= flight" },
+    Bug { file: "ring.h", function: "ring_note", from: "now->delivered - r->sample_delivered)", to: "0)" },
+    Bug { file: "ring.h", function: "ring_note", from: "lost < (now", to: "lost <= (now" },
+    Bug { file: "ring.h", function: "ring_note", from: "(!lost ||", to: "(1 ||" },
+    Bug { file: "ring.h", function: "ring_is_before", from: "p->is_retransmission ||", to: "" },
+    Bug { file: "ring.h", function: "ring_is_before", from: "e->end) > 0", to: "e->end) >= 0" },
     Bug { file: "ring.h", function: "ring_find", from: "at + step < end &&", to: "" },
-    Bug { file: "ring.h", function: "ring_find", from: "step)->delivered) >= 0", to: "step)->delivered) > 0" },
     Bug { file: "ring.h", function: "ring_find", from: "step = RING_ENTRIES / 2", to: "step = RING_ENTRIES / 4" },
+    Bug { file: "ring.h", function: "ring_tx_in_flight", from: "(int)span > 0", to: "(int)span >= 0" },
+    Bug { file: "ring.h", function: "ring_tx_in_flight", from: "!!(span % unit)", to: "0" },
+    Bug { file: "ring.h", function: "ring_tx_in_flight", from: "e->inflight < outstanding", to: "0" },
 ];
 
 #[test]
