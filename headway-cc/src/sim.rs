@@ -118,7 +118,7 @@ impl SimSpec {
 }
 
 /// What a simulated run gives.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct SimRun {
     /// As asked for.
     pub duration_us: u64,

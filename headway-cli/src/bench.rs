@@ -316,13 +316,12 @@ fn check_traffic(place: &Place, t: &Traffic) -> Result<()> {
     ensure!((1..=128).contains(&t.streams), "--streams must be between 1 and 128 (iperf3's limit)");
     ensure!(t.warmup_ms < u64::from(t.seconds) * 1000, "--warmup must be shorter than --seconds");
     let is_remote = matches!(place, Place::Remote(_));
-    for (flag, is_given) in [("--against", t.against.is_some()), ("--messages", t.messages.is_some())] {
+    let is_pausing = matches!(t.pattern, Pattern::OnOff { .. });
+    for (flag, is_given) in
+        [("--against", t.against.is_some()), ("--messages", t.messages.is_some()), ("--on-off", is_pausing)]
+    {
         ensure!(!(is_given && is_remote), "{flag} needs a path of its own\nhint: --in sim, lab or here");
     }
-    ensure!(
-        *place == Place::Sim || !matches!(t.pattern, Pattern::OnOff { .. }),
-        "--on-off needs a sender that iperf3 is not\nhint: --in sim"
-    );
     t.against.as_ref().map_or(Ok(()), |rival| check_cc(place, &rival.cc))
 }
 

@@ -11,6 +11,7 @@ mod kernel;
 mod lab;
 mod messages;
 mod metric;
+mod pausing;
 mod place;
 mod probe;
 mod report;

@@ -138,10 +138,12 @@ pub fn to_text(messages: impl IntoIterator<Item = Sent>) -> String {
     s
 }
 
-/// Why the run does not count: the sender itself was as late as the emulator must not be (`EmuLog::disturbed`).
-pub fn disturbed(messages: &[Sent], base_rtt_us: u64) -> Option<String> {
+/// Why the run does not count: the sender itself was as late as the emulator must not be (`EmuLog::disturbed`), with
+/// messages due from `from_us` on, when the load's programs have been started.
+pub fn disturbed(messages: &[Sent], from_us: i64, base_rtt_us: u64) -> Option<String> {
     let limit_us = (base_rtt_us / 20).max(1000) as f64;
-    let late: Vec<f64> = messages.iter().map(|m| m.late_us as f64).collect();
+    let inside = messages.iter().filter(|m| m.due_us >= from_us);
+    let late: Vec<f64> = inside.map(|m| m.late_us as f64).collect();
     let p999_us = stats::quantile(&late, 0.999)?;
     (p999_us > limit_us)
         .then(|| format!("messages were sent {p999_us:.0} us late (p99.9, limit {limit_us:.0} us)"))
@@ -179,10 +181,11 @@ mod tests {
     #[test]
     fn a_late_sender_disturbs() {
         let message = |late_us| Sent { due_us: 0, bytes: 100, late_us, delay_us: None };
-        assert_eq!(disturbed(&[message(0); 1000], 40_000), None);
+        assert_eq!(disturbed(&[message(0); 1000], 0, 40_000), None);
         let mut late = vec![message(0); 1000];
         late[..5].fill(message(2001));
-        assert!(disturbed(&late, 40_000).is_some_and(|why| why.contains("limit 2000 us")));
-        assert_eq!(disturbed(&[], 40_000), None);
+        assert!(disturbed(&late, 0, 40_000).is_some_and(|why| why.contains("limit 2000 us")));
+        assert_eq!(disturbed(&late, 1, 40_000), None, "none of them was due in the window");
+        assert_eq!(disturbed(&[], 0, 40_000), None);
     }
 }

@@ -6,10 +6,10 @@ use crate::emu::{Detour, Emu, EmuOptions, Far, Netns};
 use crate::messages::{self, MessageFlow, Sockets};
 use crate::probe::{self, Prober};
 use crate::traffic::{self, Pattern};
-use crate::{kernel, lab, tools};
+use crate::{kernel, lab, pausing, tools};
 use anyhow::{Context, Result, bail, ensure};
 use std::fs::File;
-use std::net::{SocketAddr, ToSocketAddrs};
+use std::net::{SocketAddr, SocketAddrV4, ToSocketAddrs};
 use std::panic::resume_unwind;
 use std::path::Path as FsPath;
 use std::time::Duration;
@@ -49,7 +49,10 @@ pub fn run_cell_here(plan: &Plan, cell: &Cell, dir: &FsPath) -> Result<()> {
         }
     }
     let start = |port| tools::Server::start(far.command("iperf3"), port);
-    let server = start(tools::PORT)?;
+    let server = match traffic.pattern {
+        Pattern::OnOff { .. } => None,
+        _ => Some(start(tools::PORT)?),
+    };
     let rival_server = rival.as_ref().map(|_| start(tools::RIVAL_PORT)).transpose()?;
     let socket = emu.near().enter(Prober::socket)?;
     let prober = Prober::start(socket, emu.far_addr(), PROBE_INTERVAL_US);
@@ -61,28 +64,34 @@ pub fn run_cell_here(plan: &Plan, cell: &Cell, dir: &FsPath) -> Result<()> {
     let length_us = i64::from(traffic.seconds) * 1_000_000;
     let flow =
         sockets.zip(traffic.messages).map(|(s, m)| MessageFlow::start(s, m, cell.seed, start_us, length_us));
-    let job = |server: &tools::Server, cc: &str, pattern| {
-        let job = tools::Job { to: emu.far_addr().to_string(), port: server.port, cc, traffic, pattern };
-        job.run(emu.near().command("iperf3"), GRACE)
+    let load = |port, cc: &str, pattern| match pattern {
+        Pattern::OnOff { on_ms, off_ms } => {
+            let (streams, seconds) = (traffic.streams, traffic.seconds);
+            let (on_us, off_us) = (on_ms as i64 * 1000, off_ms as i64 * 1000);
+            let to = SocketAddrV4::new(emu.far_addr(), port);
+            pausing::Job { to, cc, streams, on_us, off_us, seconds }.run(emu.near(), far)
+        }
+        pattern => {
+            let job = tools::Job { to: emu.far_addr().to_string(), port, cc, traffic, pattern };
+            job.run(emu.near().command("iperf3"), GRACE)
+        }
     };
     let (load, rival_load) = std::thread::scope(|s| {
-        let sides = rival.as_ref().zip(rival_server.as_ref());
-        let other = sides.map(|(rival, server)| s.spawn(|| job(server, rival.name(), Pattern::Bulk)));
-        (
-            job(&server, &cc.name, traffic.pattern),
-            other.map(|t| t.join().unwrap_or_else(|panic| resume_unwind(panic))),
-        )
+        let rival = rival.as_ref().map(|r| s.spawn(|| load(tools::RIVAL_PORT, r.name(), Pattern::Bulk)));
+        let ours = load(tools::PORT, &cc.name, traffic.pattern);
+        (ours, rival.map(|t| t.join().unwrap_or_else(|panic| resume_unwind(panic))))
     });
     let messages = flow.transpose()?.map(MessageFlow::finish).transpose()?;
     let probes = prober.stop()?;
     let log = emu.stop()?;
-    let server_log = server.stop();
+    let server_log = server.map_or_else(String::new, tools::Server::stop);
     drop(rival_server);
     write_atomic(&dir.join("probe.txt"), probe::to_text(&probes, start_us))?;
     write_atomic(&dir.join("link.txt"), &log.bins)?;
     let mut disturbed = log.disturbed(path.base_rtt_us());
     if let Some(messages) = messages {
-        disturbed = disturbed.or_else(|| messages::disturbed(&messages, path.base_rtt_us()));
+        let from_us = traffic.warmup_ms as i64 * 1000;
+        disturbed = disturbed.or_else(|| messages::disturbed(&messages, from_us, path.base_rtt_us()));
         write_atomic(&dir.join("messages.txt"), messages::to_text(messages))?;
     }
     let rival = rival.map(Rival::finish).transpose()?;

@@ -33,7 +33,7 @@ pub fn run_cell(plan: &Plan, cell: &Cell, dir: &Path) -> Result<()> {
     let run = sim::run(&spec).map_err(|e| anyhow!("{e}"))?;
     write_cell(&run, streams, dir)?;
     let mut result = CellResult::new(plan, cell, "ok");
-    result.kernel = concat!("headway sim ", env!("CARGO_PKG_VERSION")).into();
+    result.kernel = MAKER.into();
     result.base_rtt_us = run.base_rtt_us;
     result.write(dir)
 }
@@ -143,9 +143,9 @@ pub fn write_cell(run: &SimRun, ours: usize, dir: &Path) -> Result<()> {
         std::fs::write(&file, text).with_context(|| format!("cannot write {}", file.display()))
     };
     let (ours, rivals) = run.flows.split_at(ours.min(run.flows.len()));
-    write("load.json", &load_json(run, ours))?;
+    write("load.json", &load_json(run, ours, MAKER))?;
     if !rivals.is_empty() {
-        write("rival.json", &load_json(run, rivals))?;
+        write("rival.json", &load_json(run, rivals, MAKER))?;
     }
     write("probe.txt", &probe_txt(run))?;
     write("link.txt", &link_txt(run))?;
@@ -164,8 +164,10 @@ pub fn write_cell(run: &SimRun, ours: usize, dir: &Path) -> Result<()> {
     }
 }
 
-/// What the iperf3 client of these flows would have printed.
-pub fn load_json(run: &SimRun, flows: &[FlowRun]) -> String {
+const MAKER: &str = concat!("headway sim ", env!("CARGO_PKG_VERSION"));
+
+/// What the iperf3 client of these flows would have printed; `maker` stands in for its version.
+pub fn load_json(run: &SimRun, flows: &[FlowRun], maker: &str) -> String {
     let seconds = run.duration_us as f64 / 1e6;
     let cc = flows.first().map_or("", |f| f.cc.as_str());
     let total = |of: fn(&FlowRun) -> u64| flows.iter().map(of).sum::<u64>();
@@ -179,7 +181,7 @@ pub fn load_json(run: &SimRun, flows: &[FlowRun]) -> String {
     let streams: Vec<Value> = flows.iter().enumerate().map(|(i, f)| stream_end(i, f, seconds)).collect();
     let value = json!({
         "start": {
-            "version": concat!("headway sim ", env!("CARGO_PKG_VERSION")),
+            "version": maker,
             "tcp_mss_default": run.mss,
             "test_start": { "protocol": "TCP", "num_streams": flows.len(), "omit": 0,
                             "duration": seconds, "reverse": 0 },
@@ -328,7 +330,7 @@ mod tests {
     #[test]
     fn load_agrees_with_the_run() {
         let run = sample(false);
-        let value: Value = serde_json::from_str(&load_json(&run, &run.flows)).unwrap();
+        let value: Value = serde_json::from_str(&load_json(&run, &run.flows, MAKER)).unwrap();
         let delivered: u64 = run.flows.iter().map(|f| f.delivered_bytes).sum();
         assert_eq!(value["end"]["sum_received"]["bytes"], delivered);
         assert_eq!(value["end"]["sender_tcp_congestion"], "bbr1");

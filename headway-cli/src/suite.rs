@@ -112,9 +112,6 @@ fn others() -> Vec<Row> {
     let mut with = |what: &str, change: &dyn Fn(&mut Traffic)| {
         let mut row = Row { name: format!("{} {what}", base.name), ..base.clone() };
         change(&mut row.traffic);
-        if matches!(row.traffic.pattern, Pattern::OnOff { .. }) {
-            row.places = &["sim"]; // iperf3 cannot pause
-        }
         rows.push(row);
     };
     // 20 % of the link.

@@ -64,6 +64,20 @@ pub fn wait_readable<const N: usize>(
     }
 }
 
+/// Waits until `fd` takes more to send or `timeout_ns` has passed.
+pub fn wait_writable(fd: BorrowedFd<'_>, timeout_ns: u64) -> io::Result<()> {
+    let mut poll = libc::pollfd { fd: fd.as_raw_fd(), events: libc::POLLOUT, revents: 0 };
+    let timeout = libc::timespec {
+        tv_sec: (timeout_ns / 1_000_000_000) as libc::time_t,
+        tv_nsec: (timeout_ns % 1_000_000_000) as libc::c_long,
+    };
+    // SAFETY: one entry, a timeout that outlives the call, no signal mask.
+    match check(unsafe { libc::ppoll(&mut poll, 1, &timeout, ptr::null()) }) {
+        Err(e) if e.kind() != io::ErrorKind::Interrupted => Err(e),
+        _ => Ok(()),
+    }
+}
+
 /// A counter that wakes a waiting thread.
 pub fn event() -> io::Result<File> {
     // SAFETY: no pointers; the descriptor is new and owned by nobody else.
@@ -336,6 +350,31 @@ fn netlink(kind: u16, body: &[u8]) -> io::Result<()> {
     let error =
         answer[..n].get(16..20).map_or(-libc::EBADMSG, |b| i32::from_ne_bytes([b[0], b[1], b[2], b[3]]));
     if error == 0 { Ok(()) } else { Err(io::Error::from_raw_os_error(-error)) }
+}
+
+// ── TCP sockets ─────────────────────────────────────────────────────────────────────────────────────────
+
+/// The kernel's counters of a TCP socket; fields that this kernel does not know stay zero.
+pub fn tcp_info(socket: BorrowedFd<'_>) -> io::Result<libc::tcp_info> {
+    // SAFETY: all zeroes is a valid `tcp_info`, and the kernel writes at most `len` bytes of it.
+    unsafe {
+        let mut info: libc::tcp_info = std::mem::zeroed();
+        let mut len = size_of::<libc::tcp_info>() as libc::socklen_t;
+        let into = (&raw mut info).cast();
+        check(libc::getsockopt(socket.as_raw_fd(), libc::IPPROTO_TCP, libc::TCP_INFO, into, &mut len))?;
+        Ok(info)
+    }
+}
+
+/// The socket takes no more to send while this many bytes wait unsent (TCP_NOTSENT_LOWAT).
+pub fn set_unsent_limit(socket: BorrowedFd<'_>, bytes: u32) -> io::Result<()> {
+    let len = size_of::<u32>() as libc::socklen_t;
+    let value = (&raw const bytes).cast();
+    // SAFETY: pointer and length describe `bytes`, which outlives the call.
+    check(unsafe {
+        libc::setsockopt(socket.as_raw_fd(), libc::IPPROTO_TCP, libc::TCP_NOTSENT_LOWAT, value, len)
+    })
+    .map(drop)
 }
 
 // ── TUN devices ─────────────────────────────────────────────────────────────────────────────────────────

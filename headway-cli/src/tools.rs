@@ -18,7 +18,6 @@ const PATIENCE: Duration = Duration::from_secs(10);
 #[derive(Debug)]
 pub struct Server {
     child: Child,
-    pub port: u16,
     output: Output,
     _guard: interrupt::Guard,
 }
@@ -41,7 +40,7 @@ impl Server {
         let (child, output) = spawn(command)?;
         let pid = child.id();
         let guard = interrupt::guard(move || kill(pid));
-        let mut server = Self { child, port, output, _guard: guard };
+        let mut server = Self { child, output, _guard: guard };
         let start = Instant::now();
         while !is_listening(pid, port) {
             if let Some(status) = server.child.try_wait()? {

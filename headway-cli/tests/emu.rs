@@ -107,3 +107,31 @@ fn root_an_unprivileged_user_is_told_what_is_missing() {
     let words = ["CAP_NET_ADMIN", "CAP_SYS_ADMIN", "hint:"];
     assert!(words.iter().all(|w| error.contains(w)), "{error}");
 }
+
+/// A load that pauses, and messages beside it, on the running kernel. Whether the machine was quiet enough for the run to
+/// count is not the question.
+#[test]
+fn root_messages_run_beside_a_load_that_pauses() {
+    let out = std::env::temp_dir().join(format!("headway-here-test-{}", std::process::id()));
+    let folder = out.to_str().expect("a plain name");
+    let words = "bench --in here --cc reno --blocks 1 --seconds 3 --warmup 1 --messages 64..1200@100 --on-off 1s/1s --streams 2";
+    let arguments: Vec<&str> = words.split(' ').chain(["--path", "10mbit 20ms", "--out", folder]).collect();
+    let Some(run) = output(&arguments) else { return };
+    let read = |name: &str| {
+        let text = std::fs::read_to_string(out.join("cells/000").join(name));
+        text.unwrap_or_else(|e| panic!("{name}: {e}\n{}", String::from_utf8_lossy(&run.stderr)))
+    };
+    let messages = read("messages.txt");
+    let rows: Vec<Vec<&str>> = messages.lines().skip(1).map(|l| l.split(' ').collect()).collect();
+    assert_eq!(rows.len(), 300);
+    let delays: Vec<i64> = rows.iter().filter_map(|row| row[3].parse().ok()).collect();
+    assert!(delays.len() > 250 && delays.iter().all(|us| *us >= 10_000), "half of 20 ms: {messages}");
+    let load: serde_json::Value = serde_json::from_str(&read("load.json")).expect("JSON");
+    assert_eq!(load["end"]["sender_tcp_congestion"], "reno");
+    let bytes = |bin: usize| load["server_output_json"]["intervals"][bin]["sum"]["bytes"].as_u64().unwrap();
+    // The queue of 20 ms and what waits in the sockets is through after 0.5 s of the pause.
+    let (on, off): (u64, u64) = ((2..10).map(bytes).sum(), (15..20).map(bytes).sum());
+    assert!(on > 300_000 && off < on / 4, "{on} bytes in 0.8 s, {off} in 0.5 s of the pause");
+    assert_eq!(load["intervals"][0]["streams"].as_array().map(Vec::len), Some(2));
+    std::fs::remove_dir_all(&out).expect("removing the run");
+}

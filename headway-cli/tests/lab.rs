@@ -138,6 +138,32 @@ fn the_same_seed_gives_the_same_bytes_and_another_seed_does_not() {
     assert!(a[probe] != c[probe], "another seed gave the same probes");
 }
 
+/// Messages and a load that pauses are as repeatable as the rest, and keep to their schedule.
+#[test]
+fn messages_arrive_in_the_lab_as_they_were_due() {
+    if kernel("").is_none() {
+        return;
+    }
+    let s = Scratch::new("messages");
+    for out in ["a", "b"] {
+        let output = s.run(out, &["--cc", "cubic", "--messages", "64..1200@128", "--on-off", "500ms/500ms"]);
+        assert!(output.status.success(), "{}", text(&output));
+    }
+    assert!(raw_files(&s.0.join("a")) == raw_files(&s.0.join("b")), "two runs differ");
+    let messages = fs::read_to_string(s.0.join("a/cells/000/messages.txt")).unwrap();
+    let rows = messages.lines().skip(1).map(|l| l.split(' ').map(|w| w.parse::<i64>()).collect::<Vec<_>>());
+    let mut late = 0;
+    assert_eq!(rows.clone().count(), 256);
+    for row in rows {
+        let [Ok(_), Ok(bytes), Ok(late_us), delay] = &row[..] else { panic!("{messages}") };
+        assert!((64..=1200).contains(bytes));
+        // Half of 20 ms, and its own time on the wire at 10 Mbit/s; lost in the path: one in a thousand, or at the queue.
+        assert!(delay.as_ref().is_ok_and(|us| *us >= 10_000 + (bytes + 28) * 8 / 10) || delay.is_err());
+        late += i64::from(*late_us > 500);
+    }
+    assert!(late < 10, "{late} of 256 left late: {messages}");
+}
+
 #[test]
 fn our_controllers_run_on_the_oldest_and_a_newer_kernel() {
     for version in ["6.1.", "6.12."] {

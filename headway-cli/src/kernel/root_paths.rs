@@ -69,9 +69,9 @@ fn load(cc: &str, path: &str, args: &str, tcp_ecn: &str) {
     for netns in [emu.near(), far] {
         netns.enter(|| fs::write("/proc/sys/net/ipv4/tcp_ecn", tcp_ecn)).unwrap();
     }
-    let server = Server::start(far.command("iperf3"), PORT).unwrap();
+    let _server = Server::start(far.command("iperf3"), PORT).unwrap();
     emu.start_clock();
-    let to = [emu.far_addr().to_string(), server.port.to_string()];
+    let to = [emu.far_addr().to_string(), PORT.to_string()];
     let mut iperf3 = emu.near().command("iperf3");
     iperf3.args(["-c", &to[0], "-p", &to[1], "-C", cc]).args(args.split(' '));
     let output = iperf3.output().unwrap();
