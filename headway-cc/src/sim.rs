@@ -17,6 +17,7 @@
 mod flow;
 mod lane;
 mod loss;
+mod packets;
 mod receiver;
 mod ring;
 mod rtt;
@@ -30,6 +31,7 @@ use crate::path::Path;
 use flow::Flow;
 use lane::Lane;
 pub use lane::LinkBin;
+pub use packets::{PacketRow, Step, What};
 use std::fmt;
 use timers::Timers;
 
@@ -89,6 +91,8 @@ pub struct SimSpec {
     pub bin_us: u64,
     /// Keep every event of every controller.
     pub trace: bool,
+    /// Keep what happened to every packet.
+    pub packets: bool,
     pub signals: Signals,
 }
 
@@ -108,6 +112,7 @@ impl SimSpec {
             probe_interval_us,
             bin_us,
             trace: false,
+            packets: false,
             signals: Signals::Exact,
         }
     }
@@ -130,6 +135,8 @@ pub struct SimRun {
     pub up: Vec<LinkBin>,
     /// In the order of sending.
     pub probes: Vec<Probe>,
+    /// In order of time, if asked for.
+    pub packets: Vec<PacketRow>,
 }
 
 /// One flow of a [`SimRun`].
@@ -303,8 +310,8 @@ impl Simulation {
         flows.iter().enumerate().for_each(|(i, flow)| timers.set(i, flow.next_ns()));
         let probe_interval_ns = spec.probe_interval_us * 1000;
         Ok(Self {
-            down: Lane::new(&spec.path.down, spec.seed),
-            up: Lane::new(&spec.path.up, spec.seed),
+            down: Lane::new(&spec.path.down, spec.seed, spec.packets),
+            up: Lane::new(&spec.path.up, spec.seed, spec.packets),
             flows,
             timers,
             probes: Vec::new(),
@@ -395,15 +402,18 @@ impl Simulation {
     }
 
     fn finish(self, spec: &SimSpec) -> SimRun {
+        let (down, down_packets) = self.down.finish();
+        let (up, up_packets) = self.up.finish();
         SimRun {
             duration_us: spec.duration_us,
             bin_us: spec.bin_us,
             mss: spec.mtu - HEADER_BYTES,
             base_rtt_us: spec.path.base_rtt_us(),
             flows: self.flows.into_iter().map(Flow::finish).collect(),
-            down: self.down.into_bins(),
-            up: self.up.into_bins(),
+            down,
+            up,
             probes: self.probes,
+            packets: packets::merged(down_packets, up_packets),
         }
     }
 }

@@ -2,6 +2,7 @@
 
 pub mod flent;
 pub mod import;
+pub mod packets;
 mod ping;
 pub mod pscheduler;
 

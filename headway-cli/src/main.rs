@@ -264,6 +264,12 @@ struct SimArgs {
     /// Print JSON instead of a table
     #[arg(long)]
     json: bool,
+    /// Write a capture, as tcpdump would make it at the sender
+    #[arg(long, value_name = "FILE")]
+    pcap: Option<PathBuf>,
+    /// Write mahimahi's log (mm-link --downlink-log) of the link that carries the data
+    #[arg(long, value_name = "FILE")]
+    mahimahi: Option<PathBuf>,
 }
 
 #[derive(Args)]
@@ -359,6 +365,8 @@ fn run(cli: Cli) -> Result<ExitCode> {
                 seed: a.seed,
                 signals: if a.signals == "kernel" { Signals::Kernel } else { Signals::Exact },
                 json: a.json,
+                pcap: a.pcap,
+                mahimahi: a.mahimahi,
             };
             print!("{}", usage(simcell::show(&what))?);
             Ok(ExitCode::SUCCESS)

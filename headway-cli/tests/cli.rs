@@ -290,6 +290,19 @@ fn help_and_list_name_what_there_is() {
 }
 
 #[test]
+fn a_simulated_run_leaves_its_packets() {
+    let s = Scratch::new("packets");
+    let sim = "sim --cc bbr1 --path clean --seconds 2";
+    let o = s.headway(&format!("{sim} --pcap a.pcap --mahimahi a.log"));
+    assert!(o.status.success(), "{}", stderr(&o));
+    assert_eq!(stdout(&o), stdout(&s.headway(sim)), "looking changes nothing");
+    assert!(fs::read(s.0.join("a.pcap")).unwrap().starts_with(&0xa1b2_3c4du32.to_le_bytes()));
+    assert!(fs::read_to_string(s.0.join("a.log")).unwrap().starts_with("# mahimahi mm-link"));
+    let o = s.headway(&format!("{sim} --pcap nowhere/a.pcap"));
+    assert!(o.status.code() != Some(0) && stderr(&o).contains("nowhere/a.pcap"), "{}", stderr(&o));
+}
+
+#[test]
 fn a_rival_shares_the_path_and_is_measured() {
     let s = Scratch::new("rival");
     let o = s.headway(&format!("{SMALL} --against cubic+40ms --out a"));
