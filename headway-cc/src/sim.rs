@@ -17,6 +17,7 @@
 mod flow;
 mod lane;
 mod loss;
+mod packets;
 mod receiver;
 mod ring;
 mod rtt;
@@ -31,6 +32,7 @@ use crate::path::Path;
 use flow::Flow;
 use lane::Lane;
 pub use lane::LinkBin;
+pub use packets::{PacketRow, Step, What};
 use std::fmt;
 use timers::Timers;
 
@@ -92,6 +94,8 @@ pub struct SimSpec {
     pub bin_us: u64,
     /// Keep every event of every controller.
     pub trace: bool,
+    /// Keep what happened to every packet.
+    pub packets: bool,
     pub signals: Signals,
 }
 
@@ -112,6 +116,7 @@ impl SimSpec {
             messages: None,
             bin_us,
             trace: false,
+            packets: false,
             signals: Signals::Exact,
         }
     }
@@ -136,6 +141,8 @@ pub struct SimRun {
     pub probes: Vec<Probe>,
     /// In the order of their schedule.
     pub datagrams: Vec<Datagram>,
+    /// In order of time, if asked for.
+    pub packets: Vec<PacketRow>,
 }
 
 /// One flow of a [`SimRun`].
@@ -326,8 +333,8 @@ impl Simulation {
         flows.iter().enumerate().for_each(|(i, flow)| timers.set(i, flow.next_ns()));
         let probe_interval_ns = spec.probe_interval_us * 1000;
         Ok(Self {
-            down: Lane::new(&spec.path.down, spec.seed),
-            up: Lane::new(&spec.path.up, spec.seed),
+            down: Lane::new(&spec.path.down, spec.seed, spec.packets),
+            up: Lane::new(&spec.path.up, spec.seed, spec.packets),
             flows,
             timers,
             probes: Vec::new(),
@@ -453,16 +460,19 @@ impl Simulation {
     }
 
     fn finish(self, spec: &SimSpec) -> SimRun {
+        let (down, down_packets) = self.down.finish();
+        let (up, up_packets) = self.up.finish();
         SimRun {
             duration_us: spec.duration_us,
             bin_us: spec.bin_us,
             mss: spec.mtu - HEADER_BYTES,
             base_rtt_us: spec.path.base_rtt_us(),
             flows: self.flows.into_iter().map(Flow::finish).collect(),
-            down: self.down.into_bins(),
-            up: self.up.into_bins(),
+            down,
+            up,
             probes: self.probes,
             datagrams: self.datagrams,
+            packets: packets::merged(down_packets, up_packets),
         }
     }
 }

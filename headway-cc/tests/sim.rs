@@ -2,7 +2,7 @@
 
 use headway_cc::cc::{self, EVENT_ACK, EVENT_LOSS, EVENT_LOST, EVENT_SSTHRESH};
 use headway_cc::rand::Rng;
-use headway_cc::sim::{FlowRun, FlowSpec, SimError, SimRun, SimSpec, Source, run};
+use headway_cc::sim::{FlowRun, FlowSpec, SimError, SimRun, SimSpec, Source, Step, What, run};
 
 const CCS: [&str; 3] = ["bbr1", "bbr3", "cubic"];
 const SECOND_US: u64 = 1_000_000;
@@ -325,4 +325,34 @@ fn random_flow(rng: &mut Rng, index: u64, is_unlimited: bool) -> FlowSpec {
     };
     let cc = CCS[rng.below(3) as usize].to_string();
     FlowSpec { cc, source, start_us: index * 10_000, extra_rtt_us: rng.below(2) * rng.below(100_000) }
+}
+
+#[test]
+fn the_log_of_packets_is_the_run() {
+    let quiet =
+        spec("10mbit 40ms queue=10pkt loss=1%", vec![FlowSpec::bulk("cubic"), FlowSpec::bulk("bbr1")], 5);
+    let logged = SimSpec { packets: true, ..quiet.clone() };
+    let (quiet, logged) = (sim(&quiet), sim(&logged));
+    assert!(quiet.packets.is_empty());
+    assert_eq!(SimRun { packets: Vec::new(), ..logged.clone() }, quiet, "looking changes nothing");
+    let rows = &logged.packets;
+    assert!(rows.windows(2).all(|w| w[0].t_ns <= w[1].t_ns));
+    for (is_down, bins) in [(true, &logged.down), (false, &logged.up)] {
+        let own = || rows.iter().filter(|r| r.is_down == is_down);
+        let bytes =
+            |of: fn(&Step) -> bool| own().filter(|r| of(&r.step)).map(|r| u64::from(r.bytes)).sum::<u64>();
+        let sum = |of: fn(&headway_cc::sim::LinkBin) -> u64| bins.iter().map(of).sum::<u64>();
+        assert_eq!(bytes(|s| *s == Step::In), sum(|b| b.in_bytes));
+        assert_eq!(bytes(|s| matches!(s, Step::Drop { .. })), sum(|b| b.drop_bytes));
+        // What left the queue may still be on its way at the end.
+        let arrived = bytes(|s| matches!(s, Step::Out { .. }));
+        assert!(arrived <= sum(|b| b.out_bytes) && arrived + 100_000 > sum(|b| b.out_bytes), "{arrived}");
+    }
+    let segments = |flow: u32| {
+        let sent = rows.iter().filter(|r| r.is_down && r.step == Step::In);
+        sent.filter(|r| matches!(r.what, What::Segment { flow: f, .. } if f == flow)).count() as u64
+    };
+    for (flow, run) in logged.flows.iter().enumerate() {
+        assert_eq!(segments(flow as u32), run.sent_packets);
+    }
 }

@@ -535,7 +535,7 @@ impl CellResult {
 }
 
 /// Writes a file so that it is either whole or not there.
-pub fn write_atomic(file: &FsPath, content: impl AsRef<[u8]>) -> Result<()> {
+pub fn write_atomic(file: &FsPath, content: &(impl AsRef<[u8]> + ?Sized)) -> Result<()> {
     let name = file.file_name().map(|n| n.to_string_lossy().into_owned()).unwrap_or_default();
     let tmp = file.with_file_name(format!(".{name}.tmp"));
     let write = || {

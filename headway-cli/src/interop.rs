@@ -1,6 +1,10 @@
 //! Other programs' formats: `headway export` and `headway import`. Nothing else knows them.
 
 pub mod flent;
+pub mod import;
+pub mod packets;
+mod ping;
+pub mod pscheduler;
 
 use crate::bench::{self, Cell, Plan, cell_dir};
 use crate::metric::CellData;

@@ -66,6 +66,16 @@ enum Cmd {
     },
     /// Write the cells of a run that count in the format of another program
     Export(ExportArgs),
+    /// Read runs that other programs made: iperf3, flent, ping, pScheduler, folders of ESnet's testing harness
+    Import(ImportArgs),
+    /// Write the tasks of a plan for another program to run
+    Plan {
+        #[command(flatten)]
+        bench: Box<BenchArgs>,
+        /// A pScheduler task (JSON) a cell into this folder; needs `--in remote HOST`
+        #[arg(long, value_name = "DIR")]
+        pscheduler: PathBuf,
+    },
     /// Judge a table of means that somebody else measured: intervals, verdicts, and remarks that do not hold
     Compare(CompareArgs),
     /// One simulated run, as a table or as JSON
@@ -219,6 +229,19 @@ struct ExportArgs {
 }
 
 #[derive(Args)]
+struct ImportArgs {
+    /// Files and folders
+    #[arg(required = true)]
+    path: Vec<PathBuf>,
+    /// The controller of runs whose file names none
+    #[arg(long, default_value = "")]
+    cc: String,
+    /// Print means, standard deviations and counts, which `compare --summary` judges, instead of a row a run
+    #[arg(long)]
+    summary: bool,
+}
+
+#[derive(Args)]
 struct CompareArgs {
     /// A CSV file: columns that name the case, `cc` among them, then `…_mean`, `…_stddev` and `n`; a column `remark` is
     /// held against the numbers
@@ -260,6 +283,12 @@ struct SimArgs {
     /// Print JSON instead of a table
     #[arg(long)]
     json: bool,
+    /// Write a capture, as tcpdump would make it at the sender
+    #[arg(long, value_name = "FILE")]
+    pcap: Option<PathBuf>,
+    /// Write mahimahi's log (mm-link --downlink-log) of the link that carries the data
+    #[arg(long, value_name = "FILE")]
+    mahimahi: Option<PathBuf>,
 }
 
 #[derive(Args)]
@@ -336,6 +365,14 @@ fn run(cli: Cli) -> Result<ExitCode> {
             Ok(ExitCode::SUCCESS)
         }
         Cmd::Export(a) => export(a),
+        Cmd::Import(a) => import(a),
+        Cmd::Plan { bench: a, pscheduler } => {
+            let plan = usage(request(&a).and_then(|r| bench::Plan::new(&r)))?;
+            for file in usage(interop::pscheduler::write_tasks(&plan, &pscheduler))? {
+                println!("{}", file.display());
+            }
+            Ok(ExitCode::SUCCESS)
+        }
         Cmd::Compare(a) => compare(a),
         Cmd::Sim(a) => {
             let path = usage(bench::PathEntry::resolve(&a.path))?;
@@ -347,6 +384,8 @@ fn run(cli: Cli) -> Result<ExitCode> {
                 seed: a.seed,
                 signals: if a.signals == "kernel" { Signals::Kernel } else { Signals::Exact },
                 json: a.json,
+                pcap: a.pcap,
+                mahimahi: a.mahimahi,
             };
             print!("{}", usage(simcell::show(&what))?);
             Ok(ExitCode::SUCCESS)
@@ -430,6 +469,17 @@ fn export(a: ExportArgs) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
+/// The rows on stdout; what does not count on stderr as well. Exit code 1 when nothing counts.
+fn import(a: ImportArgs) -> Result<ExitCode> {
+    let imported = interop::import::read(&a.path, &a.cc)?;
+    for (file, reason) in imported.iter().filter_map(|i| Some((&i.file, i.run.as_ref().err()?))) {
+        eprintln!("excluded: {}: {reason}", file.display());
+    }
+    let to_csv = if a.summary { interop::import::summary_csv } else { interop::import::runs_csv };
+    print!("{}", to_csv(&imported));
+    Ok(if imported.iter().any(|i| i.run.is_ok()) { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
 /// A shard of a plan whose cells do not depend on where and when they run.
 fn shard_of(text: &str, place: &bench::Place) -> Result<shard::Shard> {
     match place {
@@ -447,7 +497,7 @@ fn compare(a: CompareArgs) -> Result<ExitCode> {
     let comparison = compare::summary(&a.summary, &request)?;
     print!("{}", comparison.text());
     if let Some(page) = a.page {
-        bench::write_atomic(&page, comparison.page())?;
+        bench::write_atomic(&page, &comparison.page())?;
         println!("\n{}", page.display());
     }
     Ok(ExitCode::SUCCESS)

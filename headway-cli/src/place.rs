@@ -86,13 +86,13 @@ pub fn run_cell_here(plan: &Plan, cell: &Cell, dir: &FsPath) -> Result<()> {
     let log = emu.stop()?;
     let server_log = server.map_or_else(String::new, tools::Server::stop);
     drop(rival_server);
-    write_atomic(&dir.join("probe.txt"), probe::to_text(&probes, start_us))?;
+    write_atomic(&dir.join("probe.txt"), &probe::to_text(&probes, start_us))?;
     write_atomic(&dir.join("link.txt"), &log.bins)?;
     let mut disturbed = log.disturbed(path.base_rtt_us());
     if let Some(messages) = messages {
         let from_us = traffic.warmup_ms as i64 * 1000;
         disturbed = disturbed.or_else(|| messages::disturbed(&messages, from_us, path.base_rtt_us()));
-        write_atomic(&dir.join("messages.txt"), messages::to_text(messages))?;
+        write_atomic(&dir.join("messages.txt"), &messages::to_text(messages))?;
     }
     let rival = rival.map(Rival::finish).transpose()?;
     let sender = cc.finish()?;
@@ -139,7 +139,7 @@ pub fn run_cell_remote(plan: &Plan, cell: &Cell, dir: &FsPath) -> Result<()> {
         }
     };
     let probes = prober.stop()?;
-    write_atomic(&dir.join("probe.txt"), probe::to_text(&probes, start_us))?;
+    write_atomic(&dir.join("probe.txt"), &probe::to_text(&probes, start_us))?;
     let sender = cc.finish()?;
     let idle = probes.iter().filter(|p| p.sent_us < start_us).filter_map(|p| p.rtt_us).min();
     let base_rtt_us =

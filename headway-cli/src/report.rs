@@ -14,7 +14,7 @@ mod table;
 mod tails;
 
 pub use page::{POLICY, STYLE};
-pub use table::{aligned, percent};
+pub use table::{aligned, percent, quoted};
 
 use crate::bench::{self, Cell, Place, Plan};
 use crate::metric::{Better, CellData, METRICS, Margin, Metric, Unit};

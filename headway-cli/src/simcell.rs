@@ -4,7 +4,8 @@
 //! `load.json` has the fields that `iperf3 -J --get-server-output` has, as far as a simulation knows them: no CPU
 //! time, and `start.version` says who wrote it. Layout and columns: `docs/architecture.md`.
 
-use crate::bench::{Cell, CellResult, PathEntry, Plan};
+use crate::bench::{Cell, CellResult, PathEntry, Plan, write_atomic};
+use crate::interop::packets;
 use crate::messages::{self, Sent};
 use crate::stats;
 use anyhow::{Context, Result, anyhow};
@@ -12,7 +13,7 @@ use headway_cc::cc::{self, Ack, Control};
 use headway_cc::sim::{self, FlowBin, FlowRun, FlowSpec, LinkBin, Signals, SimRun, SimSpec};
 use serde_json::{Value, json};
 use std::fmt::Write as _;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 const LINK_COLUMNS: &str = "# t_us dir rate_bps in_packets in_bytes out_packets out_bytes drop_packets drop_bytes \
                             lost_packets mark_packets queue_bytes_max sojourn_us_max late_us_max";
@@ -49,6 +50,9 @@ pub struct Show {
     pub seed: u64,
     pub signals: Signals,
     pub json: bool,
+    /// Where to write the packets: a capture, mahimahi's log.
+    pub pcap: Option<PathBuf>,
+    pub mahimahi: Option<PathBuf>,
 }
 
 /// One simulated run, as a table or as JSON.
@@ -58,7 +62,14 @@ pub fn show(what: &Show) -> Result<String> {
     let flows = what.ccs.iter().flat_map(|cc| vec![FlowSpec::bulk(cc); what.flows as usize]).collect();
     let mut spec = SimSpec::new(what.path.path()?, flows, u64::from(what.seconds) * 1_000_000, what.seed);
     spec.signals = what.signals;
+    spec.packets = what.pcap.is_some() || what.mahimahi.is_some();
     let run = sim::run(&spec).map_err(|e| anyhow!("{e}"))?;
+    if let Some(file) = &what.pcap {
+        write_atomic(file, &packets::pcap(&run))?;
+    }
+    if let Some(file) = &what.mahimahi {
+        write_atomic(file, &packets::mahimahi(&run, &spec.path))?;
+    }
     let value = summary(&run, &spec, &what.path);
     Ok(if what.json { format!("{value:#}\n") } else { table(&value) })
 }

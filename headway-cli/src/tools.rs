@@ -230,6 +230,25 @@ pub fn parse_iperf3(text: &str) -> Result<Load, String> {
     })
 }
 
+/// The events of `--json-stream`, one a line, as the one value of `-J`; any other text as it is.
+pub fn unstreamed(text: &str) -> String {
+    let events: Vec<Value> = text.lines().map_while(|l| serde_json::from_str(l).ok()).collect();
+    if !events.first().is_some_and(|e| e["event"].is_string()) {
+        return text.to_string();
+    }
+    let mut value = serde_json::json!({ "intervals": [] });
+    for event in events {
+        match event["event"].as_str() {
+            Some("interval") => {
+                value["intervals"].as_array_mut().into_iter().for_each(|i| i.push(event["data"].clone()))
+            }
+            Some(part) => value[part] = event["data"].clone(),
+            None => {}
+        }
+    }
+    value.to_string()
+}
+
 fn intervals(value: &Value) -> Vec<Interval> {
     let counted = |i: &&Value| i["sum"]["omitted"].as_bool() != Some(true);
     rows(&value["intervals"]).filter(counted).map(interval).collect()

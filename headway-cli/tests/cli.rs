@@ -89,6 +89,8 @@ fn wrong_usage_exits_2_and_names_the_word() {
         ("bench --in remote 192.0.2.1 --cc cubic --shard 1/2", "--shard"),
         ("merge --out x", "SHARD"),
         ("export run", "--flent"),
+        ("import", "<PATH>"),
+        ("plan --in lab --cc bbr1 --path clean --pscheduler tasks", "--in remote HOST"),
         ("sim --cc nosuch", "nosuch"),
         ("emu '12 parsecs' -- true", "12"),
         ("load nosuch", "nosuch"),
@@ -221,6 +223,31 @@ fn merged_shards_are_the_unsharded_run_to_the_byte() {
 }
 
 #[test]
+fn what_others_measured_is_imported_and_compared() {
+    let s = Scratch::new("import");
+    let data = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/data/iperf3");
+    let o = s.headway(&format!("import {data}/3.21-ok.json {data}/3.21-busy.json"));
+    assert!(
+        o.status.success() && stderr(&o).contains("3.21-busy.json: iperf3: the server is busy"),
+        "{}",
+        stderr(&o)
+    );
+    assert!(stdout(&o).contains("cubic,1.000") && stdout(&o).lines().count() == 3, "{}", stdout(&o));
+    assert_eq!(s.headway(&format!("import {data}/3.21-busy.json")).status.code(), Some(1));
+    // The other controller is the same run under another name: equivalent.
+    for version in ["3.14", "3.16", "3.18"] {
+        let text = fs::read_to_string(format!("{data}/{version}-ok.json")).unwrap();
+        fs::write(s.0.join(format!("{version}.json")), text.replace("\"cubic\"", "\"bbr\"")).unwrap();
+    }
+    let o =
+        s.headway(&format!("import . {data}/3.14-ok.json {data}/3.16-ok.json {data}/3.18-ok.json --summary"));
+    fs::write(s.0.join("table.csv"), stdout(&o)).unwrap();
+    let o = s.headway("compare --summary table.csv --baseline cubic --page page.html");
+    assert!(o.status.success() && stdout(&o).contains("equivalent"), "{}{}", stdout(&o), stderr(&o));
+    assert!(fs::read_to_string(s.0.join("page.html")).unwrap().contains("1 of 1 pairs can be compared"));
+}
+
+#[test]
 fn damaged_run_folders_are_refused_with_a_sentence() {
     let s = Scratch::new("damaged");
     assert!(s.headway(&format!("{SMALL} --out run")).status.success());
@@ -254,8 +281,8 @@ fn damaged_run_folders_are_refused_with_a_sentence() {
 fn help_and_list_name_what_there_is() {
     let s = Scratch::new("help");
     for command in [
-        "bench", "report", "compare", "merge", "export", "sim", "emu", "load", "unload", "list", "doctor",
-        "replay",
+        "bench", "report", "compare", "merge", "export", "import", "plan", "sim", "emu", "load", "unload",
+        "list", "doctor", "replay",
     ] {
         assert!(stdout(&s.headway("--help")).contains(command));
         let o = s.headway(&format!("{command} --help"));
@@ -270,6 +297,19 @@ fn help_and_list_name_what_there_is() {
     let o = s.headway("sim --cc bbr1,cubic --path clean --seconds 3 --json");
     let v: serde_json::Value = serde_json::from_slice(&o.stdout).expect("JSON on stdout");
     assert!(v["flows"].as_array().is_some_and(|f| f.len() == 2), "{v}");
+}
+
+#[test]
+fn a_simulated_run_leaves_its_packets() {
+    let s = Scratch::new("packets");
+    let sim = "sim --cc bbr1 --path clean --seconds 2";
+    let o = s.headway(&format!("{sim} --pcap a.pcap --mahimahi a.log"));
+    assert!(o.status.success(), "{}", stderr(&o));
+    assert_eq!(stdout(&o), stdout(&s.headway(sim)), "looking changes nothing");
+    assert!(fs::read(s.0.join("a.pcap")).unwrap().starts_with(&0xa1b2_3c4du32.to_le_bytes()));
+    assert!(fs::read_to_string(s.0.join("a.log")).unwrap().starts_with("# mahimahi mm-link"));
+    let o = s.headway(&format!("{sim} --pcap nowhere/a.pcap"));
+    assert!(o.status.code() != Some(0) && stderr(&o).contains("nowhere/a.pcap"), "{}", stderr(&o));
 }
 
 #[test]

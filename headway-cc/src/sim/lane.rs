@@ -1,5 +1,6 @@
 //! One direction of the path: a link, and its log in bins.
 
+use super::packets::{PacketRow, Step, What};
 use crate::link::{Link, LinkSpec, LinkStats, Out};
 
 /// One bin of a link's log: a row of `link.txt`. Counters are of the bin alone.
@@ -32,10 +33,15 @@ pub(crate) struct Lane<P> {
     sojourn_ns_max: u64,
     at_last_bin: LinkStats,
     bins: Vec<LinkBin>,
+    /// Every packet, if asked for.
+    rows: Option<Vec<PacketRow>>,
 }
 
-impl<P> Lane<P> {
-    pub(crate) fn new(spec: &LinkSpec, seed: u64) -> Self {
+impl<P> Lane<P>
+where
+    for<'a> What: From<&'a P>,
+{
+    pub(crate) fn new(spec: &LinkSpec, seed: u64, is_logged: bool) -> Self {
         Self {
             link: Link::new(spec, seed),
             spec: spec.clone(),
@@ -44,6 +50,7 @@ impl<P> Lane<P> {
             sojourn_ns_max: 0,
             at_last_bin: LinkStats::default(),
             bins: Vec::new(),
+            rows: is_logged.then(Vec::new),
         }
     }
 
@@ -54,7 +61,12 @@ impl<P> Lane<P> {
 
     #[inline]
     pub(crate) fn push(&mut self, now_ns: u64, bytes: u32, ect: bool, packet: P) {
+        let what = self.rows.as_ref().map(|_| (What::from(&packet), *self.link.stats()));
         self.link.push(now_ns, bytes, ect, packet);
+        if let Some((what, before)) = what {
+            self.note(now_ns, Step::In, bytes, what);
+            self.note_drops(now_ns, what, &before);
+        }
         self.queue_bytes_max = self.queue_bytes_max.max(self.link.stats().queue_bytes);
         self.next_ns = self.link.next_ns().unwrap_or(u64::MAX).max(now_ns);
     }
@@ -62,7 +74,13 @@ impl<P> Lane<P> {
     /// To be called while [`Lane::next_ns`] is not in the future. `None`: nothing after all.
     #[inline]
     pub(crate) fn pop(&mut self, now_ns: u64) -> Option<Out<P>> {
+        let before = self.rows.as_ref().map(|_| *self.link.stats());
         let out = self.link.pop(now_ns);
+        if let (Some(out), Some(before)) = (&out, before) {
+            let what = What::from(&out.packet);
+            self.note_drops(now_ns, what, &before);
+            self.note(now_ns, Step::Out { in_ns: out.in_ns, sent_ns: out.sent_ns }, out.bytes, what);
+        }
         if let Some(out) = &out {
             self.sojourn_ns_max = self.sojourn_ns_max.max(out.sent_ns - out.in_ns);
         }
@@ -91,7 +109,22 @@ impl<P> Lane<P> {
         self.sojourn_ns_max = 0;
     }
 
-    pub(crate) fn into_bins(self) -> Vec<LinkBin> {
-        self.bins
+    fn note(&mut self, t_ns: u64, step: Step, bytes: u32, what: What) {
+        if let Some(rows) = &mut self.rows {
+            rows.push(PacketRow { t_ns, is_down: false, step, bytes, what });
+        }
+    }
+
+    fn note_drops(&mut self, t_ns: u64, what: What, before: &LinkStats) {
+        let now = *self.link.stats();
+        let packets = now.drop_packets - before.drop_packets;
+        if packets > 0 {
+            let bytes = u32::try_from(now.drop_bytes - before.drop_bytes).unwrap_or(u32::MAX);
+            self.note(t_ns, Step::Drop { packets }, bytes, what);
+        }
+    }
+
+    pub(crate) fn finish(self) -> (Vec<LinkBin>, Vec<PacketRow>) {
+        (self.bins, self.rows.unwrap_or_default())
     }
 }

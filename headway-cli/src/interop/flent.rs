@@ -4,6 +4,7 @@
 //! after the load, and its box plots cut these off; so the load starts at 5 s here too. There is no wall-clock
 //! time in a cell: all of them start at one fixed moment.
 
+use super::import::{Rtt, Run};
 use crate::bench::Plan;
 use crate::metric::CellData;
 use crate::tools::{self, Interval};
@@ -88,6 +89,54 @@ const AGGREGATES: [Aggregate; 3] = [
     ("TCP upload avg", |rates| rates.iter().sum::<f64>() / rates.len() as f64),
     ("TCP upload fairness", |rates| crate::stats::jain(rates).unwrap_or(1.0)),
 ];
+
+/// A data file of flent's: uploads, or downloads where there are none. `cc` is for files that name no controller.
+pub fn run(value: &Value, cc: &str) -> Result<Run, String> {
+    let results = value["results"].as_object().ok_or("the flent file has no results")?;
+    let streams = ["TCP upload", "TCP download"].iter().find_map(|way| {
+        let is_one = |name: &str| name == *way || name.strip_prefix(way).is_some_and(is_number_of_a_stream);
+        let found: Vec<(&String, &Value)> = results.iter().filter(|(name, _)| is_one(name)).collect();
+        (!found.is_empty()).then_some(found)
+    });
+    let streams = streams.ok_or("the flent file has no `TCP upload` or `TCP download`")?;
+    let length = value["x_values"].as_array().map_or(0, Vec::len);
+    let at = |x: usize| streams.iter().filter_map(|(_, y)| y[x].as_f64()).reduce(|a, b| a + b);
+    let rates: Vec<f64> = (0..length).filter_map(at).collect();
+    if rates.is_empty() {
+        return Err("the flent file's streams carried nothing".into());
+    }
+    let meta = &value["metadata"];
+    let named =
+        [&meta["SERIES_META"][streams[0].0]["CONG_CONTROL"], &meta["TEST_PARAMETERS"]["tcp_cong_control"]];
+    let cc = named.into_iter().find_map(Value::as_str).filter(|name| !name.is_empty()).unwrap_or(cc);
+    if cc.is_empty() {
+        return Err("it names no controller (give one with --cc)".into());
+    }
+    let ping = |rows: &Value, of: fn(&Value) -> Option<f64>| -> Vec<f64> {
+        rows.as_array().into_iter().flatten().filter_map(of).collect()
+    };
+    let raw = ping(&value["raw_values"][PING], |row| row["val"].as_f64());
+    let pings = if raw.is_empty() {
+        ping(&results.get(PING).cloned().unwrap_or_default(), Value::as_f64)
+    } else {
+        raw
+    };
+    Ok(Run {
+        kind: "flent",
+        host: meta["HOST"].as_str().unwrap_or_default().into(),
+        streams: Some(streams.len() as u64),
+        cc: cc.into(),
+        seconds: meta["LENGTH"].as_f64(),
+        goodput_bps: Some(rates.iter().sum::<f64>() / rates.len() as f64 * 1e6),
+        rtt: Rtt::of(&pings, None),
+        ..Run::default()
+    })
+}
+
+/// `::3`, and ` BE::1` as the rrul tests have it; not ` sum`, ` avg`, ` fairness`.
+fn is_number_of_a_stream(end: &str) -> bool {
+    end.rsplit_once("::").is_some_and(|(_, n)| n.parse::<u32>().is_ok())
+}
 
 /// One stream: ours first, then the rival's.
 struct Flow {

@@ -250,7 +250,8 @@ pub fn percent(share: f64) -> String {
     }
 }
 
-fn quoted(word: &str) -> String {
+/// A word of a CSV line.
+pub fn quoted(word: &str) -> String {
     match word.contains(['"', ',', '\n', '\r']) {
         true => format!("\"{}\"", word.replace('"', "\"\"")),
         false => word.to_string(),

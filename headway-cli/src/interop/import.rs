@@ -1,0 +1,319 @@
+//! `headway import`: runs that other programs made, one row a run, and the means that `headway compare --summary` judges.
+//!
+//! A file's format shows in its content: iperf3's JSON (`-J` or `--json-stream`), a flent data file, a pScheduler
+//! throughput result (bare, in its run, or wrapped in text), the output of ping. In a folder every file is tried whose name
+//! says that it is one; ESnet's testing harness names them `src-cmd:HOST:ITERATION`. What does not count is named with
+//! its reason. Nobody knows the order of such runs, so there are no blocks.
+
+use super::{flent, ping, pscheduler};
+use crate::tools::{self, Load};
+use anyhow::{Context, Result, ensure};
+use serde_json::Value;
+use std::path::{Path, PathBuf};
+
+/// A run that counts. What its file does not say is `None` or empty.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Run {
+    pub kind: &'static str,
+    pub host: String,
+    pub streams: Option<u64>,
+    /// Pacing of each stream in bit/s; 0 for none.
+    pub pacing_bps: u64,
+    pub cc: String,
+    pub seconds: Option<f64>,
+    pub goodput_bps: Option<f64>,
+    pub retransmits: Option<u64>,
+    pub rtt: Option<Rtt>,
+}
+
+/// Round trips of one run, in milliseconds.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Rtt {
+    pub min_ms: f64,
+    pub median_ms: f64,
+    /// Where there are enough answers for it.
+    pub p95_ms: Option<f64>,
+    /// Share of the probes without an answer; `None` where the file does not count them.
+    pub loss: Option<f64>,
+}
+
+/// What became of a file.
+#[derive(Debug)]
+pub struct Imported {
+    pub file: PathBuf,
+    pub run: Result<Run, String>,
+}
+
+/// Reads files and folders, in order of their names. `cc`: the controller of runs whose file names none.
+pub fn read(paths: &[PathBuf], cc: &str) -> Result<Vec<Imported>> {
+    let mut files = Vec::new();
+    for path in paths {
+        if path.is_dir() { collect(path, &mut files)? } else { files.push(path.clone()) }
+    }
+    ensure!(
+        !files.is_empty(),
+        "there is nothing to import\nhint: in a folder the files are called *.json, *.flent.gz, *.ping or src-cmd:…"
+    );
+    Ok(files.into_iter().map(|file| Imported { run: read_file(&file, cc), file }).collect())
+}
+
+/// Files of a folder that may hold a run.
+fn collect(dir: &Path, files: &mut Vec<PathBuf>) -> Result<()> {
+    let entries = std::fs::read_dir(dir).with_context(|| format!("cannot read `{}`", dir.display()))?;
+    let mut entries = entries.map(|e| Ok(e?.path())).collect::<Result<Vec<_>>>()?;
+    entries.sort();
+    for path in entries {
+        let name = path.file_name().map(|n| n.to_string_lossy().into_owned()).unwrap_or_default();
+        let is_meta = name == "jobmeta.json"
+            || name.ends_with("-meta.json")
+            || name.starts_with("mpstat-")
+            || name.starts_with("ss:");
+        let is_run = name.starts_with("src-cmd:")
+            || [".json", ".flent", ".flent.gz", ".ping"].iter().any(|e| name.ends_with(e));
+        match () {
+            () if path.is_dir() => collect(&path, files)?,
+            () if is_run && !is_meta => files.push(path),
+            () => {}
+        }
+    }
+    Ok(())
+}
+
+fn read_file(file: &Path, cc: &str) -> Result<Run, String> {
+    let bytes = std::fs::read(file).map_err(|e| format!("cannot read it: {e}"))?;
+    let bytes = match bytes.starts_with(&[0x1f, 0x8b]) {
+        true => tools::pipe_through("gzip", &["-dc"], &bytes).map_err(|e| format!("{e:#}"))?,
+        false => bytes,
+    };
+    let mut run = parse(&String::from_utf8_lossy(&bytes), cc)?;
+    if let Some(job) = Job::beside(file) {
+        run.host = job.host;
+        run.rtt = run.rtt.or(job.rtt);
+    }
+    Ok(run)
+}
+
+fn parse(text: &str, cc: &str) -> Result<Run, String> {
+    if ping::is_ping(text) {
+        return ping::run(text);
+    }
+    let value = json_in(text);
+    let has = |key: &str| value.as_ref().is_some_and(|v| !v[key].is_null());
+    match &value {
+        Some(v) if has("x_values") => flent::run(v, cc),
+        Some(v) if pscheduler::is_result(v) => pscheduler::run(v, cc),
+        _ => iperf3(text, cc),
+    }
+}
+
+/// iperf3's JSON, whose `-J` form also carries what [`Load`] does not keep.
+pub fn iperf3(text: &str, cc: &str) -> Result<Run, String> {
+    let text = tools::unstreamed(text);
+    let mut load = tools::parse_iperf3(&text)?;
+    load.sender_cc = load.sender_cc.filter(|name| !name.is_empty()).or((!cc.is_empty()).then(|| cc.into()));
+    let cc = load.sender_cc.clone().ok_or("it names no controller (give one with --cc)")?;
+    load.judge(&cc)?;
+    let value = json_in(&text).unwrap_or_default();
+    let test = &value["start"]["test_start"];
+    Ok(Run {
+        kind: "iperf3",
+        host: value["start"]["connecting_to"]["host"].as_str().unwrap_or_default().into(),
+        streams: test["num_streams"].as_u64(),
+        pacing_bps: test["fqrate"].as_u64().unwrap_or(0),
+        cc,
+        seconds: Some(load.received_us as f64 / 1e6),
+        goodput_bps: Some(load.received_bytes as f64 * 8e6 / load.received_us.max(1) as f64),
+        retransmits: load.retransmits,
+        rtt: srtt(&load),
+    })
+}
+
+/// The senders' smoothed RTT over all intervals.
+fn srtt(load: &Load) -> Option<Rtt> {
+    let ms: Vec<f64> = load.sent.iter().flat_map(|i| &i.srtt_us).map(|us| *us as f64 / 1e3).collect();
+    Rtt::of(&ms, None)
+}
+
+impl Rtt {
+    /// `None` where nothing was answered.
+    pub fn of(answers_ms: &[f64], loss: Option<f64>) -> Option<Self> {
+        Some(Self {
+            min_ms: answers_ms.iter().copied().reduce(f64::min)?,
+            median_ms: crate::stats::median(answers_ms)?,
+            p95_ms: crate::stats::percentile(answers_ms, 0.95).ok(),
+            loss,
+        })
+    }
+}
+
+/// The first JSON object in a text that has other text around it.
+pub fn json_in(text: &str) -> Option<Value> {
+    let starts = text.match_indices('{').map(|(at, _)| at).take(100);
+    starts
+        .filter_map(|at| serde_json::Deserializer::from_str(&text[at..]).into_iter::<Value>().next()?.ok())
+        .find(|v| v.as_object().is_some_and(|o| !o.is_empty()))
+}
+
+/// What a file of ESnet's testing harness says by its name and by the `HOST-meta.json` beside it.
+struct Job {
+    host: String,
+    rtt: Option<Rtt>,
+}
+
+impl Job {
+    fn beside(file: &Path) -> Option<Self> {
+        let name = file.file_name()?.to_str()?;
+        let host = name.strip_prefix("src-cmd:")?.split(':').next()?.to_string();
+        let meta = std::fs::read_to_string(file.with_file_name(format!("{host}-meta.json")));
+        let meta: Option<Value> = meta.ok().and_then(|text| serde_json::from_str(&text).ok());
+        let rtt = meta.as_ref().and_then(|m| m["rtt"].as_f64()).filter(|ms| *ms > 0.0);
+        Some(Self { rtt: rtt.and_then(|ms| Rtt::of(&[ms], None)), host })
+    }
+}
+
+/// One row a run; what does not count has its reason in the last column.
+pub fn runs_csv(imported: &[Imported]) -> String {
+    let mut text = String::from(
+        "file,kind,host,streams,pacing_mbps,cc,seconds,goodput_mbps,retransmits,rtt_min_ms,rtt_median_ms,rtt_p95_ms,loss_percent,status\n",
+    );
+    let number = |v: Option<f64>| v.map_or(String::new(), |v| v.to_string());
+    for Imported { file, run } in imported {
+        let r = run.clone().unwrap_or_default();
+        let rtt = |of: fn(&Rtt) -> Option<f64>| number(r.rtt.as_ref().and_then(of));
+        let words = [
+            file.display().to_string(),
+            r.kind.into(),
+            r.host.clone(),
+            r.streams.map_or(String::new(), |n| n.to_string()),
+            if run.is_ok() { mbps(r.pacing_bps as f64) } else { String::new() },
+            r.cc.clone(),
+            number(r.seconds),
+            r.goodput_bps.map_or(String::new(), mbps),
+            r.retransmits.map_or(String::new(), |n| n.to_string()),
+            rtt(|r| Some(r.min_ms)),
+            rtt(|r| Some(r.median_ms)),
+            rtt(|r| r.p95_ms),
+            rtt(|r| r.loss.map(|l| l * 100.0)),
+            run.as_ref().err().map_or("ok", |e| e.as_str()).to_string(),
+        ];
+        text += &(words.map(|w| crate::report::quoted(&w)).join(",") + "\n");
+    }
+    text
+}
+
+/// Mean and standard deviation of goodput by host, streams, pacing and controller: what `compare --summary` reads. One
+/// run alone has no standard deviation and is left out.
+pub fn summary_csv(imported: &[Imported]) -> String {
+    let mut groups: Vec<([String; 4], Vec<f64>)> = Vec::new();
+    for run in imported.iter().filter_map(|i| i.run.as_ref().ok()) {
+        let Some(goodput) = run.goodput_bps else { continue };
+        let streams = run.streams.map_or(String::new(), |n| n.to_string());
+        let key = [run.host.clone(), streams, mbps(run.pacing_bps as f64), run.cc.clone()];
+        match groups.iter_mut().find(|(k, _)| *k == key) {
+            Some((_, values)) => values.push(goodput / 1e6),
+            None => groups.push((key, vec![goodput / 1e6])),
+        }
+    }
+    let mut text = String::from("host,streams,pacing_mbps,cc,goodput_mbps_mean,goodput_mbps_stddev,n\n");
+    for (key, values) in groups.iter().filter(|(_, values)| values.len() > 1) {
+        let n = values.len() as f64;
+        let mean = values.iter().sum::<f64>() / n;
+        let sd = (values.iter().map(|v| (v - mean).powi(2)).sum::<f64>() / (n - 1.0)).sqrt();
+        let key = key.each_ref().map(|w| crate::report::quoted(w)).join(",");
+        text += &format!("{key},{mean:.6},{sd:.6},{n}\n");
+    }
+    text
+}
+
+fn mbps(bps: f64) -> String {
+    (bps / 1e6).to_string()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::bench::{cell_dir, read_plan};
+    use crate::metric::CellData;
+    use crate::report::synthetic;
+
+    macro_rules! recorded {
+        ($name:literal) => {
+            include_str!(concat!("../../tests/data/", $name))
+        };
+    }
+
+    #[test]
+    fn iperf3_is_known_by_its_content() {
+        let run = parse(recorded!("iperf3/3.18-ok.json"), "").unwrap();
+        assert_eq!((run.kind, run.host.as_str(), run.cc.as_str()), ("iperf3", "127.0.0.1", "cubic"));
+        assert_eq!((run.streams, run.pacing_bps), (Some(2), 0));
+        assert!((380e6..420e6).contains(&run.goodput_bps.unwrap()));
+        assert!(run.rtt.unwrap().min_ms > 0.0);
+        let busy = parse(recorded!("iperf3/3.21-busy.json"), "").unwrap_err();
+        assert_eq!(busy, "iperf3: the server is busy running a test. try again later");
+        assert!(parse("nothing of the kind", "").unwrap_err().contains("no JSON"));
+        let mute =
+            recorded!("iperf3/3.18-ok.json").replace("\"sender_tcp_congestion\":\t\"cubic\"", "\"x\":\t1");
+        assert!(parse(&mute, "").unwrap_err().contains("--cc"));
+        assert_eq!(parse(&mute, "bbr").unwrap().cc, "bbr");
+    }
+
+    #[test]
+    fn a_stream_of_events_is_the_same_run() {
+        let run = parse(recorded!("iperf3/3.21-stream.jsonl"), "").unwrap();
+        assert_eq!((run.kind, run.cc.as_str(), run.streams), ("iperf3", "cubic", Some(2)));
+        assert!((380e6..420e6).contains(&run.goodput_bps.unwrap()), "{run:?}");
+        assert!(run.rtt.is_some());
+        let refused = parse(recorded!("iperf3/3.21-stream_refused.jsonl"), "").unwrap_err();
+        assert!(refused.starts_with("iperf3: unable to connect to server"), "{refused}");
+    }
+
+    #[test]
+    fn what_flent_is_given_comes_back() {
+        let folder = synthetic::run("import-flent", 1);
+        let plan = read_plan(&folder.dir).unwrap();
+        let data =
+            CellData::read(&cell_dir(&folder.dir, &plan.cells[0]), &plan.paths[plan.cells[0].path]).unwrap();
+        let file = folder.dir.join("a.flent.gz");
+        std::fs::write(&file, flent::file(&plan, &data).unwrap()).unwrap();
+        let run = read_file(&file, "").unwrap();
+        assert_eq!((run.kind, run.cc.as_str(), run.streams), ("flent", &*plan.cells[0].cc, Some(1)));
+        let load = data.load.as_ref().unwrap();
+        let expected = load.received_bytes as f64 * 8e6 / load.received_us as f64;
+        assert!((run.goodput_bps.unwrap() / expected - 1.0).abs() < 0.02, "{run:?} {expected}");
+        assert!(run.rtt.unwrap().min_ms >= 40.0, "{run:?}");
+    }
+
+    #[test]
+    fn a_folder_of_the_testing_harness_becomes_a_summary() {
+        let folder = synthetic::Folder::new("import-dtn");
+        let job = folder.dir.join("2024-01-01:10:00").join("job");
+        std::fs::create_dir_all(&job).unwrap();
+        let put = |name: &str, text: &str| std::fs::write(job.join(name), text).unwrap();
+        for (i, version) in
+            [recorded!("iperf3/3.14-ok.json"), recorded!("iperf3/3.16-ok.json")].iter().enumerate()
+        {
+            put(&format!("src-cmd:dtn.example:{}", i + 1), version);
+        }
+        put("src-cmd:dtn.example:3", recorded!("iperf3/3.16-server_kill.json"));
+        put("jobmeta.json", "{\"name\":\"job\"}");
+        put("dtn.example-meta.json", "{\"rtt\":44}");
+        put("ss:dtn.example:1", "# 1");
+        put("mpstat-sender:dtn.example:1.json", "{}");
+        let imported = read(std::slice::from_ref(&folder.dir), "").unwrap();
+        let csv = runs_csv(&imported);
+        assert_eq!(imported.len(), 3, "{csv}");
+        assert!(csv.contains("dtn.example,2,0,cubic,1"), "{csv}");
+        assert!(
+            csv.lines().last().unwrap().ends_with("iperf3: control socket has closed unexpectedly"),
+            "{csv}"
+        );
+        let summary = summary_csv(&imported);
+        assert_eq!(summary.lines().count(), 2, "{summary}");
+        let row: Vec<&str> = summary.lines().nth(1).unwrap().split(',').collect();
+        assert_eq!((row[0], row[3], row[6]), ("dtn.example", "cubic", "2"));
+        let empty = folder.dir.join("empty");
+        std::fs::create_dir(&empty).unwrap();
+        assert!(read(&[empty], "").unwrap_err().to_string().contains("nothing to import"));
+    }
+}
