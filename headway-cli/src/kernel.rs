@@ -14,6 +14,7 @@ pub mod replay;
 mod root_paths;
 #[cfg(test)]
 mod root_tests;
+pub mod switching;
 pub mod trace;
 
 use std::fs;

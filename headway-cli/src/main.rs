@@ -113,6 +113,9 @@ enum Cmd {
         /// One argument each; words are split at blanks
         commands: Vec<String>,
     },
+    /// Hold our controllers in the running kernel equal to Rust while a socket switches between them and pauses
+    #[command(hide = true)]
+    CheckSwitching,
     /// Check a per-ACK trace (acks.txt): feed its inputs to the Rust controller and demand equality
     Replay {
         /// acks.txt of a cell that was run with `--trace`
@@ -418,6 +421,10 @@ fn run(cli: Cli) -> Result<ExitCode> {
         Cmd::InLab { kernel, commands } => {
             let kernel = lab::Kernel::find(kernel.as_deref(), None)?;
             print!("{}", lab::run_commands(&kernel, commands)?);
+            Ok(ExitCode::SUCCESS)
+        }
+        Cmd::CheckSwitching => {
+            print!("{}", kernel::switching::check()?);
             Ok(ExitCode::SUCCESS)
         }
         Cmd::Replay { file } => {

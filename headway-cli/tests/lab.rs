@@ -185,6 +185,32 @@ fn our_controllers_run_on_the_oldest_and_a_newer_kernel() {
     }
 }
 
+/// Application-limited data, and a socket amid its data: from `cubic` to `bbr3`, to `bbr1`, back to `bbr3`, and round again.
+#[test]
+fn a_socket_switches_and_pauses_on_each_kernel() {
+    for version in ["6.1.", "6.12.", "7.2."] {
+        if kernel(version).is_none() {
+            continue;
+        }
+        let kernel = version.trim_end_matches('.');
+        let output = Command::new(env!("CARGO_BIN_EXE_headway"))
+            .args(["in-lab", "--kernel", kernel, "headway check-switching"])
+            .output()
+            .unwrap();
+        let said = text(&output);
+        println!("{version} {said}");
+        assert!(output.status.success() && said.contains("[exit status: 0]"), "{said}");
+        // Flows of each; then init, ACK, restart from idle.
+        for (cc, flows) in [("bbr1", 11), ("bbr3", 21)] {
+            let line = said.lines().find(|l| l.contains(&format!("cc: \"{cc}\""))).unwrap();
+            let (_, kinds) = line.split_once("kinds: [").unwrap();
+            let kinds: Vec<u64> = kinds.split([',', ']']).map_while(|n| n.trim().parse().ok()).collect();
+            assert_eq!(kinds[0], flows, "{line}");
+            assert!(kinds[1] > 500 && kinds[2] > 10, "{line}");
+        }
+    }
+}
+
 /// Without links (6.1) and with them: what is loaded outlives the program that loaded it, and unloading it under
 /// traffic leaves the connection alone.
 #[test]

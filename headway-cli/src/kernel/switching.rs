@@ -1,0 +1,94 @@
+//! A load for kernels on which the root tests cannot run, because their guest has no shell and no `ip`: one socket that
+//! switches between controllers amid its data, and sends with pauses, over an emulated path. Every event that our
+//! controllers traced is replayed in Rust. Used by `tests/lab.rs` as `headway in-lab 'headway check-switching'`.
+
+use std::io::Write;
+use std::net::{TcpListener, TcpStream};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use anyhow::{Context, Result, ensure};
+use rustix::net::sockopt::set_tcp_congestion;
+
+use super::replay::{ReplayReport, replay_check};
+use super::{Attached, Options, Trace, attach};
+use crate::emu::{Emu, EmuOptions};
+
+const PATH: &str = "20mbit 20ms queue=1bdp loss=0.5%";
+const ROUNDS: usize = 10;
+/// What is sent with each controller before the next switch, and in one of the bursts between pauses.
+const AMID_BYTES: usize = 256 << 10;
+const BURST_BYTES: usize = 20 << 10;
+const BURSTS: usize = 40;
+const PAUSE: Duration = Duration::from_millis(60);
+
+/// What was compared, a line a controller. The first difference is an error.
+pub fn check() -> Result<String> {
+    let (bbr1, bbr3) = (Traced::start("bbr1")?, Traced::start("bbr3")?);
+    send(bbr1.attached.name(), bbr3.attached.name()).context("cannot send over the path")?;
+    Ok(format!("{:?}\n{:?}\n", bbr1.finish()?, bbr3.finish()?))
+}
+
+/// Each controller of ours takes over amid data from the kernel's, from the other, and goes on with pauses.
+fn send(bbr1: &str, bbr3: &str) -> Result<()> {
+    let emu = Emu::up(&PATH.parse()?, &EmuOptions::default())?;
+    let far = emu.far().context("the path has no far end")?;
+    let listener = far.enter(|| TcpListener::bind((emu.far_addr(), 0)))?;
+    let to = listener.local_addr()?;
+    emu.start_clock();
+    let reader = std::thread::spawn(move || std::io::copy(&mut listener.accept()?.0, &mut std::io::sink()));
+    let mut near = emu.near().enter(|| TcpStream::connect(to))?;
+    for name in std::iter::repeat_n(["cubic", bbr3, bbr1, bbr3], ROUNDS).flatten() {
+        set_tcp_congestion(&near, name)?;
+        near.write_all(&vec![0; AMID_BYTES])?;
+    }
+    for name in [bbr1, bbr3] {
+        set_tcp_congestion(&near, name)?;
+        for _ in 0..BURSTS {
+            near.write_all(&[0; BURST_BYTES])?;
+            std::thread::sleep(PAUSE);
+        }
+    }
+    drop(near);
+    reader.join().expect("the reader does not panic")?;
+    Ok(())
+}
+
+/// A controller in the kernel with its trace.
+struct Traced {
+    attached: Attached,
+    trace: Trace,
+    text: Sink,
+}
+
+impl Traced {
+    fn start(cc: &str) -> Result<Self> {
+        let mut attached = attach(cc, &Options { trace: true, ..Options::default() })?;
+        let text = Sink::default();
+        let trace = attached.trace(text.clone())?;
+        Ok(Self { attached, trace, text })
+    }
+
+    fn finish(self) -> Result<ReplayReport> {
+        let traced = self.trace.finish()?;
+        let text = self.text.0.lock().expect("nobody panics with it");
+        let report = replay_check(std::str::from_utf8(&text)?)?;
+        let without_storage = self.attached.counters()?.without_storage;
+        ensure!((traced.lost, without_storage) == (0, 0), "{traced:?}, {without_storage} without storage");
+        Ok(report)
+    }
+}
+
+#[derive(Clone, Default)]
+struct Sink(Arc<Mutex<Vec<u8>>>);
+
+impl Write for Sink {
+    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+        self.0.lock().expect("nobody panics with it").extend_from_slice(bytes);
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> std::io::Result<()> {
+        Ok(())
+    }
+}
