@@ -558,6 +558,27 @@ pub fn dry_run(plan: &Plan, jobs: usize) -> Result<String> {
     for c in &plan.cells {
         writeln!(s, "{} {} `{}` {} {}", c.index, c.block + 1, plan.paths[c.path].name, c.cc, c.seed)?;
     }
+    if !plan.suite.is_empty() {
+        let left_out = suite::rows(&plan.suite, &plan.place)?.1;
+        writeln!(
+            s,
+            "suite {}: {} paths, {left_out} left out as not honest in {}",
+            plan.suite,
+            plan.paths.len(),
+            plan.place
+        )?;
+    }
+    let (seconds, bits) = cost(plan, jobs)?;
+    write!(s, "{} cells, about {} min, ", plan.cells.len(), seconds.div_ceil(60))?;
+    match bits {
+        u64::MAX => writeln!(s, "no limit to the traffic over the paths")?,
+        bits => writeln!(s, "at most {:.1} GB over the paths", bits as f64 / 8e9)?,
+    }
+    Ok(s)
+}
+
+/// Seconds of wall time, and bits over the paths (`u64::MAX`: without a limit).
+fn cost(plan: &Plan, jobs: usize) -> Result<(u64, u64)> {
     let times = plan.cells.len() as u64 / plan.paths.len() as u64;
     let (mut seconds, mut bits) = (0u64, 0u64);
     for (index, path) in plan.paths.iter().enumerate() {
@@ -581,22 +602,7 @@ pub fn dry_run(plan: &Plan, jobs: usize) -> Result<String> {
         Place::Lab => seconds /= jobs as u64,
         Place::Here | Place::Remote(_) => {}
     }
-    if !plan.suite.is_empty() {
-        let left_out = suite::rows(&plan.suite, &plan.place)?.1;
-        writeln!(
-            s,
-            "suite {}: {} paths, {left_out} left out as not honest in {}",
-            plan.suite,
-            plan.paths.len(),
-            plan.place
-        )?;
-    }
-    write!(s, "{} cells, about {} min, ", plan.cells.len(), seconds.div_ceil(60))?;
-    match bits {
-        u64::MAX => writeln!(s, "no limit to the traffic over the paths")?,
-        bits => writeln!(s, "at most {:.1} GB over the paths", bits as f64 / 8e9)?,
-    }
-    Ok(s)
+    Ok((seconds, bits))
 }
 
 /// One line a cell on stderr, with the time left.
