@@ -560,28 +560,8 @@ pub fn new_run_dir() -> Result<PathBuf> {
 pub fn dry_run(plan: &Plan, shard: Option<Shard>, jobs: usize) -> Result<String> {
     use std::fmt::Write as _;
     let mut s = String::from("cell block path cc seed\n");
-    let (mut seconds, mut bits, mut count) = (0u64, 0u64, 0u64);
     for c in plan.cells_of(shard) {
-        count += 1;
-        let path = &plan.paths[c.path];
-        writeln!(s, "{} {} `{}` {} {}", c.index, c.block + 1, path.name, c.cc, c.seed)?;
-        let load_s = u64::from(plan.traffic(c.path).seconds);
-        // Measured: a lab cell boots in 3 s and runs at about the speed of the clock.
-        seconds += match plan.place {
-            Place::Sim => 0,
-            Place::Lab => load_s + 6,
-            Place::Here | Place::Remote(_) => load_s + 3,
-        };
-        if !matches!(plan.place, Place::Remote(_)) {
-            // An unlimited link carries u64::MAX.
-            bits = bits.saturating_add(path.path()?.capacity_bits(0, load_s * 1_000_000_000));
-        }
-    }
-    match plan.place {
-        // Measured: 30 Gbit of packets a second.
-        Place::Sim => seconds = bits / 30_000_000_000 / jobs as u64,
-        Place::Lab => seconds /= jobs as u64,
-        Place::Here | Place::Remote(_) => {}
+        writeln!(s, "{} {} `{}` {} {}", c.index, c.block + 1, plan.paths[c.path].name, c.cc, c.seed)?;
     }
     if !plan.suite.is_empty() {
         let left_out = suite::rows(&plan.suite, &plan.place)?.1;
@@ -593,12 +573,41 @@ pub fn dry_run(plan: &Plan, shard: Option<Shard>, jobs: usize) -> Result<String>
             plan.place
         )?;
     }
-    write!(s, "{count} cells, about {} min, ", seconds.div_ceil(60))?;
+    let (seconds, bits) = cost(plan, shard, jobs)?;
+    write!(s, "{} cells, about {} min, ", plan.cells_of(shard).count(), seconds.div_ceil(60))?;
     match bits {
         u64::MAX => writeln!(s, "no limit to the traffic over the paths")?,
         bits => writeln!(s, "at most {:.1} GB over the paths", bits as f64 / 8e9)?,
     }
     Ok(s)
+}
+
+/// Seconds of wall time, and bits over the paths (`u64::MAX`: without a limit).
+fn cost(plan: &Plan, shard: Option<Shard>, jobs: usize) -> Result<(u64, u64)> {
+    let load_s = |path: usize| u64::from(plan.traffic(path).seconds);
+    let capacity = |(index, path): (usize, &PathEntry)| match plan.place {
+        Place::Remote(_) => Ok(0),
+        // An unlimited link carries u64::MAX.
+        _ => Ok(path.path()?.capacity_bits(0, load_s(index) * 1_000_000_000)),
+    };
+    let capacities = plan.paths.iter().enumerate().map(capacity).collect::<Result<Vec<_>>>()?;
+    let (mut seconds, mut bits) = (0u64, 0u64);
+    for cell in plan.cells_of(shard) {
+        bits = bits.saturating_add(capacities[cell.path]);
+        // Measured: a lab cell boots in 3 s and runs at about the speed of the clock.
+        seconds += match plan.place {
+            Place::Sim => 0,
+            Place::Lab => load_s(cell.path) + 6,
+            Place::Here | Place::Remote(_) => load_s(cell.path) + 3,
+        };
+    }
+    match plan.place {
+        // Measured: 30 Gbit of packets a second.
+        Place::Sim => seconds = bits / 30_000_000_000 / jobs as u64,
+        Place::Lab => seconds /= jobs as u64,
+        Place::Here | Place::Remote(_) => {}
+    }
+    Ok((seconds, bits))
 }
 
 /// One line a cell on stderr, with the time left.

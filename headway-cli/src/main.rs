@@ -550,9 +550,33 @@ fn request(a: &BenchArgs) -> Result<bench::Request> {
     if paths.is_empty() && a.suite.is_none() {
         paths = ["clean", "drop", "lossy"].map(String::from).to_vec();
     }
+    let is_usual = (a.seconds, a.streams) == (10, 1) && a.rate.is_none() && a.on_off.is_none();
+    let is_usual = is_usual && a.messages.is_none() && a.against.is_none() && a.warmup.is_none();
+    anyhow::ensure!(
+        is_usual || a.suite.is_none() || !a.path.is_empty(),
+        "a suite brings its own traffic: --seconds, --streams, --rate, --on-off, --messages, --against and --warmup are \
+         for paths beside it\nhint: leave them out, or add --path"
+    );
     if let Some(w) = a.warmup {
         anyhow::ensure!(w.is_finite() && w >= 0.0, "--warmup must be a number of seconds, 0 or more");
     }
+    Ok(bench::Request {
+        place,
+        ccs: a.cc.clone(),
+        paths,
+        suite: a.suite.clone(),
+        blocks: a.blocks,
+        traffic: traffic(a)?,
+        has_warmup: a.warmup.is_some(),
+        seed: a.seed,
+        trace: a.trace,
+        kernel: a.kernel.clone(),
+        modules: a.modules.clone(),
+    })
+}
+
+/// What the flows do on every path that no suite brings.
+fn traffic(a: &BenchArgs) -> Result<Traffic> {
     let pattern = match (&a.rate, &a.on_off) {
         (Some(rate), _) => Pattern::limited(rate)?,
         (None, Some(times)) => Pattern::on_off(times)?,
@@ -562,24 +586,12 @@ fn request(a: &BenchArgs) -> Result<bench::Request> {
         .messages
         .as_deref()
         .map(|text| text.parse().map_err(|e| anyhow::anyhow!("{e}, in `--messages {text}`")));
-    Ok(bench::Request {
-        place,
-        ccs: a.cc.clone(),
-        paths,
-        suite: a.suite.clone(),
-        blocks: a.blocks,
-        traffic: Traffic {
-            streams: a.streams,
-            against: a.against.as_deref().map(str::parse).transpose()?,
-            pattern,
-            messages: messages.transpose()?,
-            seconds: a.seconds,
-            warmup_ms: a.warmup.map_or(0, |w| (w * 1000.0).round() as u64),
-        },
-        has_warmup: a.warmup.is_some(),
-        seed: a.seed,
-        trace: a.trace,
-        kernel: a.kernel.clone(),
-        modules: a.modules.clone(),
+    Ok(Traffic {
+        streams: a.streams,
+        against: a.against.as_deref().map(str::parse).transpose()?,
+        pattern,
+        messages: messages.transpose()?,
+        seconds: a.seconds,
+        warmup_ms: a.warmup.map_or(0, |w| (w * 1000.0).round() as u64),
     })
 }

@@ -5,11 +5,11 @@ use crate::bench::{Cell, CellResult, Place, Plan, write_atomic};
 use crate::emu::{Detour, Emu, EmuOptions, Far, Netns};
 use crate::messages::{self, MessageFlow, Sockets};
 use crate::probe::{self, Prober};
-use crate::traffic::{self, Pattern};
+use crate::traffic::{self, Pattern, Traffic};
 use crate::{kernel, lab, pausing, tools};
 use anyhow::{Context, Result, bail, ensure};
 use std::fs::File;
-use std::net::{SocketAddr, SocketAddrV4, ToSocketAddrs};
+use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4, ToSocketAddrs};
 use std::panic::resume_unwind;
 use std::path::Path as FsPath;
 use std::time::Duration;
@@ -42,11 +42,8 @@ pub fn run_cell_here(plan: &Plan, cell: &Cell, dir: &FsPath) -> Result<()> {
     };
     let emu = Emu::up(&path, &options)?;
     let far = emu.far().context("the emulator has no far end")?;
-    if path.down.ecn || path.down.ce_ns.is_some() {
-        // A link that marks is of use to hosts that negotiate ECN, as the simulator's do.
-        for host in [emu.near(), far] {
-            host.enter(|| std::fs::write("/proc/sys/net/ipv4/tcp_ecn", "1")).context("cannot turn ECN on")?;
-        }
+    if path.marks() {
+        negotiate_ecn([emu.near(), far])?;
     }
     let start = |port| tools::Server::start(far.command("iperf3"), port);
     let server = match traffic.pattern {
@@ -64,18 +61,8 @@ pub fn run_cell_here(plan: &Plan, cell: &Cell, dir: &FsPath) -> Result<()> {
     let length_us = i64::from(traffic.seconds) * 1_000_000;
     let flow =
         sockets.zip(traffic.messages).map(|(s, m)| MessageFlow::start(s, m, cell.seed, start_us, length_us));
-    let load = |port, cc: &str, pattern| match pattern {
-        Pattern::OnOff { on_ms, off_ms } => {
-            let (streams, seconds) = (traffic.streams, traffic.seconds);
-            let (on_us, off_us) = (on_ms as i64 * 1000, off_ms as i64 * 1000);
-            let to = SocketAddrV4::new(emu.far_addr(), port);
-            pausing::Job { to, cc, streams, on_us, off_us, seconds }.run(emu.near(), far)
-        }
-        pattern => {
-            let job = tools::Job { to: emu.far_addr().to_string(), port, cc, traffic, pattern };
-            job.run(emu.near().command("iperf3"), GRACE)
-        }
-    };
+    let load =
+        |port, cc: &str, pattern| run_load([emu.near(), far], (emu.far_addr(), port), cc, traffic, pattern);
     let (load, rival_load) = std::thread::scope(|s| {
         let rival = rival.as_ref().map(|r| s.spawn(|| load(tools::RIVAL_PORT, r.name(), Pattern::Bulk)));
         let ours = load(tools::PORT, &cc.name, traffic.pattern);
@@ -84,7 +71,7 @@ pub fn run_cell_here(plan: &Plan, cell: &Cell, dir: &FsPath) -> Result<()> {
     let messages = flow.transpose()?.map(MessageFlow::finish).transpose()?;
     let probes = prober.stop()?;
     let log = emu.stop()?;
-    let server_log = server.map_or_else(String::new, tools::Server::stop);
+    let said = server.map_or_else(String::new, |s| format!("server said: {}", s.stop().trim()));
     drop(rival_server);
     write_atomic(&dir.join("probe.txt"), &probe::to_text(&probes, start_us))?;
     write_atomic(&dir.join("link.txt"), &log.bins)?;
@@ -96,7 +83,7 @@ pub fn run_cell_here(plan: &Plan, cell: &Cell, dir: &FsPath) -> Result<()> {
     }
     let rival = rival.map(Rival::finish).transpose()?;
     let sender = cc.finish()?;
-    let load = load.with_context(|| format!("server said: {}", server_log.trim()))?;
+    let load = if said.is_empty() { load } else { load.context(said) }?;
     let rival_load = rival_load.transpose().context("the rival's iperf3")?;
     conclude(
         plan,
@@ -107,6 +94,30 @@ pub fn run_cell_here(plan: &Plan, cell: &Cell, dir: &FsPath) -> Result<()> {
         path.base_rtt_us(),
         disturbed.map(|why| format!("disturbed: {why}")),
     )
+}
+
+/// A link that marks is of use to hosts that negotiate ECN, as the simulator's do.
+fn negotiate_ecn(hosts: [&Netns; 2]) -> Result<()> {
+    hosts.into_iter().try_for_each(|host| {
+        host.enter(|| std::fs::write("/proc/sys/net/ipv4/tcp_ecn", "1")).context("cannot turn ECN on")
+    })
+}
+
+/// One load from the near to the far end: iperf3, or our own where iperf3 cannot.
+fn run_load(
+    [near, far]: [&Netns; 2],
+    (to, port): (Ipv4Addr, u16),
+    cc: &str,
+    traffic: &Traffic,
+    pattern: Pattern,
+) -> Result<String> {
+    if let Pattern::OnOff { on_ms, off_ms } = pattern {
+        let (streams, seconds) = (traffic.streams, traffic.seconds);
+        let (on_us, off_us) = (on_ms as i64 * 1000, off_ms as i64 * 1000);
+        let to = SocketAddrV4::new(to, port);
+        return pausing::Job { to, cc, streams, on_us, off_us, seconds }.run(near, far);
+    }
+    tools::Job { to: to.to_string(), port, cc, traffic, pattern }.run(near.command("iperf3"), GRACE)
 }
 
 fn message_sockets(emu: &Emu, far: &Netns) -> Result<Sockets> {

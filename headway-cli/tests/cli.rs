@@ -67,6 +67,7 @@ fn wrong_usage_exits_2_and_names_the_word() {
         ("bench --in remote 192.0.2.1 --cc cubic --suite drop", "--suite"),
         ("bench --in remote 192.0.2.1 --cc cubic --on-off 1s/1s", "--on-off"),
         ("bench --in sim --cc bbr1 --suite nosuch", "unknown suite `nosuch`"),
+        ("bench --in sim --cc bbr1 --suite drop --seconds 5", "--seconds"),
         ("bench --in sim --cc bbr1 --path drop-2x-50mbit-40ms-4bdb-5s", "`4bdb` at column 21"),
         ("bench --in sim --cc bbr1 --path clean --messages 200", "`200`"),
         ("bench --in sim --cc bbr1 --path clean --messages 200@64hz", "`64hz`"),

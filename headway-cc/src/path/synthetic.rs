@@ -4,7 +4,7 @@
 //! (Winstein, Sivaraman and Balakrishnan, NSDI 2013, section 3.1): a Poisson process whose rate walks at random in ticks
 //! of 20 ms, and sticks to zero for a while whenever it gets there. Differs from Sprout: the walk keeps to 0 to twice
 //! the mean, its size is half the mean per root of a second (what Sprout's 200 packets a second are at the rates it was
-//! made for), an outage lasts 100 ms in the mean, and the trace as a whole has exactly the mean rate that is asked for.
+//! made for), an outage lasts 100 ms in the mean (Sprout: 1 s), and the trace as a whole has exactly the mean rate that is asked for.
 //!
 //! The same word gives the same trace everywhere; it repeats after two minutes.
 
