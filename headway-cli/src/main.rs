@@ -5,6 +5,7 @@ mod compare;
 mod doctor;
 mod emu;
 mod guest;
+mod hiccup;
 mod interop;
 mod interrupt;
 mod kernel;

@@ -3,6 +3,7 @@
 
 use crate::bench::{Cell, CellResult, Place, Plan, write_atomic};
 use crate::emu::{Detour, Emu, EmuOptions, Far, Netns};
+use crate::hiccup::Meter;
 use crate::messages::{self, MessageFlow, Sockets};
 use crate::probe::{self, Prober};
 use crate::traffic::{self, Pattern, Traffic};
@@ -132,6 +133,7 @@ pub fn run_cell_remote(plan: &Plan, cell: &Cell, dir: &FsPath) -> Result<()> {
     let SocketAddr::V4(v4) = to else { bail!("`{host}` has only an IPv6 address; the prober needs IPv4") };
     let cc = Sender::prepare(&cell.cc, plan.trace, dir)?;
     let prober = Prober::start(Prober::socket()?, *v4.ip(), REMOTE_PROBE_INTERVAL_US);
+    let meter = Meter::start();
     std::thread::sleep(IDLE);
     let mut attempt = 1;
     let (load, start_us) = loop {
@@ -149,13 +151,15 @@ pub fn run_cell_remote(plan: &Plan, cell: &Cell, dir: &FsPath) -> Result<()> {
             load => break (load?, start_us),
         }
     };
+    let hiccups = meter.stop();
     let probes = prober.stop()?;
     write_atomic(&dir.join("probe.txt"), &probe::to_text(&probes, start_us))?;
     let sender = cc.finish()?;
     let idle = probes.iter().filter(|p| p.sent_us < start_us).filter_map(|p| p.rtt_us).min();
     let base_rtt_us =
         idle.with_context(|| format!("`{host}` answers no ICMP echo: no latency can be measured"))?;
-    conclude(plan, cell, dir, (&load, &sender), None, base_rtt_us as u64, None)
+    let disturbed = hiccups.disturbed(base_rtt_us as u64).map(|why| format!("disturbed: {why}"));
+    conclude(plan, cell, dir, (&load, &sender), None, base_rtt_us as u64, disturbed)
 }
 
 /// Judges each load by its JSON and writes what the report needs. With a load goes its controller's name in the kernel.
