@@ -30,7 +30,9 @@ const FORGOTTEN_US: u64 = 100_000;
 /// Ack-eliciting data sent at once: a packet, or a buffer of them where the stack does not tell them apart.
 #[derive(Clone, Copy, Debug)]
 struct Record {
+    /// When the stack says, by which it names it again, and how much later it really left.
     sent_ns: u64,
+    held_ns: u64,
     /// Packet number, of the last packet in a buffer. Three packet-number spaces are mixed while the handshake lasts.
     pn: u64,
     /// Counts records from 0, in the order of sending.
@@ -182,18 +184,42 @@ impl Flow {
         self.srtt_us
     }
 
-    /// Ack-eliciting data leaves.
-    pub(super) fn on_sent(&mut self, now: Instant, bytes: u64, pn: u64) {
+    /// Ack-eliciting data leaves; the number of its record.
+    pub(super) fn on_sent(&mut self, now: Instant, bytes: u64, pn: u64) -> u64 {
         self.settle();
         self.advance(now);
         if self.sampler.inflight() == 0 {
             self.dispatch(EVENT_TX_START);
         }
         let sent = self.sampler.on_sent(self.now_ns / 1000, size(bytes));
-        let record =
-            Record { sent_ns: self.now_ns, pn, seq: self.next_seq, open: size(bytes), lost: 0, sent };
+        let record = Record {
+            sent_ns: self.now_ns,
+            held_ns: 0,
+            pn,
+            seq: self.next_seq,
+            open: size(bytes),
+            lost: 0,
+            sent,
+        };
         self.records.push_back(record);
         self.next_seq += 1;
+        record.seq
+    }
+
+    /// A record was held by a paced socket and has left only at `at`, which is its `P.sent_time`.
+    #[cfg(feature = "quinn")]
+    pub(super) fn on_released(&mut self, seq: u64, at: Instant) {
+        let at_ns = self.ns(at);
+        let Some(first) = self.records.front().map(|r| r.seq) else { return };
+        let index = usize::try_from(seq.saturating_sub(first)).unwrap_or(usize::MAX);
+        let Some(r) = self.records.get_mut(index).filter(|r| r.seq == seq) else { return };
+        self.now_ns = self.now_ns.max(at_ns);
+        r.held_ns = at_ns.saturating_sub(r.sent_ns);
+        let held_us = r.held_ns / 1000;
+        let span = u32::try_from(held_us).unwrap_or(u32::MAX);
+        r.sent.sent_us += held_us;
+        r.sent.send_elapsed_us = r.sent.send_elapsed_us.saturating_add(span);
+        r.sent.delivered_age_us = r.sent.delivered_age_us.saturating_add(span);
     }
 
     /// The window, not the application, keeps the sender from sending more.
@@ -228,7 +254,7 @@ impl Flow {
         batch.bytes += u64::from(acked);
         if r.seq >= self.acked_seq {
             self.acked_seq = r.seq + 1;
-            batch.rtt_us = (now_ns - r.sent_ns) / 1000;
+            batch.rtt_us = now_ns.saturating_sub(r.sent_ns + r.held_ns) / 1000;
         }
         let sent = Sent { bytes: acked, ..r.sent };
         self.sampler.on_delivered(now_ns / 1000, &sent, was_in_flight);
