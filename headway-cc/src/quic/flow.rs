@@ -5,8 +5,11 @@
 //! something else ([`Flow::settle`]); so the event has the losses and the marks of its own frame, as the draft's
 //! per-ACK steps want.
 //!
-//! Made here, because no stack hands it over: `P.…` of each packet, the RTT (§5.3 of RFC 9002, without the peer's
-//! delay), the recovery period (§7.3.2: it ends when a packet sent in it is acknowledged), random bits.
+//! Made here, because no stack hands it over: `P.…` of each packet, the RTT (with the peer's delay), random bits, and
+//! the recovery period. It begins as in RFC 9002 §7.3.2, with the loss of a packet sent after the last one began, and
+//! ends as Linux's does, when what was lost of the flight before it can have been repaired: RFC 9002 would end it up to
+//! a round earlier, and BBRv1, whose window stands still in the first round of each recovery, would never grow at 4 %
+//! of loss.
 
 use super::Factory;
 use crate::cc::{Ack, CA_CWR, CA_LOSS, CA_OPEN, CA_RECOVERY, Control, Controller, NO_RTT};
@@ -85,6 +88,8 @@ pub(super) struct Flow {
     ca_state: u64,
     /// First record sent after the recovery period began.
     recovery_seq: u64,
+    /// First record sent after the last loss of the period was known: its acknowledgement ends the period.
+    repair_seq: u64,
     /// Bytes lost since the stack last asked for a reaction.
     fresh_lost: u64,
     /// Lost bytes of the last recovery period that were not acknowledged since.
@@ -122,6 +127,7 @@ impl Flow {
             lost_seq: None,
             ca_state: CA_OPEN,
             recovery_seq: 0,
+            repair_seq: 0,
             fresh_lost: 0,
             episode_lost: 0,
             undo_until: None,
@@ -207,7 +213,7 @@ impl Flow {
     }
 
     /// A record was held by a paced socket and has left only at `at`, which is its `P.sent_time`.
-    #[cfg(feature = "quinn")]
+    #[cfg(any(feature = "quinn", test))]
     pub(super) fn on_released(&mut self, seq: u64, at: Instant) {
         let at_ns = self.ns(at);
         let Some(first) = self.records.front().map(|r| r.seq) else { return };
@@ -275,7 +281,7 @@ impl Flow {
             self.srtt_us = if self.srtt_us == 0 { rtt_us.max(1) } else { (7 * self.srtt_us + rtt_us) / 8 };
             self.min_rtt_us = self.min_rtt_us.min(rtt_us);
         }
-        if self.ca_state != CA_OPEN && self.acked_seq > self.recovery_seq {
+        if self.ca_state != CA_OPEN && self.acked_seq > self.repair_seq {
             self.ca_state = CA_OPEN;
             self.undo_until = self.undo_until.map(|_| self.next_seq);
         } else if self.ca_state == CA_OPEN && self.undo_until.is_some_and(|until| self.acked_seq > until) {
@@ -326,17 +332,21 @@ impl Flow {
         let last_ns = self.ns(last_sent);
         let last = self.records.partition_point(|r| r.sent_ns <= last_ns);
         let last_seq = last.checked_sub(1).map(|at| self.records[at].seq);
-        let is_new = self.ca_state == CA_OPEN && last_seq.is_none_or(|seq| seq >= self.recovery_seq);
+        let is_of_period = last_seq.is_some_and(|seq| seq < self.recovery_seq);
+        let is_new = self.ca_state == CA_OPEN && !is_of_period;
+        if is_of_period && !is_ecn {
+            self.repair_seq = self.next_seq;
+        }
         if is_new {
             self.dispatch(EVENT_SSTHRESH);
-            self.recovery_seq = self.next_seq;
+            (self.recovery_seq, self.repair_seq) = (self.next_seq, self.next_seq);
             self.undo_until = (!is_ecn).then_some(u64::MAX);
             self.episode_lost = 0;
         }
         self.episode_lost += std::mem::take(&mut self.fresh_lost);
         if is_persistent {
             self.ca_state = CA_LOSS;
-            self.recovery_seq = self.next_seq;
+            (self.recovery_seq, self.repair_seq) = (self.next_seq, self.next_seq);
             self.cwnd = self.sampler.inflight() + self.smss;
             self.dispatch(EVENT_LOSS);
         } else if is_new || self.ca_state == CA_CWR {
@@ -550,7 +560,7 @@ mod tests {
     #[test]
     fn an_ack_is_one_event_with_the_losses_and_marks_of_its_frame() {
         let (mut f, events) = traced();
-        (0..6).for_each(|pn| f.on_sent(at(10), 1200, pn));
+        (0..6).for_each(|pn| _ = f.on_sent(at(10), 1200, pn));
         f.on_acked(at(40_010), at(10), 1200, Some(5));
         f.on_acked(at(40_010), at(10), 1200, Some(4));
         f.on_end_acks(at(40_010), 4800, false);
@@ -600,7 +610,7 @@ mod tests {
     #[test]
     fn a_recovery_period_asks_for_one_reaction_and_ends_with_a_packet_sent_in_it() {
         let (mut f, events) = traced();
-        (0..8).for_each(|pn| f.on_sent(at(pn), 1200, pn));
+        (0..8).for_each(|pn| _ = f.on_sent(at(pn), 1200, pn));
         let lose = |f: &mut Flow, us, pn| {
             f.on_packet_lost(at(us), 1200, pn);
             f.on_congestion(at(us), at(pn), false, false);
@@ -630,7 +640,7 @@ mod tests {
         for entry in CONTROLLERS {
             let factory = Factory::new(entry.name, entry.new);
             let mut f = Flow::new(&factory, at(0), 1200);
-            (0..8).for_each(|pn| f.on_sent(at(pn), 1200, pn));
+            (0..8).for_each(|pn| _ = f.on_sent(at(pn), 1200, pn));
             (0..7).for_each(|pn| f.on_packet_lost(at(9000), 1200, pn));
             f.on_congestion(at(9000), at(6), false, true);
             assert_eq!((f.ca_state, f.window()), (CA_LOSS, 2400), "{}", entry.name);
@@ -671,7 +681,7 @@ mod tests {
     #[test]
     fn another_address_keeps_the_model_and_leaves_what_is_in_flight() {
         let (mut f, events) = traced();
-        (0..8).for_each(|pn| f.on_sent(at(pn), 1200, pn));
+        (0..8).for_each(|pn| _ = f.on_sent(at(pn), 1200, pn));
         f.on_acked(at(40_000), at(0), 1200, Some(0));
         f.on_end_acks(at(40_000), 8400, false);
         let window = f.window();
@@ -703,7 +713,11 @@ mod tests {
                     let (sent, old) = some(&mut rng);
                     let bytes = [1, 1200, 1452, 65_535, u64::MAX][rng.below(5) as usize];
                     match rng.below(12) {
-                        0..3 => (f.on_sent(now, bytes.min(65_535), pn), pn += 1).0,
+                        0..3 => {
+                            let record = f.on_sent(now, bytes.min(65_535), pn);
+                            f.on_released(record, at(us + rng.below(5000)));
+                            pn += 1;
+                        }
                         3..6 => f.on_acked(now, sent, bytes, (seed % 2 == 0).then_some(old)),
                         6 => f.on_end_acks(now, rng.below(1 << 20), rng.chance(500_000_000)),
                         7 => f.on_packet_lost(now, bytes, old),
