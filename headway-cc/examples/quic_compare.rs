@@ -1,5 +1,5 @@
 //! Our controllers in noq and quinn beside the stacks' own, over the rows of the suite `quinn`, in virtual time:
-//! `cargo run --release --example quic_compare --features noq,quinn -- [SECONDS [ROW]]`.
+//! `cargo run --release --example quic_compare --features noq,quinn -- [SECONDS [ROW|all [STREAMS]]]`.
 //!
 //! One line a cell: the row, streams of the one connection, stack and controller, goodput after the first quarter,
 //! mean and 95th percentile of the time in the bottleneck's queue, share of the data packets that were dropped or lost.
@@ -56,12 +56,13 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     use ::noq_proto::congestion as of_noq;
     use ::quinn_proto::congestion as of_quinn;
     let seconds: u64 = args().nth(1).map_or(Ok(20), |s| s.parse())?;
-    let wanted = args().nth(2);
+    let wanted = args().nth(2).filter(|row| row != "all");
+    let only: Option<usize> = args().nth(3).map(|s| s.parse()).transpose()?;
     println!("# path; streams stack cc goodput_mbit queue_mean_ms queue_p95_ms lost_percent");
     for (name, more) in ROWS.iter().filter(|r| wanted.as_ref().is_none_or(|w| w == r.0)) {
         let preset = headway_cc::path::PRESETS.iter().find(|p| p.name == *name).ok_or("no such preset")?;
         let path = &[preset.text, more].join(" ");
-        for streams in STREAMS {
+        for streams in STREAMS.into_iter().filter(|n| only.is_none_or(|only| only == *n)) {
             cell!(noq, "headway-bbr3", Factory::named("bbr3")?, path, streams, seconds);
             cell!(noq, "headway-bbr1", Factory::named("bbr1")?, path, streams, seconds);
             cell!(noq, "headway-cubic", Factory::named("cubic")?, path, streams, seconds);

@@ -5,7 +5,8 @@
 //!   flows ──packets──► link ──packets──► receiver ──ACKs──►      sim, link, path
 //! ```
 //!
-//! No dependency, no clock, no I/O, no randomness but seeds: the same arguments give the same result, bit for bit.
+//! No dependency but for the stacks of the features `noq` and `quinn`, no clock, no I/O, no randomness but seeds: the same
+//! arguments give the same result, bit for bit.
 //! The controllers run in the Linux kernel too; their C twins are in `headway-cli/bpf`.
 //!
 //! Two flows share a bottleneck for twenty simulated seconds:
@@ -58,3 +59,8 @@ pub mod rand;
 pub mod reconstruct;
 pub mod sampler;
 pub mod sim;
+
+/// The README's examples, as tests.
+#[cfg(doctest)]
+#[doc = include_str!("../../README.md")]
+struct Readme;

@@ -5,8 +5,11 @@
 //! something else ([`Flow::settle`]); so the event has the losses and the marks of its own frame, as the draft's
 //! per-ACK steps want.
 //!
-//! Made here, because no stack hands it over: `P.…` of each packet, the RTT (§5.3 of RFC 9002, without the peer's
-//! delay), the recovery period (§7.3.2: it ends when a packet sent in it is acknowledged), random bits.
+//! Made here, because no stack hands it over: `P.…` of each packet, the RTT (with the peer's delay), random bits, and
+//! the recovery period. It begins as in RFC 9002 §7.3.2, with the loss of a packet sent after the last one began, and
+//! ends as Linux's does, when what was lost of the flight before it can have been repaired: RFC 9002 would end it up to
+//! a round earlier, and BBRv1, whose window stands still in the first round of each recovery, would never grow at 4 %
+//! of loss.
 
 use super::Factory;
 use crate::cc::{Ack, CA_CWR, CA_LOSS, CA_OPEN, CA_RECOVERY, Control, Controller, NO_RTT};
@@ -30,7 +33,9 @@ const FORGOTTEN_US: u64 = 100_000;
 /// Ack-eliciting data sent at once: a packet, or a buffer of them where the stack does not tell them apart.
 #[derive(Clone, Copy, Debug)]
 struct Record {
+    /// When the stack says, by which it names it again, and how much later it really left.
     sent_ns: u64,
+    held_ns: u64,
     /// Packet number, of the last packet in a buffer. Three packet-number spaces are mixed while the handshake lasts.
     pn: u64,
     /// Counts records from 0, in the order of sending.
@@ -83,6 +88,8 @@ pub(super) struct Flow {
     ca_state: u64,
     /// First record sent after the recovery period began.
     recovery_seq: u64,
+    /// First record sent after the last loss of the period was known: its acknowledgement ends the period.
+    repair_seq: u64,
     /// Bytes lost since the stack last asked for a reaction.
     fresh_lost: u64,
     /// Lost bytes of the last recovery period that were not acknowledged since.
@@ -120,6 +127,7 @@ impl Flow {
             lost_seq: None,
             ca_state: CA_OPEN,
             recovery_seq: 0,
+            repair_seq: 0,
             fresh_lost: 0,
             episode_lost: 0,
             undo_until: None,
@@ -182,18 +190,42 @@ impl Flow {
         self.srtt_us
     }
 
-    /// Ack-eliciting data leaves.
-    pub(super) fn on_sent(&mut self, now: Instant, bytes: u64, pn: u64) {
+    /// Ack-eliciting data leaves; the number of its record.
+    pub(super) fn on_sent(&mut self, now: Instant, bytes: u64, pn: u64) -> u64 {
         self.settle();
         self.advance(now);
         if self.sampler.inflight() == 0 {
             self.dispatch(EVENT_TX_START);
         }
         let sent = self.sampler.on_sent(self.now_ns / 1000, size(bytes));
-        let record =
-            Record { sent_ns: self.now_ns, pn, seq: self.next_seq, open: size(bytes), lost: 0, sent };
+        let record = Record {
+            sent_ns: self.now_ns,
+            held_ns: 0,
+            pn,
+            seq: self.next_seq,
+            open: size(bytes),
+            lost: 0,
+            sent,
+        };
         self.records.push_back(record);
         self.next_seq += 1;
+        record.seq
+    }
+
+    /// A record was held by a paced socket and has left only at `at`, which is its `P.sent_time`.
+    #[cfg(any(feature = "quinn", test))]
+    pub(super) fn on_released(&mut self, seq: u64, at: Instant) {
+        let at_ns = self.ns(at);
+        let Some(first) = self.records.front().map(|r| r.seq) else { return };
+        let index = usize::try_from(seq.saturating_sub(first)).unwrap_or(usize::MAX);
+        let Some(r) = self.records.get_mut(index).filter(|r| r.seq == seq) else { return };
+        self.now_ns = self.now_ns.max(at_ns);
+        r.held_ns = at_ns.saturating_sub(r.sent_ns);
+        let held_us = r.held_ns / 1000;
+        let span = u32::try_from(held_us).unwrap_or(u32::MAX);
+        r.sent.sent_us += held_us;
+        r.sent.send_elapsed_us = r.sent.send_elapsed_us.saturating_add(span);
+        r.sent.delivered_age_us = r.sent.delivered_age_us.saturating_add(span);
     }
 
     /// The window, not the application, keeps the sender from sending more.
@@ -228,7 +260,7 @@ impl Flow {
         batch.bytes += u64::from(acked);
         if r.seq >= self.acked_seq {
             self.acked_seq = r.seq + 1;
-            batch.rtt_us = (now_ns - r.sent_ns) / 1000;
+            batch.rtt_us = now_ns.saturating_sub(r.sent_ns + r.held_ns) / 1000;
         }
         let sent = Sent { bytes: acked, ..r.sent };
         self.sampler.on_delivered(now_ns / 1000, &sent, was_in_flight);
@@ -249,7 +281,7 @@ impl Flow {
             self.srtt_us = if self.srtt_us == 0 { rtt_us.max(1) } else { (7 * self.srtt_us + rtt_us) / 8 };
             self.min_rtt_us = self.min_rtt_us.min(rtt_us);
         }
-        if self.ca_state != CA_OPEN && self.acked_seq > self.recovery_seq {
+        if self.ca_state != CA_OPEN && self.acked_seq > self.repair_seq {
             self.ca_state = CA_OPEN;
             self.undo_until = self.undo_until.map(|_| self.next_seq);
         } else if self.ca_state == CA_OPEN && self.undo_until.is_some_and(|until| self.acked_seq > until) {
@@ -300,17 +332,21 @@ impl Flow {
         let last_ns = self.ns(last_sent);
         let last = self.records.partition_point(|r| r.sent_ns <= last_ns);
         let last_seq = last.checked_sub(1).map(|at| self.records[at].seq);
-        let is_new = self.ca_state == CA_OPEN && last_seq.is_none_or(|seq| seq >= self.recovery_seq);
+        let is_of_period = last_seq.is_some_and(|seq| seq < self.recovery_seq);
+        let is_new = self.ca_state == CA_OPEN && !is_of_period;
+        if is_of_period && !is_ecn {
+            self.repair_seq = self.next_seq;
+        }
         if is_new {
             self.dispatch(EVENT_SSTHRESH);
-            self.recovery_seq = self.next_seq;
+            (self.recovery_seq, self.repair_seq) = (self.next_seq, self.next_seq);
             self.undo_until = (!is_ecn).then_some(u64::MAX);
             self.episode_lost = 0;
         }
         self.episode_lost += std::mem::take(&mut self.fresh_lost);
         if is_persistent {
             self.ca_state = CA_LOSS;
-            self.recovery_seq = self.next_seq;
+            (self.recovery_seq, self.repair_seq) = (self.next_seq, self.next_seq);
             self.cwnd = self.sampler.inflight() + self.smss;
             self.dispatch(EVENT_LOSS);
         } else if is_new || self.ca_state == CA_CWR {
@@ -524,7 +560,7 @@ mod tests {
     #[test]
     fn an_ack_is_one_event_with_the_losses_and_marks_of_its_frame() {
         let (mut f, events) = traced();
-        (0..6).for_each(|pn| f.on_sent(at(10), 1200, pn));
+        (0..6).for_each(|pn| _ = f.on_sent(at(10), 1200, pn));
         f.on_acked(at(40_010), at(10), 1200, Some(5));
         f.on_acked(at(40_010), at(10), 1200, Some(4));
         f.on_end_acks(at(40_010), 4800, false);
@@ -574,7 +610,7 @@ mod tests {
     #[test]
     fn a_recovery_period_asks_for_one_reaction_and_ends_with_a_packet_sent_in_it() {
         let (mut f, events) = traced();
-        (0..8).for_each(|pn| f.on_sent(at(pn), 1200, pn));
+        (0..8).for_each(|pn| _ = f.on_sent(at(pn), 1200, pn));
         let lose = |f: &mut Flow, us, pn| {
             f.on_packet_lost(at(us), 1200, pn);
             f.on_congestion(at(us), at(pn), false, false);
@@ -604,7 +640,7 @@ mod tests {
         for entry in CONTROLLERS {
             let factory = Factory::new(entry.name, entry.new);
             let mut f = Flow::new(&factory, at(0), 1200);
-            (0..8).for_each(|pn| f.on_sent(at(pn), 1200, pn));
+            (0..8).for_each(|pn| _ = f.on_sent(at(pn), 1200, pn));
             (0..7).for_each(|pn| f.on_packet_lost(at(9000), 1200, pn));
             f.on_congestion(at(9000), at(6), false, true);
             assert_eq!((f.ca_state, f.window()), (CA_LOSS, 2400), "{}", entry.name);
@@ -645,7 +681,7 @@ mod tests {
     #[test]
     fn another_address_keeps_the_model_and_leaves_what_is_in_flight() {
         let (mut f, events) = traced();
-        (0..8).for_each(|pn| f.on_sent(at(pn), 1200, pn));
+        (0..8).for_each(|pn| _ = f.on_sent(at(pn), 1200, pn));
         f.on_acked(at(40_000), at(0), 1200, Some(0));
         f.on_end_acks(at(40_000), 8400, false);
         let window = f.window();
@@ -677,7 +713,11 @@ mod tests {
                     let (sent, old) = some(&mut rng);
                     let bytes = [1, 1200, 1452, 65_535, u64::MAX][rng.below(5) as usize];
                     match rng.below(12) {
-                        0..3 => (f.on_sent(now, bytes.min(65_535), pn), pn += 1).0,
+                        0..3 => {
+                            let record = f.on_sent(now, bytes.min(65_535), pn);
+                            f.on_released(record, at(us + rng.below(5000)));
+                            pn += 1;
+                        }
                         3..6 => f.on_acked(now, sent, bytes, (seed % 2 == 0).then_some(old)),
                         6 => f.on_end_acks(now, rng.below(1 << 20), rng.chance(500_000_000)),
                         7 => f.on_packet_lost(now, bytes, old),

@@ -8,10 +8,11 @@
 //!
 //! Pacing: quinn's pacer sends 1.25 windows a round trip and takes no rate. So the window that quinn sees is what the
 //! controller's rate sends in a round trip, and one quantum; never more than the controller's window. Then the rate
-//! holds over a round trip, though not within it.
+//! holds over a round trip, though not within it. `paced.rs` is the exact way.
 
 use super::Factory;
 use super::flow::Flow;
+use super::paced::Lane;
 use quinn::congestion::{Controller, ControllerFactory, ControllerMetrics};
 use quinn_proto::RttEstimator;
 use std::any::Any;
@@ -23,21 +24,33 @@ const LEAST_PACKETS: u64 = 4;
 
 impl ControllerFactory for Factory {
     fn build(self: Arc<Self>, now: Instant, current_mtu: u16) -> Box<dyn Controller> {
-        Box::new(Quinn(Mutex::new(Flow::new(&self, now, current_mtu))))
+        Box::new(Quinn::new(&self, now, current_mtu, None))
     }
 }
 
 /// The lock is for `window` and `metrics`, which settle the ACK before them through a shared reference.
 #[derive(Debug)]
-struct Quinn(Mutex<Flow>);
+pub(super) struct Quinn {
+    flow: Mutex<Flow>,
+    /// Where a socket paces: then the window is the controller's own.
+    lane: Option<Arc<Lane>>,
+}
 
 impl Quinn {
+    pub(super) fn new(factory: &Factory, now: Instant, mtu: u16, lane: Option<Arc<Lane>>) -> Self {
+        Self { flow: Mutex::new(Flow::new(factory, now, mtu)), lane }
+    }
+
+    /// The flow, with the true times of what has left since.
     fn flow(&mut self) -> &mut Flow {
-        self.0.get_mut().unwrap_or_else(PoisonError::into_inner)
+        let flow = self.flow.get_mut().unwrap_or_else(PoisonError::into_inner);
+        let released = self.lane.as_ref().map_or(Vec::new(), |lane| lane.released());
+        released.into_iter().for_each(|(record, at)| flow.on_released(record, at));
+        flow
     }
 
     fn shared(&self) -> MutexGuard<'_, Flow> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.flow.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -54,8 +67,12 @@ fn paced_window(flow: &mut Flow) -> u64 {
 
 impl Controller for Quinn {
     fn on_sent(&mut self, now: Instant, bytes: u64, last_packet_number: u64) {
+        let lane = self.lane.clone();
         let flow = self.flow();
-        flow.on_sent(now, bytes, last_packet_number);
+        let record = flow.on_sent(now, bytes, last_packet_number);
+        if let Some(lane) = lane {
+            lane.hold(record, bytes);
+        }
         if flow.inflight() + flow.smss() > flow.window() {
             flow.on_cwnd_limited();
         }
@@ -87,7 +104,17 @@ impl Controller for Quinn {
 
     /// quinn stops a byte short of a window: one more lets all of it be used.
     fn window(&self) -> u64 {
-        paced_window(&mut self.shared()).saturating_add(1)
+        let mut flow = self.shared();
+        let window = match &self.lane {
+            None => paced_window(&mut flow),
+            Some(lane) => {
+                let control = flow.control();
+                let rate = if control.send_quantum == u64::MAX { u64::MAX } else { control.pacing_rate };
+                lane.set_rate(rate, flow.smss());
+                flow.window()
+            }
+        };
+        window.saturating_add(1)
     }
 
     fn metrics(&self) -> ControllerMetrics {
@@ -99,7 +126,7 @@ impl Controller for Quinn {
     }
 
     fn clone_box(&self) -> Box<dyn Controller> {
-        Box::new(Self(Mutex::new(self.shared().migrated())))
+        Box::new(Self { flow: Mutex::new(self.shared().migrated()), lane: self.lane.clone() })
     }
 
     fn initial_window(&self) -> u64 {

@@ -2,5 +2,6 @@
 
 mod noq;
 mod noq_rows;
+mod peers;
 mod quinn;
 mod trace;
