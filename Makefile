@@ -38,9 +38,10 @@ bench-emu: install
 install:
 	@scripts/install
 
-# One kernel for `make bench`; the tests want the oldest supported one too.
+# One kernel for `make bench`; the tests want the oldest supported one too, and the newest where it is to be had.
 lab-kernel:
 	@scripts/fetch-kernel default
 lab-kernels: lab-kernel
 	@scripts/fetch-kernel 6.1
 	@scripts/fetch-kernel 6.12
+	-@scripts/fetch-kernel 7.2
