@@ -100,7 +100,8 @@ impl Lane {
 /// A socket around another that paces the connections registered with it; others pass as they come.
 ///
 /// Give it to `Endpoint::new_with_abstract_socket`. Register each connection before it begins: the peer's address is
-/// what tells connections apart, so two at once to one address share a pace.
+/// what tells connections apart, so two at once to one address share a pace, and a peer that moves to another address is
+/// paced by quinn alone from then on.
 #[derive(Debug)]
 pub struct PacedSocket {
     inner: Arc<dyn AsyncUdpSocket>,
