@@ -9,10 +9,14 @@
 //! "Data" is counted in the transport's own unit. The TCP glue counts packets (`smss = 1`, `unit_bytes` = the
 //! MSS); QUIC and the simulator count bytes (`smss` = the MSS in bytes, `unit_bytes = 1`).
 
+use bbr1::{Bbr1, Bbr1Params};
+use bbr3::{Bbr3, Bbr3Params};
+use params::ParamTable;
 use std::sync::{Arc, LazyLock};
 
 pub mod bbr1;
 pub mod bbr3;
+pub mod brake;
 pub mod cubic;
 pub mod fixed;
 pub mod params;
@@ -175,7 +179,7 @@ pub struct Control {
 
 /// A congestion controller. Controllers cannot fail: nonsense is clamped. Every one can be copied with its state: QUIC
 /// goes on with a copy when a connection's address changes.
-pub trait Controller: std::fmt::Debug + Send + CloneController {
+pub trait Controller: std::fmt::Debug + Send + Sync + CloneController {
     /// Processes one event. The first event of a connection is [`EVENT_INIT`].
     fn on_event(&mut self, ack: &Ack) -> Control;
 
@@ -198,12 +202,18 @@ impl<C: Controller + Clone + 'static> CloneController for C {
     }
 }
 
+/// A connection of a controller with these parameters, or with its own.
+type NewConnection = fn(Option<&[u64]>) -> Option<Box<dyn Controller>>;
+
 /// One controller by name.
 #[derive(Debug)]
 pub struct Entry {
     pub name: &'static str,
     pub about: &'static str,
-    pub new: fn() -> Box<dyn Controller>,
+    /// Its parameters, where they can be set.
+    pub params: Option<&'static ParamTable>,
+    /// With these parameters instead of its own; `None` when they are not as many.
+    new: NewConnection,
 }
 
 /// Every controller of this crate. A new controller is one row here.
@@ -211,27 +221,83 @@ pub const CONTROLLERS: &[Entry] = &[
     Entry {
         name: "bbr1",
         about: "BBRv1, as Linux tcp_bbr.c behaves",
-        new: || {
-            static PARAMS: LazyLock<Arc<bbr1::Bbr1Params>> = LazyLock::new(Arc::default);
-            Box::new(bbr1::Bbr1::new(PARAMS.clone()))
+        params: Some(&params::BBR1),
+        new: |words| {
+            static OWN: LazyLock<Arc<Bbr1Params>> = LazyLock::new(Arc::default);
+            Some(Box::new(Bbr1::new(shared(&OWN, words, Bbr1Params::from_words)?)))
+        },
+    },
+    Entry {
+        name: "bbr1_brake",
+        about: "bbr1 that yields at once when the path becomes slower",
+        params: Some(&params::BBR1_BRAKE),
+        new: |words| {
+            static OWN: LazyLock<Arc<Bbr1Params>> =
+                LazyLock::new(|| own(&params::BBR1_BRAKE, Bbr1Params::from_words));
+            Some(Box::new(Bbr1::new(shared(&OWN, words, Bbr1Params::from_words)?)))
         },
     },
     Entry {
         name: "bbr3",
         about: "BBRv3, after draft-ietf-ccwg-bbr",
-        new: || {
-            static PARAMS: LazyLock<Arc<bbr3::Bbr3Params>> = LazyLock::new(Arc::default);
-            Box::new(bbr3::Bbr3::new(PARAMS.clone()))
+        params: Some(&params::BBR3),
+        new: |words| {
+            static OWN: LazyLock<Arc<Bbr3Params>> = LazyLock::new(Arc::default);
+            Some(Box::new(Bbr3::new(shared(&OWN, words, Bbr3Params::from_words)?)))
+        },
+    },
+    Entry {
+        name: "bbr3_brake",
+        about: "bbr3 that yields at once when the path becomes slower",
+        params: Some(&params::BBR3_BRAKE),
+        new: |words| {
+            static OWN: LazyLock<Arc<Bbr3Params>> =
+                LazyLock::new(|| own(&params::BBR3_BRAKE, Bbr3Params::from_words));
+            Some(Box::new(Bbr3::new(shared(&OWN, words, Bbr3Params::from_words)?)))
         },
     },
     Entry {
         name: "cubic",
         about: "CUBIC (RFC 9438) with HyStart",
-        new: || Box::new(cubic::Cubic::new(cubic::CubicParams::default())),
+        params: None,
+        new: |_| Some(Box::new(cubic::Cubic::new(cubic::CubicParams::default()))),
     },
 ];
 
-/// Looks a controller up by name.
-pub fn controller(name: &str) -> Option<Box<dyn Controller>> {
-    CONTROLLERS.iter().find(|e| e.name == name).map(|e| (e.new)())
+impl Entry {
+    /// A connection with the controller's own parameters.
+    pub fn connection(&self) -> Option<Box<dyn Controller>> {
+        (self.new)(None)
+    }
+}
+
+/// A table's defaults as its row.
+fn own<P: Default>(table: &ParamTable, row: fn(&[u64]) -> Option<P>) -> Arc<P> {
+    Arc::new(row(&(table.defaults)()).unwrap_or_default())
+}
+
+/// The given parameters, or else the copy that all flows read.
+fn shared<P>(own: &Arc<P>, words: Option<&[u64]>, row: fn(&[u64]) -> Option<P>) -> Option<Arc<P>> {
+    words.map_or_else(|| Some(own.clone()), |words| row(words).map(Arc::new))
+}
+
+/// A controller's name, and the settings of its parameters that follow it: `bbr3_brake:brake=2:drain_rounds=4`.
+pub fn name_and_settings(cc: &str) -> (&str, impl Iterator<Item = &str>) {
+    let mut parts = cc.split(':');
+    (parts.next().unwrap_or_default(), parts)
+}
+
+/// A controller by name, with settings if there are any; `None` when one of them is not known or out of range.
+pub fn controller(cc: &str) -> Option<Box<dyn Controller>> {
+    let (name, settings) = name_and_settings(cc);
+    let entry = CONTROLLERS.iter().find(|e| e.name == name)?;
+    if name.len() == cc.len() {
+        return entry.connection();
+    }
+    let table = entry.params?;
+    let mut words = (table.defaults)();
+    for setting in settings {
+        table.set(&mut words, setting).ok()?;
+    }
+    (entry.new)(Some(&words))
 }

@@ -51,11 +51,10 @@ pub struct Factory {
 }
 
 impl Factory {
-    /// Makes controllers of the row `name` of [`cc::CONTROLLERS`].
+    /// Makes controllers by name, with settings if there are any, as [`cc::controller`] does.
     pub fn named(name: &str) -> Result<Self, UnknownController> {
-        let entry = cc::CONTROLLERS.iter().find(|e| e.name == name);
-        let entry = entry.ok_or_else(|| UnknownController(name.to_string()))?;
-        Ok(Self::new(name, entry.new))
+        let fresh = cc::controller(name).ok_or_else(|| UnknownController(name.to_string()))?;
+        Ok(Self::new(name, move || fresh.clone_box()))
     }
 
     /// Makes controllers with `new`; `name` is what a trace calls them.

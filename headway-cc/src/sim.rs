@@ -172,6 +172,8 @@ pub struct FlowRun {
     pub bins: Vec<FlowBin>,
     /// Of a source of messages: those that arrived, in order.
     pub messages: Vec<Message>,
+    /// The controller's state at the end.
+    pub state: Vec<u64>,
     /// Every event, if asked for.
     pub trace: Vec<TraceRow>,
 }

@@ -541,7 +541,7 @@ fn controllers_survive_any_event() {
     {
         println!("{} seed {seed}", entry.name);
         let mut events = Events::new(seed);
-        let mut cc = (entry.new)();
+        let mut cc = entry.connection().expect("its own parameters");
         let mut control = cc.on_event(&events.ack.clone());
         for _ in 0..3000 {
             control = cc.on_event(&events.next(&control));

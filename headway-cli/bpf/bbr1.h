@@ -12,7 +12,7 @@
 #ifndef HEADWAY_BBR1_H
 #define HEADWAY_BBR1_H
 
-#include "fixed.h"
+#include "brake.h"
 
 enum bbr_mode {
 	BBR_STARTUP = 0,
@@ -56,6 +56,7 @@ struct bbr1_params {
 	u64 extra_acked_win_rtts;
 	u64 ack_epoch_acked_reset_thresh;
 	u64 extra_acked_max_us;
+	struct brake_params brake;
 };
 
 /* Documented in Bbr1State. */
@@ -93,6 +94,7 @@ struct bbr1_state {
 	u64 ack_epoch_acked;
 	u64 extra_acked_win_rtts;
 	u64 extra_acked_win_idx;
+	struct brake brake;
 };
 
 /* What tcp_bbr.c reaches through its sk; out->cwnd and out->pacing_rate are the values in force. */
@@ -273,8 +275,11 @@ static __always_inline u64 bbr_set_cwnd_to_recover_or_restore(struct bbr1_sock *
 static __always_inline void bbr_set_cwnd(struct bbr1_sock *sk, u64 acked, u64 bw, u64 gain)
 {
 	u64 floor = bbr_segs(sk, sk->p->cwnd_min_target);
-	u64 cwnd = sk->out->cwnd, target;
+	u64 cwnd, target;
 
+	if (sk->p->brake.policy == BRAKE_PUBLISHED)
+		sk->out->cwnd = brake_published_cwnd(&sk->bbr->brake, sk->out->cwnd, acked);
+	cwnd = sk->out->cwnd;
 	if (acked && !bbr_set_cwnd_to_recover_or_restore(sk, acked, &cwnd)) {
 		target = sat_add(bbr_bdp(sk, bw, gain), bbr_ack_aggregation_cwnd(sk));
 		target = bbr_quantization_budget(sk, target);
@@ -436,6 +441,18 @@ static __noinline void bbr_lt_bw_sampling(struct bbr1_sock *sk, u64 losses, u64 
 		bbr_lt_bw_interval_end(sk);
 }
 
+/* The published formula changes the pacing gain; bbr_update_gains() overwrites it before anything is paced. */
+static __always_inline void bbr_note_sample_for_brake(struct bbr1_sock *sk, u64 sample)
+{
+	struct brake *s = &sk->bbr->brake;
+
+	if (sk->p->brake.policy != BRAKE_PUBLISHED)
+		return;
+	sk->bbr->pacing_gain = brake_published(s, &sk->p->brake, bbr_max_bw(sk), bbr_bw(sk), sample,
+					       sk->bbr->pacing_gain);
+	s->rounds += sk->bbr->round_start && s->reduction;
+}
+
 /* Counts rounds and takes the delivery-rate sample into the windowed maximum. */
 static __always_inline void bbr_update_bw(struct bbr1_sock *sk)
 {
@@ -454,6 +471,7 @@ static __always_inline void bbr_update_bw(struct bbr1_sock *sk)
 	}
 	bbr_lt_bw_sampling(sk, ack->newly_lost, ack->rs_is_app_limited);
 	bw = bw_from(ack->rs_delivered, ack->rs_interval_us);
+	bbr_note_sample_for_brake(sk, bw);
 	/* An application-limited sample says little, unless it is at least as high. */
 	if (!ack->rs_is_app_limited || bw >= bbr_max_bw(sk))
 		winmax_running_max(&bbr->bw, sk->p->bw_rtts, bbr->rtt_cnt, bw);
@@ -603,15 +621,45 @@ static __always_inline void bbr_update_model(struct bbr1_sock *sk)
 	bbr_update_gains(sk);
 }
 
+/* The confirmed brake. The second half of the gain cycle is steady. */
+static __noinline void bbr_run_brake(struct bbr1_sock *sk)
+{
+	u64 is_probe_bw = sk->bbr->mode == BBR_PROBE_BW;
+	struct brake_ack b = {
+		.s = &sk->bbr->brake,
+		.p = &sk->p->brake,
+		.ack = sk->ack,
+		.max_bw = bbr_max_bw(sk),
+		.min_rtt_us = sk->bbr->min_rtt_us,
+		.bw = bbr_bw(sk),
+		.pacing_gain = sk->bbr->pacing_gain,
+		.is_round_start = sk->bbr->round_start,
+		.is_watching = is_probe_bw && !sk->bbr->lt_use_bw,
+		.is_steady = is_probe_bw && sat_mul(sk->bbr->cycle_idx, 2) >= sk->p->cycle_len,
+		.floor = bbr_segs(sk, sk->p->cwnd_min_target),
+	};
+
+	brake_on_ack(&b);
+}
+
 /* EVENT_ACK. */
 static __noinline void bbr_main(struct bbr1_sock *sk)
 {
-	u64 bw;
+	const struct brake *brake = &sk->bbr->brake;
+	u64 bw, gain;
 
 	bbr_update_model(sk);
 	bw = bbr_bw(sk);
-	bbr_set_pacing_rate(sk, bw, sk->bbr->pacing_gain);
+	gain = sk->bbr->pacing_gain;
+	if (sk->p->brake.policy == BRAKE_CONFIRMED) {
+		bbr_run_brake(sk);
+		bw = brake_bw(brake, bw);
+		gain = brake_gain(brake->mode, gain);
+	}
+	bbr_set_pacing_rate(sk, bw, gain);
 	bbr_set_cwnd(sk, sk->ack->newly_acked, bw, sk->bbr->cwnd_gain);
+	if (sk->p->brake.policy == BRAKE_CONFIRMED && brake->mode != BRAKE_WATCH)
+		sk->out->cwnd = u64_min(sk->out->cwnd, brake->window);
 }
 
 /* EVENT_INIT. */

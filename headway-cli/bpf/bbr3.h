@@ -13,7 +13,7 @@
 #ifndef HEADWAY_BBR3_H
 #define HEADWAY_BBR3_H
 
-#include "fixed.h"
+#include "brake.h"
 
 enum bbr3_mode {
 	BBR3_NONE = 0,
@@ -80,6 +80,7 @@ struct bbr3_params {
 	u64 ecn_factor;
 	u64 ecn_thresh;
 	u64 startup_full_ecn_count;
+	struct brake_params brake;
 };
 
 /* Documented in Bbr3State. */
@@ -148,6 +149,7 @@ struct bbr3_state {
 	u64 alpha_last_delivered;
 	u64 alpha_last_delivered_ce;
 	u64 startup_ecn_rounds;
+	struct brake brake;
 };
 
 /* The draft's BBR.*, C.* and RS.*; out->cwnd and out->pacing_rate are C.cwnd and C.pacing_rate in force. */
@@ -165,6 +167,7 @@ struct bbr3_conn {
 #include "bbr3/startup.h"
 #include "bbr3/probe_rtt.h"
 #include "bbr3/recovery.h"
+#include "bbr3/braking.h"
 
 /* §5.2.3 UpdateModelAndState: the order matters. */
 static __always_inline void bbr3_update_model_and_state(struct bbr3_conn *c)
@@ -180,6 +183,7 @@ static __always_inline void bbr3_update_model_and_state(struct bbr3_conn *c)
 	bbr3_check_probe_rtt(c);
 	bbr3_advance_latest_delivery_signals(c);
 	bbr3_bound_bw_for_model(c);
+	bbr3_update_brake(c);
 }
 
 /* §5.2.3 UpdateControlParameters. */
@@ -188,6 +192,7 @@ static __always_inline void bbr3_update_control_parameters(struct bbr3_conn *c)
 	bbr3_set_pacing_rate(c);
 	bbr3_set_send_quantum(c);
 	bbr3_set_cwnd(c);
+	bbr3_bound_cwnd_for_brake(c);
 }
 
 /* §5.2.3 UpdateOnACK. An ACK that delivers nothing has no sample, so there is nothing to learn from it. */
@@ -197,6 +202,7 @@ static __always_inline void bbr3_update_on_ack(struct bbr3_conn *c)
 		return;
 	if (c->ack->rs_interval_us)
 		c->delivery_rate = bw_from(c->ack->rs_delivered, c->ack->rs_interval_us);
+	bbr3_note_sample_for_brake(c);
 	bbr3_update_recovery(c);
 	bbr3_note_ce(c);
 	bbr3_update_model_and_state(c);

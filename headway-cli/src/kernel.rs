@@ -26,7 +26,7 @@ use anyhow::{Context, Result, anyhow, bail, ensure};
 use headway_cc::cc::bbr1::{Bbr1, Bbr1Params};
 use headway_cc::cc::bbr3::{Bbr3, Bbr3Params};
 use headway_cc::cc::params::{self, ParamTable};
-use headway_cc::cc::{Ack, Control, Controller};
+use headway_cc::cc::{Ack, Control, Controller, name_and_settings};
 use libbpf_rs::btf::types::{FuncProto, MemberAttr, Ptr, Struct, StructMember};
 use libbpf_rs::btf::{Btf, ReferencesType, TypeId};
 use libbpf_rs::{
@@ -73,6 +73,18 @@ const PROGRAMS: &[Program] = &[
         name: "bbr3",
         object: object!("bbr3"),
         params: &params::BBR3,
+        twin: |words| Some(Box::new(Bbr3::new(Bbr3Params::from_words(words)?))),
+    },
+    Program {
+        name: "bbr1_brake",
+        object: object!("bbr1"),
+        params: &params::BBR1_BRAKE,
+        twin: |words| Some(Box::new(Bbr1::new(Bbr1Params::from_words(words)?))),
+    },
+    Program {
+        name: "bbr3_brake",
+        object: object!("bbr3"),
+        params: &params::BBR3_BRAKE,
         twin: |words| Some(Box::new(Bbr3::new(Bbr3Params::from_words(words)?))),
     },
 ];
@@ -141,15 +153,19 @@ pub struct Options {
     pub trace: bool,
 }
 
-/// Registers the controller `cc` with the running kernel.
+/// Registers the controller `cc`, with the settings that follow its name if any, with the running kernel.
 ///
 /// Fails with a sentence and a hint when the controller is unknown, when the kernel or the user's rights do not
 /// allow it, or when the name is taken.
 pub fn attach(cc: &str, options: &Options) -> Result<Attached> {
-    let program = Program::named(cc).ok_or_else(|| unknown(cc))?;
+    let (own, settings) = name_and_settings(cc);
+    let program = Program::named(own).ok_or_else(|| unknown(own))?;
     let name = options.name.clone().unwrap_or_else(|| free_name(program.name));
     check_name(&name)?;
-    let wanted = Wanted::new(program, &name, options.trace);
+    let mut wanted = Wanted::new(program, &name, options.trace);
+    for setting in settings {
+        program.params.set(&mut wanted.params, setting).with_context(|| format!("cannot set `{cc}`"))?;
+    }
     let attached = blocker().and_then(|()| register(&wanted));
     attached.with_context(|| format!("cannot attach `{name}`"))
 }

@@ -18,6 +18,10 @@
 //!
 //! Differs from `tcp_bbr.c`: the list is in `docs/spec.md`. In packets the integers are the kernel's.
 
+use super::brake::{
+    BRAKE_CONFIRMED, BRAKE_PUBLISHED, BRAKE_WATCH, BrakeAck, add_brake, add_brake_params, brake_bw,
+    brake_gain, brake_on_ack, brake_published, brake_published_cwnd,
+};
 use super::fixed::{
     BW_SCALE, BW_UNIT, GAIN_UNIT, USEC_PER_MSEC, USEC_PER_SEC, Winmax, WinmaxSample, bw_data, bw_from,
     gain_apply, mul_shift,
@@ -111,6 +115,50 @@ pub struct Bbr1Params {
     ack_epoch_acked_reset_thresh = 1 << 20,
     /// Extra ACKed data is capped by what this time would deliver.
     extra_acked_max_us = 100 * USEC_PER_MSEC,
+    /// The answer to a path that becomes slower (`super::brake`): 0 none, 1 confirmed, 2 the published formula.
+    brake = 0,
+    /// A slot of ACKs lasts this part of the minimum RTT ...
+    brake_slot = GAIN_UNIT / 16,
+    /// ... and this while the brake is on, ...
+    brake_slot_braked = GAIN_UNIT / 2,
+    /// ... has so many ACKs that do not come together, ...
+    brake_slot_min_acks = 3,
+    /// ... and brings so many segments, or half of them in twice the time.
+    brake_slot_min_segments = 8,
+    /// A queue is an RTT above the usual by this part of the minimum RTT ...
+    brake_rtt = GAIN_UNIT / 16,
+    /// ... (while the brake is on, by this) ...
+    brake_rtt_braked = GAIN_UNIT / 8,
+    /// ... and by this time.
+    brake_rtt_us = 500,
+    /// A slot is slow that brings this part less than expected.
+    brake_rate = GAIN_UNIT / 8,
+    /// Both must be this many mean deviations away from the usual too.
+    brake_deviations = 4,
+    /// Loss stands for a queue where it is this part of what arrived ...
+    brake_loss = GAIN_UNIT / 8,
+    /// ... in so many slots in a row; CE marks where they are half of it.
+    brake_loss_slots = 2,
+    /// Weight of the newest slot in what is usual.
+    brake_memory = GAIN_UNIT / 32,
+    /// Once the queue is gone, the bound is this times what arrives ...
+    brake_grow = GAIN_UNIT * 5 / 4,
+    /// ... and this when more arrives than the slower path let through.
+    brake_grow_fast = 2 * GAIN_UNIT,
+    /// Rounds without a queue after which the bound rises though no more arrives.
+    brake_patience = 4,
+    /// The old rate is looked for so long.
+    brake_hold_us = 30 * USEC_PER_SEC,
+    /// Segments that bursts queue whatever the rate.
+    brake_extra_segments = 2,
+    /// Published formula: reduction over missing part of the bandwidth.
+    brake_published_alpha = GAIN_UNIT / 2,
+    /// Published formula: largest reduction.
+    brake_published_ceiling = GAIN_UNIT / 4,
+    /// Published formula: gain below which the window is cut.
+    brake_published_floor = GAIN_UNIT * 3 / 4,
+    /// Published formula: smallest gain then.
+    brake_published_least = GAIN_UNIT / 8,
 }
 }
 
@@ -187,6 +235,57 @@ pub struct Bbr1State {
     extra_acked_win_rtts,
     /// The slot in use.
     extra_acked_win_idx,
+    /// `BRAKE_WATCH`, `BRAKE_DRAIN` or `BRAKE_HOLD`.
+    brake_mode,
+    /// The brake's bandwidth outside `BRAKE_WATCH`, and its bound on the window; `u64::MAX` for none.
+    brake_bw,
+    brake_window,
+    /// When the slot began, and the connection's counters then.
+    brake_slot_us,
+    brake_slot_delivered,
+    brake_slot_lost,
+    brake_slot_ce,
+    /// Smallest `rs_prior_delivered` of the slot.
+    brake_slot_prior,
+    /// ACKs of the slot that did not come together, and the last of them.
+    brake_slot_acks,
+    brake_slot_ack_us,
+    /// Longest time between two ACKs of the slot, its smallest RTT, and 1 when it has application-limited samples.
+    brake_slot_gap_us,
+    brake_slot_rtt_us,
+    brake_slot_is_app_limited,
+    /// The previous ACK, and the rate of the previous slot; 0 where it does not count.
+    brake_last_us,
+    brake_last_bw,
+    /// Mean and mean deviation of the slots' smallest RTTs and of their rates; 0: not known yet.
+    brake_usual_rtt_us,
+    brake_usual_rtt_dev_us,
+    brake_usual_bw,
+    brake_usual_bw_dev,
+    /// The least that was paced in this round and in the one before.
+    brake_paced_bw,
+    brake_paced_bw_before,
+    /// Slots in a row that were slow and lossy.
+    brake_lossy_slots,
+    /// The model's largest bandwidth when the brake was put on, and what arrived when the queue was gone.
+    brake_target_bw,
+    brake_base_bw,
+    /// When the brake was put on, and the RTT when the queue began to be emptied.
+    brake_entry_us,
+    brake_entry_rtt_us,
+    /// `delivered` when inflight had come down to the bound; 0 before.
+    brake_quiet_delivered,
+    /// `brake_rounds` when the bound was raised last.
+    brake_raise_rounds,
+    /// Counters: times the brake was put on; rounds in which it was on; times it was let go since the old rate was back
+    /// or not to be found, and since the queue was not ours.
+    brake_entries,
+    brake_rounds,
+    brake_releases,
+    brake_false_entries,
+    /// Published formula: what the last sample takes from the gain, and the flag for the window.
+    brake_reduction,
+    brake_flag,
 }
 }
 
@@ -210,6 +309,9 @@ impl Bbr1State {
         if self.extra_acked_win_idx != 0 { &mut self.extra_acked_1 } else { &mut self.extra_acked_0 }
     }
 }
+
+add_brake_params!(Bbr1Params);
+add_brake!(Bbr1State);
 
 /// A BBRv1 connection.
 #[derive(Clone, Debug)]
@@ -401,6 +503,9 @@ fn bbr_set_cwnd_to_recover_or_restore(sk: &mut Sock, acked: u64) -> (u64, bool) 
 /// Moves the window towards its target by what was ACKed, then applies the caps.
 fn bbr_set_cwnd(sk: &mut Sock, acked: u64, bw: u64, gain: u64) {
     let floor = bbr_segs(sk, sk.p.cwnd_min_target);
+    if sk.p.brake == BRAKE_PUBLISHED {
+        sk.out.cwnd = brake_published_cwnd(&mut sk.bbr.brake_flag, sk.out.cwnd, acked);
+    }
     let mut cwnd = sk.out.cwnd;
     let mut is_conserving = false;
     if acked != 0 {
@@ -563,6 +668,19 @@ fn bbr_lt_bw_sampling(sk: &mut Sock, losses: u64, is_app_limited: u64) {
     }
 }
 
+/// The published formula changes the pacing gain; [`bbr_update_gains`] overwrites it before anything is paced.
+fn bbr_note_sample_for_brake(sk: &mut Sock, sample: u64) {
+    if sk.p.brake != BRAKE_PUBLISHED {
+        return;
+    }
+    let (mut s, p) = (sk.bbr.brake(), sk.p.brake());
+    let (max_bw, bw) = (bbr_max_bw(sk), bbr_bw(sk));
+    let gain = brake_published(&mut s, &p, max_bw, bw, sample, sk.bbr.pacing_gain);
+    s.rounds += u64::from(sk.bbr.round_start != 0 && s.reduction != 0);
+    sk.bbr.set_brake(s);
+    sk.bbr.pacing_gain = gain;
+}
+
 /// Counts rounds and takes the delivery-rate sample into the windowed maximum.
 fn bbr_update_bw(sk: &mut Sock) {
     let ack = sk.ack;
@@ -578,6 +696,7 @@ fn bbr_update_bw(sk: &mut Sock) {
     }
     bbr_lt_bw_sampling(sk, ack.newly_lost, ack.rs_is_app_limited);
     let bw = bw_from(ack.rs_delivered, ack.rs_interval_us);
+    bbr_note_sample_for_brake(sk, bw);
     // An application-limited sample says little, unless it is at least as high.
     if ack.rs_is_app_limited == 0 || bw >= bbr_max_bw(sk) {
         let mut m = sk.bbr.bw();
@@ -719,12 +838,40 @@ fn bbr_update_model(sk: &mut Sock) {
     bbr_update_gains(sk);
 }
 
+/// The confirmed brake ([`super::brake`]). The second half of the gain cycle is steady.
+fn bbr_run_brake(sk: &mut Sock) {
+    let is_probe_bw = sk.bbr.mode == BBR_PROBE_BW;
+    let (mut s, p) = (sk.bbr.brake(), sk.p.brake());
+    brake_on_ack(&mut BrakeAck {
+        s: &mut s,
+        p: &p,
+        ack: sk.ack,
+        max_bw: bbr_max_bw(sk),
+        min_rtt_us: sk.bbr.min_rtt_us,
+        bw: bbr_bw(sk),
+        pacing_gain: sk.bbr.pacing_gain,
+        is_round_start: sk.bbr.round_start != 0,
+        is_watching: is_probe_bw && sk.bbr.lt_use_bw == 0,
+        is_steady: is_probe_bw && sk.bbr.cycle_idx.saturating_mul(2) >= sk.p.cycle_len,
+        floor: bbr_segs(sk, sk.p.cwnd_min_target),
+    });
+    sk.bbr.set_brake(s);
+}
+
 /// [`EVENT_ACK`].
 fn bbr_main(sk: &mut Sock) {
     bbr_update_model(sk);
-    let bw = bbr_bw(sk);
-    bbr_set_pacing_rate(sk, bw, sk.bbr.pacing_gain);
+    let (mut bw, mut gain) = (bbr_bw(sk), sk.bbr.pacing_gain);
+    if sk.p.brake == BRAKE_CONFIRMED {
+        bbr_run_brake(sk);
+        bw = brake_bw(&sk.bbr.brake(), bw);
+        gain = brake_gain(sk.bbr.brake_mode, gain);
+    }
+    bbr_set_pacing_rate(sk, bw, gain);
     bbr_set_cwnd(sk, sk.ack.newly_acked, bw, sk.bbr.cwnd_gain);
+    if sk.p.brake == BRAKE_CONFIRMED && sk.bbr.brake_mode != BRAKE_WATCH {
+        sk.out.cwnd = sk.out.cwnd.min(sk.bbr.brake_window);
+    }
 }
 
 /// [`EVENT_INIT`].

@@ -15,6 +15,7 @@
 
 use super::bbr1::Bbr1Params;
 use super::bbr3::Bbr3Params;
+use super::brake::BRAKE_CONFIRMED;
 use super::fixed::GAIN_UNIT;
 use crate::path::units::{self, Word};
 
@@ -245,6 +246,28 @@ pub const BBR1: ParamTable = ParamTable {
         param("extra_acked_win_rtts", Kind::Count, 1, 1000),
         param("ack_epoch_acked_reset_thresh", Kind::Count, 1, u32::MAX as u64),
         param("extra_acked_max_us", Kind::Micros, 0, 10 * S),
+        param("brake", Kind::Count, 0, 2),
+        gain("brake_slot", 1, 400),
+        gain("brake_slot_braked", 1, 400),
+        param("brake_slot_min_acks", Kind::Count, 1, 100),
+        param("brake_slot_min_segments", Kind::Count, 1, 1000),
+        gain("brake_rtt", 1, 1000),
+        gain("brake_rtt_braked", 1, 1000),
+        param("brake_rtt_us", Kind::Micros, 0, S),
+        gain("brake_rate", 1, 99),
+        param("brake_deviations", Kind::Count, 0, 100),
+        gain("brake_loss", 0, 1000),
+        param("brake_loss_slots", Kind::Count, 1, 100),
+        gain("brake_memory", 1, 100),
+        gain("brake_grow", 105, 400),
+        gain("brake_grow_fast", 105, 400),
+        param("brake_patience", Kind::Count, 1, 1000),
+        param("brake_hold_us", Kind::Micros, 0, 3600 * S),
+        param("brake_extra_segments", Kind::Count, 0, 100),
+        gain("brake_published_alpha", 0, 100),
+        gain("brake_published_ceiling", 1, 100),
+        gain("brake_published_floor", 0, 100),
+        gain("brake_published_least", 1, 100),
     ],
     about: Bbr1Params::ABOUT,
     defaults: || Bbr1Params::default().words(),
@@ -295,9 +318,43 @@ pub const BBR3: ParamTable = ParamTable {
         gain("ecn_factor", 0, 100),
         gain("ecn_thresh", 0, 100),
         param("startup_full_ecn_count", Kind::Count, 1, 1000),
+        param("brake", Kind::Count, 0, 2),
+        gain("brake_slot", 1, 400),
+        gain("brake_slot_braked", 1, 400),
+        param("brake_slot_min_acks", Kind::Count, 1, 100),
+        param("brake_slot_min_segments", Kind::Count, 1, 1000),
+        gain("brake_rtt", 1, 1000),
+        gain("brake_rtt_braked", 1, 1000),
+        param("brake_rtt_us", Kind::Micros, 0, S),
+        gain("brake_rate", 1, 99),
+        param("brake_deviations", Kind::Count, 0, 100),
+        gain("brake_loss", 0, 1000),
+        param("brake_loss_slots", Kind::Count, 1, 100),
+        gain("brake_memory", 1, 100),
+        gain("brake_grow", 105, 400),
+        gain("brake_grow_fast", 105, 400),
+        param("brake_patience", Kind::Count, 1, 1000),
+        param("brake_hold_us", Kind::Micros, 0, 3600 * S),
+        param("brake_extra_segments", Kind::Count, 0, 100),
+        gain("brake_published_alpha", 0, 100),
+        gain("brake_published_ceiling", 1, 100),
+        gain("brake_published_floor", 0, 100),
+        gain("brake_published_least", 1, 100),
     ],
     about: Bbr3Params::ABOUT,
     defaults: || Bbr3Params::default().words(),
+};
+
+/// `bbr1_brake`: [`BBR1`] with the brake on.
+pub const BBR1_BRAKE: ParamTable = ParamTable {
+    defaults: || Bbr1Params { brake: BRAKE_CONFIRMED, ..Bbr1Params::default() }.words(),
+    ..BBR1
+};
+
+/// `bbr3_brake`: [`BBR3`] with the brake on.
+pub const BBR3_BRAKE: ParamTable = ParamTable {
+    defaults: || Bbr3Params { brake: BRAKE_CONFIRMED, ..Bbr3Params::default() }.words(),
+    ..BBR3
 };
 
 #[cfg(test)]

@@ -638,7 +638,7 @@ mod tests {
     #[test]
     fn persistent_congestion_leaves_a_packet_s_room() {
         for entry in CONTROLLERS {
-            let factory = Factory::new(entry.name, entry.new);
+            let factory = Factory::named(entry.name).unwrap();
             let mut f = Flow::new(&factory, at(0), 1200);
             (0..8).for_each(|pn| _ = f.on_sent(at(pn), 1200, pn));
             (0..7).for_each(|pn| f.on_packet_lost(at(9000), 1200, pn));
@@ -702,7 +702,7 @@ mod tests {
     fn no_call_breaks_a_flow() {
         for (i, entry) in CONTROLLERS.iter().enumerate() {
             for seed in 0..40 {
-                let factory = Factory::new(entry.name, entry.new).seed(seed);
+                let factory = Factory::named(entry.name).unwrap().seed(seed);
                 let mut rng = Rng::new(seed, i as u64);
                 let mut f = Flow::new(&factory, at(10_000_000), 1200);
                 let (mut us, mut pn) = (10_000_000, 0);

@@ -213,6 +213,7 @@ impl Flow {
         self.run.max_rtt_us = self.rtt.max_us;
         self.run.mean_rtt_us = self.rtt.mean_us();
         self.run.messages = self.app.arrived;
+        self.run.state = self.cc.state();
         self.run
     }
 

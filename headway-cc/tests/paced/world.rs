@@ -21,6 +21,9 @@ static ORIGIN: LazyLock<Instant> = LazyLock::new(|| {
 
 type Task = Pin<Box<dyn Future<Output = ()> + Send>>;
 
+/// Whom a datagram is from, its ECN field and its content.
+type Datagram = (SocketAddr, Option<EcnCodepoint>, Vec<u8>);
+
 #[derive(Default)]
 struct State {
     now_ns: u64,
@@ -30,8 +33,8 @@ struct State {
     next_timer: u64,
     spawned: Vec<Task>,
     /// Data and ACKs, by direction.
-    links: Vec<Link<(SocketAddr, Option<EcnCodepoint>, Vec<u8>)>>,
-    inbound: [VecDeque<(SocketAddr, Option<EcnCodepoint>, Vec<u8>)>; 2],
+    links: Vec<Link<Datagram>>,
+    inbound: [VecDeque<Datagram>; 2],
     readers: [Option<Waker>; 2],
     /// Times and sizes of what each socket sent.
     sent: [Vec<(u64, usize)>; 2],

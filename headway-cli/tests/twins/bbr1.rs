@@ -1,18 +1,33 @@
 //! What the streams of `bbr1` must reach, and bugs that they must find.
 
+use super::brake;
 use super::replay::Bug;
 use super::{Change, Twin};
 use headway_cc::cc::bbr1::{BBR_PROBE_BW, Bbr1, Bbr1Params, Bbr1State};
+use headway_cc::cc::brake::{BRAKE_CONFIRMED, BRAKE_PUBLISHED};
+use headway_cc::cc::fixed::GAIN_UNIT;
 use headway_cc::cc::{CA_LOSS, CA_RECOVERY, EVENT_INIT, EVENT_UNDO};
 
 pub const TWIN: Twin = Twin {
     name: "bbr1",
     fields: Bbr1Params::FIELDS,
-    params: || vec![Bbr1Params::default().words()],
+    params: || {
+        let braked = Bbr1Params { brake: BRAKE_CONFIRMED, ..Bbr1Params::default() };
+        // The streams are noisier than paths are, and a policer is not watched.
+        let eager = Bbr1Params { brake_deviations: 0, lt_loss_thresh: 1 << 40, ..braked };
+        // With this ceiling the published flag can be reached.
+        let published = Bbr1Params {
+            brake: BRAKE_PUBLISHED,
+            brake_published_ceiling: GAIN_UNIT,
+            ..Bbr1Params::default()
+        };
+        [eager, published, Bbr1Params::default(), braked].map(|p| p.words()).to_vec()
+    },
+    controllers: &[("bbr1", 2), ("bbr1_brake", 3)],
     new: |params| Box::new(Bbr1::new(Bbr1Params::from_words(params).expect("all parameters"))),
     facts,
     wanted,
-    bugs: BUGS,
+    bugs: &[BUGS, &brake::BUGS],
 };
 
 fn facts(change: &Change) -> Vec<String> {
@@ -39,6 +54,7 @@ fn facts(change: &Change) -> Vec<String> {
     if now.lt_use_bw != before.lt_use_bw && ack.event != EVENT_INIT && ack.event != EVENT_UNDO {
         facts.push(format!("lt_use_bw {}", now.lt_use_bw));
     }
+    facts.extend(brake::facts(&before.brake(), &now.brake()));
     facts
 }
 
@@ -54,6 +70,7 @@ fn wanted() -> Vec<String> {
         ["0 to 1", "0 to 2", "0 to 3", "1 to 2", "2 to 3", "3 to 0", "3 to 2"].map(|m| format!("mode {m}")),
     );
     want.extend([0, CA_RECOVERY, CA_LOSS].map(|s| format!("prev_ca_state {s}")));
+    want.extend(brake::wanted());
     want
 }
 

@@ -1,10 +1,13 @@
 //! What the streams of `bbr3` must reach, and bugs that they must find.
 
+use super::brake;
 use super::replay::Bug;
 use super::{Change, Twin};
 use headway_cc::cc::bbr3::{
     BBR3_INFINITY, BBR3_PROBE_BW_UP, BBR3_PROBE_RTT, BBR3_STARTUP, Bbr3, Bbr3Params, Bbr3State,
 };
+use headway_cc::cc::brake::{BRAKE_CONFIRMED, BRAKE_PUBLISHED};
+use headway_cc::cc::fixed::GAIN_UNIT;
 use headway_cc::cc::{CA_LOSS, CA_RECOVERY, EVENT_LOST, EVENT_UNDO, NO_RTT};
 
 pub const TWIN: Twin = Twin {
@@ -12,12 +15,22 @@ pub const TWIN: Twin = Twin {
     fields: Bbr3Params::FIELDS,
     params: || {
         let ecn = Bbr3Params { ecn: 1, ecn_max_rtt_us: 50_000, is_ack_judged: 0, ..Bbr3Params::default() };
-        vec![Bbr3Params::default().words(), ecn.words()]
+        let braked = Bbr3Params { brake: BRAKE_CONFIRMED, ..Bbr3Params::default() };
+        // The streams are noisier than paths are.
+        let eager = Bbr3Params { brake_deviations: 0, ..braked };
+        // With this ceiling the published flag can be reached.
+        let published = Bbr3Params {
+            brake: BRAKE_PUBLISHED,
+            brake_published_ceiling: GAIN_UNIT,
+            ..Bbr3Params::default()
+        };
+        [eager, published, ecn, Bbr3Params::default(), braked].map(|p| p.words()).to_vec()
     },
+    controllers: &[("bbr3", 3), ("bbr3_brake", 4)],
     new: |params| Box::new(Bbr3::new(Bbr3Params::from_words(params).expect("all parameters"))),
     facts,
     wanted,
-    bugs: BUGS,
+    bugs: &[BUGS, &brake::BUGS],
 };
 
 fn facts(change: &Change) -> Vec<String> {
@@ -67,6 +80,7 @@ fn facts(change: &Change) -> Vec<String> {
         let by = if ack.event == EVENT_LOST { "loss" } else { "undo" };
         facts.push(format!("{by} changes {} to {}", before.state.min(2), now.state));
     }
+    facts.extend(brake::facts(&before.brake(), &now.brake()));
     facts
 }
 
@@ -108,6 +122,7 @@ fn wanted() -> Vec<String> {
     }
     want.extend((1..BBR3_PROBE_RTT).map(|from| format!("state {from} to {BBR3_PROBE_RTT}")));
     want.extend(["loss changes 2 to 3", "undo changes 2 to 5", "undo changes 2 to 1"].map(String::from));
+    want.extend(brake::wanted());
     want
 }
 

@@ -4,6 +4,7 @@
 
 mod bbr1;
 mod bbr3;
+mod brake;
 mod fuzz;
 mod replay;
 mod ring;
@@ -27,14 +28,17 @@ struct Twin {
     name: &'static str,
     /// Names of the parameters, in the order in which C is given them.
     fields: &'static [&'static str],
-    /// The parameters of each stream: the defaults, then what switches on the parts that they leave off.
+    /// The parameters of each stream: the defaults, and what switches on the parts that they leave off; the more of
+    /// them the earlier.
     params: fn() -> Vec<Vec<u64>>,
+    /// The controllers that run it, each with the number of its parameters above.
+    controllers: &'static [(&'static str, usize)],
     /// The Rust core with such parameters.
     new: fn(&[u64]) -> Box<dyn Controller>,
     /// What can be said of an event that changed the state, and what must have been said after all streams of a unit.
     facts: fn(&Change) -> Vec<String>,
     wanted: fn() -> Vec<String>,
-    bugs: &'static [Bug],
+    bugs: &'static [&'static [Bug]],
 }
 
 /// An event, what the controller answered, and its state before and after.
@@ -99,12 +103,13 @@ fn every_simulated_preset_is_equal() {
     let seed = seed();
     let scratch = Scratch::new("presets");
     let program = build(&sources(), &scratch);
-    for (twin, preset) in TWINS.iter().flat_map(|t| PRESETS.iter().map(move |p| (t, p))) {
+    let named = TWINS.iter().flat_map(|t| t.controllers.iter().map(move |c| (t, c)));
+    for ((twin, (name, set)), preset) in named.flat_map(|c| PRESETS.iter().map(move |p| (c, p))) {
         let path = path::resolve(preset.name).expect("presets parse");
         if !path.files().is_empty() {
             continue; // the trace file is no part of the program
         }
-        let bulk = FlowSpec::bulk(twin.name);
+        let bulk = FlowSpec::bulk(name);
         let on_off = Source::OnOff { on_us: 700_000, off_us: 1_300_000 };
         let second = FlowSpec { source: on_off, start_us: 2_000_000, ..bulk.clone() };
         // Long enough for the first PROBE_RTT, unless the path is so fast that the trace would fill the memory.
@@ -113,16 +118,13 @@ fn every_simulated_preset_is_equal() {
         let spec = SimSpec { trace: true, ..SimSpec::new(path, vec![bulk, second], duration_us, seed) };
         let run = sim::run(&spec).expect("presets run");
         let events: usize = run.flows.iter().map(|f| f.trace.len()).sum();
-        println!("{}, {}: {events} events", twin.name, preset.name);
+        println!("{name}, {}: {events} events", preset.name);
         assert!(events > 20, "{}: {events} events", preset.name);
         for (i, flow) in run.flows.iter().enumerate() {
             let acks: Vec<Ack> = flow.trace.iter().map(|row| row.ack).collect();
-            let rows = replay(&program, twin.name, &(twin.params)()[0], &acks);
-            if let Err(difference) = compare(rows, &acks, new(twin.name), |_, _, _| ()) {
-                panic!(
-                    "{}, preset `{}`, flow {i}, HEADWAY_SEED={seed}: {difference}",
-                    twin.name, preset.name
-                );
+            let rows = replay(&program, twin.name, &(twin.params)()[*set], &acks);
+            if let Err(difference) = compare(rows, &acks, new(name), |_, _, _| ()) {
+                panic!("{name}, preset `{}`, flow {i}, HEADWAY_SEED={seed}: {difference}", preset.name);
             }
         }
     }
@@ -191,7 +193,7 @@ fn a_bug_planted_in_c_is_found() {
     for twin in TWINS {
         let scratch = Scratch::new(&format!("bugs-{}", twin.name));
         let streams = streams(twin, seed, &scratch);
-        for (i, bug) in twin.bugs.iter().enumerate() {
+        for (i, bug) in twin.bugs.iter().copied().flatten().enumerate() {
             let mutant = Scratch::new(&format!("bug-{}-{i}", twin.name));
             let program = build_with_bug(&mutant, bug);
             let found = streams.iter().find_map(|(params, acks, file)| {

@@ -71,6 +71,8 @@ struct Flow {
     segment_us: u64,
     base_rtt_us: u64,
     queue_segs: u64,
+    /// What others keep in its queue.
+    rival_us: u64,
     /// One loss in this many segments beyond those of the full queue; 0 for none.
     loss_one_in: u64,
     /// A policer drops this much more, in percent, from time to time.
@@ -114,6 +116,7 @@ impl Flow {
             segment_us: rng.pick(&[1, 12, 120, 1_200, 6_000, 100_000]),
             base_rtt_us,
             queue_segs: rng.pick(&[4, 30, 200, 2_000]),
+            rival_us: 0,
             loss_one_in: rng.pick(&[0, 0, 10_000, 100]),
             policed_percent: rng.pick(&[0, 0, 25, 40]),
             app_limited_for: 0,
@@ -246,7 +249,7 @@ impl Flow {
     fn sample(&mut self, rng: &mut Rng, prior_inflight: u64) {
         let queue_us = (prior_inflight / self.ack.smss * self.segment_us).saturating_sub(self.base_rtt_us);
         let jitter_us = if rng.one_in(200) { 0 } else { 1 + rng.range(0, self.base_rtt_us / 16) };
-        let rtt_us = self.base_rtt_us + queue_us + jitter_us;
+        let rtt_us = self.base_rtt_us + self.rival_us + queue_us + jitter_us;
         self.ack.rs_rtt_us = if rng.one_in(30) { NO_RTT } else { rtt_us };
         self.ack.srtt_us = if self.ack.srtt_us == 0 { rtt_us } else { (self.ack.srtt_us * 7 + rtt_us) / 8 };
         self.ack.min_rtt_us = self.ack.min_rtt_us.min(self.ack.rs_rtt_us);
@@ -290,6 +293,12 @@ impl Flow {
         } else if !self.is_trickle && rng.one_in(2_000) {
             self.segment_us = (self.segment_us * rng.range(1, 4) / rng.range(1, 4)).max(1);
             self.policed_percent = rng.pick(&[0, 0, 30]);
+        }
+        if !self.is_trickle && rng.one_in(300) {
+            // Another flow comes and takes half, or goes.
+            let is_here = self.rival_us > 0;
+            self.rival_us = if is_here { 0 } else { self.base_rtt_us };
+            self.segment_us = if is_here { (self.segment_us / 2).max(1) } else { self.segment_us * 2 };
         }
         if rng.one_in(3_000) {
             self.ack.now_us += rng.range(0, 20_000_000);

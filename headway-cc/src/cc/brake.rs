@@ -1,0 +1,633 @@
+//! The brake: what a BBR does when the path becomes slower than its model. One module for both of them.
+//!
+//! ```text
+//!          a slot slower than usual, with a longer RTT, or much loss or CE
+//!   WATCH ───────────────────────────────────────────────────────────────► DRAIN  window: a BDP of what arrives
+//!    ▲ ▲      the queue stays though our share of it is gone                │  ▲
+//!    │ └────────────────────────────────────────────────────────────────────┤  │  the RTT is longer again
+//!    │        the old rate is back, or has been looked for long enough      ▼  │
+//!    └──────────────────────────────────────────────────────────────────── HOLD   bound: above what arrives
+//! ```
+//!
+//! Use: a controller has the fields of [`Brake`] in its state and those of [`BrakeParams`] among its parameters. Once an
+//! ACK, after its model, it calls [`brake_on_ack`]; then [`brake_bw`] is its bandwidth, [`brake_gain`] its
+//! pacing gain and [`Brake::window`] the bound of its window.
+//!
+//! A slot is a short stretch of ACKs: their rate is what the path lets through now, their smallest RTT what the queue
+//! is now. What is usual for slots is learned while the flow neither probes nor drains. The published formula is
+//! kept for comparison under the policy [`BRAKE_PUBLISHED`]. Reasons, figures and limits: `docs/brake.md`.
+//!
+//! Twin: `headway-cli/bpf/brake.h` (same functions in the same order).
+
+use super::fixed::{BW_UNIT, GAIN_UNIT, bw_data, bw_from, gain_apply};
+use super::{Ack, NO_RTT};
+
+/// [`BrakeParams::policy`]: no brake.
+pub const BRAKE_OFF: u64 = 0;
+/// [`BrakeParams::policy`]: the brake of this module.
+pub const BRAKE_CONFIRMED: u64 = 1;
+/// [`BrakeParams::policy`]: the published formula, to the letter.
+pub const BRAKE_PUBLISHED: u64 = 2;
+
+/// [`Brake::mode`]: nothing is bounded.
+pub const BRAKE_WATCH: u64 = 0;
+/// [`Brake::mode`]: the queue is being emptied.
+pub const BRAKE_DRAIN: u64 = 1;
+/// [`Brake::mode`]: the queue is gone; the bound rises as far as the path lets it.
+pub const BRAKE_HOLD: u64 = 2;
+
+/// Declares one of the brake's structs and a macro that gives a controller's row, which has the same values in fields
+/// `brake…`, the way to it and back.
+macro_rules! part {
+    ($(#[$m:meta])* $name:ident, $add:ident { $($(#[doc = $doc:literal])* $f:ident = $of:ident),+ $(,)? }) => {
+        $(#[$m])*
+        #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+        pub struct $name { $($(#[doc = $doc])* pub $f: u64),+ }
+
+        macro_rules! $add {
+            ($row:ident) => {
+                impl $row {
+                    /// The brake's part of the row (the C twin holds it as a struct).
+                    pub fn brake(&self) -> $crate::cc::brake::$name {
+                        $crate::cc::brake::$name { $($f: self.$of),+ }
+                    }
+
+                    pub fn set_brake(&mut self, brake: $crate::cc::brake::$name) {
+                        $(self.$of = brake.$f;)+
+                    }
+                }
+            };
+        }
+        pub(crate) use $add;
+    };
+}
+
+part! {
+/// The brake's parameters; what they are for stands at the fields of the controllers' rows.
+BrakeParams, add_brake_params {
+    policy = brake,
+    slot = brake_slot,
+    slot_braked = brake_slot_braked,
+    slot_min_acks = brake_slot_min_acks,
+    slot_min_segments = brake_slot_min_segments,
+    rtt = brake_rtt,
+    rtt_braked = brake_rtt_braked,
+    rtt_us = brake_rtt_us,
+    rate = brake_rate,
+    deviations = brake_deviations,
+    loss = brake_loss,
+    loss_slots = brake_loss_slots,
+    memory = brake_memory,
+    grow = brake_grow,
+    grow_fast = brake_grow_fast,
+    patience = brake_patience,
+    hold_us = brake_hold_us,
+    extra_segments = brake_extra_segments,
+    published_alpha = brake_published_alpha,
+    published_ceiling = brake_published_ceiling,
+    published_floor = brake_published_floor,
+    published_least = brake_published_least,
+}
+}
+
+part! {
+/// What the brake remembers of a connection; described at the fields of the controllers' rows.
+Brake, add_brake {
+    mode = brake_mode,
+    bw = brake_bw,
+    window = brake_window,
+    slot_us = brake_slot_us,
+    slot_delivered = brake_slot_delivered,
+    slot_lost = brake_slot_lost,
+    slot_ce = brake_slot_ce,
+    slot_prior = brake_slot_prior,
+    slot_acks = brake_slot_acks,
+    slot_ack_us = brake_slot_ack_us,
+    slot_gap_us = brake_slot_gap_us,
+    slot_rtt_us = brake_slot_rtt_us,
+    slot_is_app_limited = brake_slot_is_app_limited,
+    last_us = brake_last_us,
+    last_bw = brake_last_bw,
+    usual_rtt_us = brake_usual_rtt_us,
+    usual_rtt_dev_us = brake_usual_rtt_dev_us,
+    usual_bw = brake_usual_bw,
+    usual_bw_dev = brake_usual_bw_dev,
+    paced_bw = brake_paced_bw,
+    paced_bw_before = brake_paced_bw_before,
+    loss_slots = brake_lossy_slots,
+    target_bw = brake_target_bw,
+    base_bw = brake_base_bw,
+    entry_us = brake_entry_us,
+    entry_rtt_us = brake_entry_rtt_us,
+    quiet_delivered = brake_quiet_delivered,
+    raise_rounds = brake_raise_rounds,
+    entries = brake_entries,
+    rounds = brake_rounds,
+    releases = brake_releases,
+    false_entries = brake_false_entries,
+    reduction = brake_reduction,
+    flag = brake_flag,
+}
+}
+
+/// One ACK as the brake sees it.
+#[derive(Debug)]
+pub struct BrakeAck<'a> {
+    pub s: &'a mut Brake,
+    pub p: &'a BrakeParams,
+    pub ack: &'a Ack,
+    /// The model's largest bandwidth and its minimum RTT.
+    pub max_bw: u64,
+    pub min_rtt_us: u64,
+    /// What the model would pace at.
+    pub bw: u64,
+    pub pacing_gain: u64,
+    pub is_round_start: bool,
+    /// ACKs of this phase tell of the path: not those of Startup, Drain and ProbeRTT.
+    pub is_watching: bool,
+    /// The phase neither builds a queue nor empties one.
+    pub is_steady: bool,
+    /// The smallest window.
+    pub floor: u64,
+}
+
+/// The time in which a bandwidth moves this data, rounded down.
+fn brake_span_us(bw: u64, data: u64) -> u64 {
+    data.saturating_mul(BW_UNIT) / bw.max(1)
+}
+
+/// What bursts put in the queue whatever the rate.
+fn brake_extra(b: &BrakeAck) -> u64 {
+    b.p.extra_segments.saturating_mul(b.ack.smss.max(1))
+}
+
+/// The window of the bound: a usual BDP, and room to be seen growing once the queue is gone.
+fn brake_window(b: &BrakeAck) -> u64 {
+    let bdp = bw_data(b.s.bw, b.s.usual_rtt_us);
+    let extra = if b.s.mode == BRAKE_HOLD { brake_extra(b) } else { 0 };
+    bdp.saturating_add(extra).max(b.floor)
+}
+
+/// The bandwidth in force.
+pub fn brake_bw(s: &Brake, bw: u64) -> u64 {
+    if s.mode == BRAKE_WATCH { bw } else { s.bw }
+}
+
+/// The pacing gain in force: the bound itself looks for more bandwidth.
+pub fn brake_gain(mode: u64, gain: u64) -> u64 {
+    if mode == BRAKE_WATCH { gain } else { gain.min(GAIN_UNIT) }
+}
+
+/// How long a slot lasts at least.
+fn brake_slot_us(b: &BrakeAck) -> u64 {
+    gain_apply(b.min_rtt_us, if b.s.mode == BRAKE_WATCH { b.p.slot } else { b.p.slot_braked })
+}
+
+/// A slot begins with this ACK.
+fn brake_start_slot(b: &mut BrakeAck) {
+    b.s.slot_us = b.ack.now_us;
+    b.s.slot_delivered = b.ack.delivered;
+    b.s.slot_lost = b.ack.lost;
+    b.s.slot_ce = b.ack.delivered_ce;
+    b.s.slot_prior = u64::MAX;
+    b.s.slot_acks = 0;
+    b.s.slot_ack_us = b.ack.now_us;
+    b.s.slot_gap_us = 0;
+    b.s.slot_rtt_us = NO_RTT;
+    b.s.slot_is_app_limited = 0;
+}
+
+/// The ACK is part of the slot. ACKs that come together count as one: a burst of them tells no rate.
+fn brake_note_ack(b: &mut BrakeAck) {
+    let now_us = b.ack.now_us;
+    if now_us.saturating_sub(b.s.slot_ack_us) >= brake_slot_us(b) / 8 {
+        b.s.slot_acks += 1;
+        b.s.slot_ack_us = now_us;
+    }
+    b.s.slot_gap_us = b.s.slot_gap_us.max(now_us.saturating_sub(b.s.last_us));
+    b.s.slot_prior = b.s.slot_prior.min(b.ack.rs_prior_delivered);
+    b.s.slot_rtt_us = b.s.slot_rtt_us.min(b.ack.rs_rtt_us);
+    b.s.slot_is_app_limited |= b.ack.rs_is_app_limited;
+}
+
+/// The RTT up to which there is no queue to speak of.
+fn brake_rtt_limit(b: &BrakeAck) -> u64 {
+    let part = if b.s.mode == BRAKE_WATCH { b.p.rtt } else { b.p.rtt_braked };
+    let noise_us = b.s.usual_rtt_dev_us.saturating_mul(b.p.deviations);
+    let margin_us = gain_apply(b.min_rtt_us, part).max(b.p.rtt_us).max(noise_us);
+    let burst_us = if b.s.mode == BRAKE_WATCH { 0 } else { brake_span_us(b.s.bw, brake_extra(b)) };
+    b.s.usual_rtt_us.saturating_add(margin_us).saturating_add(burst_us)
+}
+
+/// The slot's packets found a queue.
+fn brake_is_inflated(b: &BrakeAck) -> bool {
+    b.s.slot_rtt_us < NO_RTT && b.s.usual_rtt_us != 0 && b.s.slot_rtt_us > brake_rtt_limit(b)
+}
+
+/// What usually arrives, no more than the model's largest.
+fn brake_usual_bw(b: &BrakeAck) -> u64 {
+    b.s.usual_bw.min(b.max_bw)
+}
+
+/// What should have arrived: no more than was sent. Behind a clear queue it does not matter what was sent.
+fn brake_expected_bw(b: &BrakeAck) -> u64 {
+    let margin_us = brake_rtt_limit(b).saturating_sub(b.s.usual_rtt_us);
+    if brake_is_inflated(b) && b.s.slot_rtt_us > brake_rtt_limit(b).saturating_add(margin_us) {
+        return brake_usual_bw(b);
+    }
+    brake_usual_bw(b).min(b.s.paced_bw).min(b.s.paced_bw_before)
+}
+
+/// A rate is lower than expected by more than noise.
+fn brake_is_below(b: &BrakeAck, bw: u64, expected: u64) -> bool {
+    let noise = b.s.usual_bw_dev.saturating_mul(b.p.deviations);
+    bw < gain_apply(expected, GAIN_UNIT.saturating_sub(b.p.rate)).saturating_sub(noise)
+}
+
+/// Enough arrived to tell a rate, or twice the time is over in which it should have.
+fn brake_has_slot_data(b: &BrakeAck, span_us: u64) -> bool {
+    let enough = b.p.slot_min_segments.saturating_mul(b.ack.smss.max(1));
+    b.ack.delivered.saturating_sub(b.s.slot_delivered) >= enough
+        || (b.s.mode == BRAKE_WATCH && bw_data(brake_expected_bw(b), span_us) >= enough.saturating_mul(2))
+}
+
+/// Half of what is missing was lost, and that is much; or half of what arrived is marked.
+fn brake_is_lossy(b: &BrakeAck, span_us: u64) -> bool {
+    let delivered = b.ack.delivered.saturating_sub(b.s.slot_delivered);
+    let lost = b.ack.lost.saturating_sub(b.s.slot_lost);
+    let ce = b.ack.delivered_ce.saturating_sub(b.s.slot_ce);
+    let missing = bw_data(brake_expected_bw(b), span_us).saturating_sub(delivered);
+    (lost.saturating_mul(2) > missing && lost > gain_apply(delivered, b.p.loss))
+        || ce.saturating_mul(2) > delivered
+}
+
+/// A part of the way from one value to another.
+fn brake_step(from: u64, to: u64, weight: u64) -> u64 {
+    if to >= from {
+        from.saturating_add(gain_apply(to - from, weight))
+    } else {
+        from.saturating_sub(gain_apply(from - to, weight))
+    }
+}
+
+/// The slot goes into what is usual.
+fn brake_learn(b: &mut BrakeAck, bw: u64) {
+    let (rtt_us, weight) = (b.s.slot_rtt_us, b.p.memory);
+    if b.s.usual_rtt_us == 0 {
+        (b.s.usual_rtt_us, b.s.usual_bw) = (rtt_us, bw);
+        return;
+    }
+    b.s.usual_rtt_dev_us = brake_step(b.s.usual_rtt_dev_us, rtt_us.abs_diff(b.s.usual_rtt_us), weight);
+    b.s.usual_rtt_us = brake_step(b.s.usual_rtt_us, rtt_us, weight);
+    b.s.usual_bw_dev = brake_step(b.s.usual_bw_dev, bw.abs_diff(b.s.usual_bw), weight);
+    b.s.usual_bw = brake_step(b.s.usual_bw, bw, weight);
+}
+
+/// Starts to empty the queue. What arrives through a queue is the rate of the path; of two slots the faster counts, so
+/// that a late ACK does not make it less.
+fn brake_enter_drain(b: &mut BrakeAck, bw: u64) {
+    b.s.mode = BRAKE_DRAIN;
+    b.s.bw = bw.max(b.s.last_bw).max(1);
+    b.s.entry_rtt_us = b.s.slot_rtt_us;
+    b.s.quiet_delivered = 0;
+}
+
+/// A slot in [`BRAKE_WATCH`].
+fn brake_watch(b: &mut BrakeAck, bw: u64, span_us: u64) {
+    let is_slow = brake_is_below(b, bw, brake_expected_bw(b));
+    let is_inflated = brake_is_inflated(b);
+    b.s.loss_slots = if is_slow && brake_is_lossy(b, span_us) { b.s.loss_slots + 1 } else { 0 };
+    if is_slow && (is_inflated || b.s.loss_slots >= b.p.loss_slots) {
+        b.s.entries += 1;
+        b.s.loss_slots = 0;
+        b.s.target_bw = b.max_bw;
+        b.s.entry_us = b.ack.now_us;
+        b.s.last_bw = 0;
+        brake_enter_drain(b, bw);
+        return;
+    }
+    b.s.usual_bw = brake_usual_bw(b);
+    // A slower path must not become usual while too little was sent to say so.
+    if b.is_steady && b.s.slot_rtt_us < NO_RTT && !brake_is_below(b, bw, b.s.usual_bw) {
+        brake_learn(b, bw);
+    }
+}
+
+/// For a round no more than the bound was in flight, and yet half of the queue stands: it is somebody else's.
+fn brake_is_not_ours(b: &BrakeAck) -> bool {
+    let excess_us = b.s.entry_rtt_us.saturating_sub(b.s.usual_rtt_us);
+    b.s.quiet_delivered != 0
+        && b.s.slot_prior >= b.s.quiet_delivered
+        && b.s.slot_rtt_us > b.s.usual_rtt_us.saturating_add(excess_us / 2)
+        && brake_window(b) > b.floor
+}
+
+/// A slot in [`BRAKE_DRAIN`].
+fn brake_drain(b: &mut BrakeAck, bw: u64) {
+    if !brake_is_inflated(b) {
+        b.s.mode = BRAKE_HOLD;
+        b.s.base_bw = b.s.bw;
+        b.s.raise_rounds = b.s.rounds;
+        return;
+    }
+    if brake_is_not_ours(b) {
+        b.s.mode = BRAKE_WATCH;
+        b.s.false_entries += 1;
+        (b.s.usual_rtt_us, b.s.usual_bw) = (b.s.slot_rtt_us, bw);
+        return;
+    }
+    b.s.bw = bw.max(b.s.last_bw).max(1);
+}
+
+/// For some rounds the bound has brought neither a queue nor more of what arrives: something else keeps that down.
+fn brake_is_unused(b: &BrakeAck) -> bool {
+    b.s.rounds.saturating_sub(b.s.raise_rounds) > b.p.patience
+}
+
+/// The bound after a slot without a queue: above what arrives, further above once the path has become faster; where it
+/// is not used, above itself.
+fn brake_raised_bw(b: &BrakeAck, bw: u64) -> u64 {
+    let is_faster = bw > gain_apply(b.s.base_bw, b.p.grow);
+    let grow = if is_faster { b.p.grow_fast } else { b.p.grow };
+    let from = if brake_is_unused(b) || b.s.slot_is_app_limited != 0 { b.s.bw.max(bw) } else { bw };
+    b.s.bw.max(gain_apply(from, grow))
+}
+
+/// A slot in [`BRAKE_HOLD`]. It is over when the old rate arrives, when it is allowed and the model still knows it, when
+/// it is allowed and not used, or when it was looked for long enough and the model has forgotten it.
+fn brake_hold(b: &mut BrakeAck, bw: u64) {
+    let nearly = gain_apply(b.s.target_bw, GAIN_UNIT.saturating_sub(b.p.rate));
+    let mut is_over = bw >= nearly || (brake_is_unused(b) && b.s.bw >= b.s.target_bw);
+    if brake_is_inflated(b) {
+        brake_enter_drain(b, bw);
+        return;
+    }
+    let raised = brake_raised_bw(b, bw);
+    if raised > b.s.bw {
+        b.s.raise_rounds = b.s.rounds;
+    }
+    b.s.bw = raised.min(b.s.target_bw);
+    is_over |= b.s.bw >= b.s.target_bw && b.max_bw >= nearly;
+    is_over |= b.ack.now_us.saturating_sub(b.s.entry_us) > b.p.hold_us && b.max_bw <= b.s.bw;
+    if is_over {
+        b.s.mode = BRAKE_WATCH;
+        b.s.releases += 1;
+    }
+}
+
+/// A slot is over. One that is mostly a single silence tells of a stall, not of a rate.
+fn brake_judge_slot(b: &mut BrakeAck, span_us: u64) {
+    if b.s.slot_gap_us.saturating_mul(2) > span_us {
+        return;
+    }
+    let bw = bw_from(b.ack.delivered.saturating_sub(b.s.slot_delivered), span_us);
+    if b.s.mode == BRAKE_HOLD {
+        brake_hold(b, bw);
+    } else if b.s.slot_is_app_limited != 0 {
+        b.s.loss_slots = 0;
+    } else if b.s.mode == BRAKE_DRAIN {
+        brake_drain(b, bw);
+    } else {
+        brake_watch(b, bw, span_us);
+    }
+    b.s.last_bw = bw;
+}
+
+/// Takes note of what is paced, so that what arrives a round later can be compared with it.
+fn brake_note_pacing(b: &mut BrakeAck) {
+    let paced_bw = gain_apply(brake_bw(b.s, b.bw), brake_gain(b.s.mode, b.pacing_gain));
+    if b.is_round_start {
+        b.s.paced_bw_before = b.s.paced_bw;
+        b.s.paced_bw = paced_bw;
+        b.s.rounds += u64::from(b.s.mode != BRAKE_WATCH);
+    }
+    b.s.paced_bw = b.s.paced_bw.min(paced_bw);
+}
+
+/// One ACK, after the controller's model and before its control.
+pub fn brake_on_ack(b: &mut BrakeAck) {
+    let span_us = b.ack.now_us.saturating_sub(b.s.slot_us);
+    brake_note_pacing(b);
+    if b.s.mode == BRAKE_DRAIN && b.s.quiet_delivered == 0 && b.ack.inflight <= brake_window(b) {
+        b.s.quiet_delivered = b.ack.delivered;
+    }
+    if b.is_watching {
+        brake_note_ack(b);
+        if span_us >= brake_slot_us(b)
+            && b.s.slot_acks >= b.p.slot_min_acks
+            && brake_has_slot_data(b, span_us)
+        {
+            brake_judge_slot(b, span_us);
+            brake_start_slot(b);
+        }
+    } else {
+        brake_start_slot(b);
+    }
+    b.s.last_us = b.ack.now_us;
+    b.s.window = if b.s.mode == BRAKE_WATCH { u64::MAX } else { brake_window(b) };
+}
+
+/// The published reduction of a gain of 1, in its steps of 1/256: half of the missing part of the bandwidth, a
+/// quarter at most.
+fn brake_published_reduction(p: &BrakeParams, max_bw: u64, old_bw: u64, sample: u64) -> u64 {
+    let delta = old_bw.saturating_sub(sample).saturating_mul(256) / max_bw.max(1);
+    let reduction = gain_apply(delta, p.published_alpha).saturating_mul(GAIN_UNIT >> 8);
+    reduction.min(p.published_ceiling).min(GAIN_UNIT)
+}
+
+/// The published formula on one valid sample: the gain that it makes of another. `old_bw` is the bandwidth in use before
+/// the sample. Its flag outlives a sample that is not lower: the early return comes first.
+pub fn brake_published(
+    s: &mut Brake,
+    p: &BrakeParams,
+    max_bw: u64,
+    old_bw: u64,
+    sample: u64,
+    gain: u64,
+) -> u64 {
+    s.reduction = 0;
+    if max_bw == 0 || sample >= old_bw {
+        return gain;
+    }
+    let reduction = brake_published_reduction(p, max_bw, old_bw, sample);
+    let mut reduced = gain_apply(gain, GAIN_UNIT - reduction);
+    s.flag = u64::from(reduced < p.published_floor);
+    if s.flag != 0 {
+        reduced = reduced.max(p.published_least);
+    }
+    s.reduction = gain.saturating_sub(reduced);
+    reduced
+}
+
+/// The published step of the window, which its caller undoes by adding what was ACKed.
+pub fn brake_published_cwnd(flag: &mut u64, cwnd: u64, acked: u64) -> u64 {
+    if *flag == 0 || acked == 0 {
+        return cwnd;
+    }
+    *flag = 0;
+    cwnd.saturating_sub(acked).max(1)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cc::bbr3::Bbr3Params;
+
+    const BW: u64 = 100 * BW_UNIT;
+
+    fn params() -> BrakeParams {
+        Bbr3Params::default().brake()
+    }
+
+    /// The published factor of a sample, in percent, and the flag.
+    fn published(max_bw: u64, old_bw: u64, sample: u64) -> (u64, u64) {
+        let mut s = Brake::default();
+        let factor = brake_published(&mut s, &params(), max_bw, old_bw, sample, GAIN_UNIT);
+        (factor * 100 / GAIN_UNIT, s.flag)
+    }
+
+    /// Defects 1 and 2: whatever the drop, the factor stays at 3/4 or above and the flag is never set; a path of half the
+    /// rate and one of a tenth have the same answer.
+    #[test]
+    fn the_published_flag_is_unreachable_and_its_cap_comes_at_half() {
+        for permille in 0..=1000 {
+            let (factor, flag) = published(BW, BW, BW / 1000 * permille);
+            assert!(factor >= 75 && flag == 0, "{permille}: {factor} %, flag {flag}");
+        }
+        assert_eq!((published(BW, BW, BW / 2).0, published(BW, BW, BW / 10).0), (75, 75));
+        assert_eq!(published(BW, BW, BW * 3 / 4).0, 87, "half of a quarter, in steps of 1/256");
+    }
+
+    /// Defect 3: the window's step is undone by the growth that follows; alone, it goes below any minimum.
+    #[test]
+    fn the_published_cut_of_the_window_is_undone() {
+        let mut flag = 1;
+        assert_eq!(brake_published_cwnd(&mut flag, 100, 10) + 10, 100);
+        assert_eq!((flag, brake_published_cwnd(&mut 1, 10, 30)), (0, 1));
+    }
+
+    /// Defect 6: in a probe the factor makes 0.94 of 1.25, so that the probe finds nothing.
+    #[test]
+    fn the_published_factor_cancels_a_probe() {
+        let mut s = Brake::default();
+        let up = GAIN_UNIT * 5 / 4;
+        assert!(brake_published(&mut s, &params(), BW, BW, BW / 2, up) < GAIN_UNIT);
+    }
+
+    /// Defect 7: once loss has lowered the bandwidth in use to what arrives, there is nothing to be seen.
+    #[test]
+    fn the_published_reference_moves_with_loss() {
+        assert_eq!(published(BW, BW * 4 / 10, BW * 4 / 10), (100, 0));
+    }
+
+    /// Defect 9: where the flag can be set at all, a good sample leaves it.
+    #[test]
+    fn a_published_flag_stays_armed() {
+        let p = BrakeParams { published_ceiling: GAIN_UNIT, ..params() };
+        let mut s = Brake::default();
+        assert_eq!(brake_published(&mut s, &p, BW, BW, 0, GAIN_UNIT), GAIN_UNIT / 2);
+        brake_published(&mut s, &p, BW, BW, BW, GAIN_UNIT);
+        assert_eq!((s.flag, s.reduction), (1, 0));
+    }
+
+    /// A path that is fed slots: 40 ms, ACKs of two segments of 1000 bytes.
+    struct Feed {
+        s: Brake,
+        ack: Ack,
+    }
+
+    impl Feed {
+        /// Two seconds at 10 MB/s.
+        fn new() -> Self {
+            let ack = Ack { now_us: 1_000_000, smss: 1000, delivered: 1 << 20, ..Ack::default() };
+            let mut feed = Self { s: Brake::default(), ack };
+            feed.run(2_000, 10, 40_000);
+            assert_eq!((feed.s.mode, feed.s.entries), (BRAKE_WATCH, 0));
+            assert!(feed.s.usual_rtt_us == 40_000 && feed.s.usual_bw.abs_diff(10 * BW_UNIT) < BW_UNIT / 10);
+            feed
+        }
+
+        /// So many ms of ACKs at `rate` bytes/µs with this RTT.
+        fn run(&mut self, ms: u64, rate: u64, rtt_us: u64) {
+            self.run_with(ms, rate, rtt_us, |_, _| {});
+        }
+
+        fn run_with(&mut self, ms: u64, rate: u64, rtt_us: u64, change: impl Fn(&mut Ack, u64)) {
+            let until_us = self.ack.now_us + ms * 1000;
+            while self.ack.now_us < until_us {
+                self.ack.now_us += 2000 / rate;
+                self.ack.delivered += 2000;
+                (self.ack.newly_acked, self.ack.rs_rtt_us) = (2000, rtt_us);
+                self.ack.rs_prior_delivered = self.ack.delivered - rate * rtt_us.min(100_000);
+                self.ack.inflight = rate * rtt_us;
+                change(&mut self.ack, self.s.bw);
+                brake_on_ack(&mut BrakeAck {
+                    s: &mut self.s,
+                    p: &params(),
+                    ack: &self.ack,
+                    max_bw: 10 * BW_UNIT,
+                    min_rtt_us: 40_000,
+                    bw: 10 * BW_UNIT,
+                    pacing_gain: GAIN_UNIT,
+                    is_round_start: self.ack.delivered % 400_000 < 2000,
+                    is_watching: true,
+                    is_steady: true,
+                    floor: 4000,
+                });
+            }
+        }
+    }
+
+    #[test]
+    fn a_slower_path_with_a_queue_is_bounded_at_what_it_delivers_within_a_quarter_round() {
+        let mut f = Feed::new();
+        f.run(10, 5, 50_000);
+        assert_eq!((f.s.mode, f.s.entries), (BRAKE_DRAIN, 1));
+        assert!(f.s.bw.abs_diff(5 * BW_UNIT) < BW_UNIT / 10 && f.s.window <= 205_000, "{:?}", f.s);
+        f.run(60, 5, 40_000);
+        assert!(f.s.mode == BRAKE_HOLD && f.s.bw > 6 * BW_UNIT, "{:?}", f.s);
+        f.run(100, 10, 40_000);
+        assert_eq!((f.s.mode, f.s.releases, f.s.window), (BRAKE_WATCH, 1, u64::MAX));
+    }
+
+    #[test]
+    fn one_of_the_two_signs_is_no_evidence() {
+        for (rate, rtt_us) in [(5, 40_000), (10, 80_000)] {
+            let mut f = Feed::new();
+            f.run(300, rate, rtt_us);
+            assert_eq!(f.s.entries, 0, "{rate} bytes/us, {rtt_us} us");
+        }
+    }
+
+    #[test]
+    fn an_application_s_pause_and_a_stall_are_no_evidence() {
+        let mut f = Feed::new();
+        f.run_with(300, 5, 60_000, |ack, _| ack.rs_is_app_limited = 1);
+        assert_eq!(f.s.entries, 0);
+        f.ack.rs_is_app_limited = 0;
+        f.ack.now_us += 80_000; // nothing, then all that waited
+        f.run(20, 40, 120_000);
+        assert_eq!(f.s.entries, 0);
+    }
+
+    #[test]
+    fn loss_stands_for_a_queue_that_has_no_room() {
+        let mut f = Feed::new();
+        f.run_with(20, 5, 40_000, |ack, _| ack.lost += 2000);
+        assert_eq!((f.s.mode, f.s.entries), (BRAKE_DRAIN, 1));
+        let mut f = Feed::new();
+        f.run_with(20, 5, 40_000, |ack, _| ack.delivered_ce += 1500);
+        assert_eq!(f.s.entries, 1);
+    }
+
+    #[test]
+    fn a_queue_that_stays_is_somebody_else_s() {
+        let mut f = Feed::new();
+        f.run(10, 5, 80_000);
+        assert_eq!(f.s.mode, BRAKE_DRAIN);
+        f.run_with(400, 5, 80_000, |ack, bw| ack.inflight = bw_data(bw, 40_000) / 2);
+        assert_eq!((f.s.mode, f.s.false_entries), (BRAKE_WATCH, 1));
+        f.run(400, 5, 80_000);
+        assert_eq!(f.s.entries, 1, "and is usual from now on");
+    }
+}

@@ -1,0 +1,51 @@
+/* SPDX-License-Identifier: GPL-2.0 OR BSD-3-Clause */
+/* Where BBRv3 meets the brake. Twin: headway-cc/src/cc/bbr3/braking.rs. */
+#ifndef HEADWAY_BBR3_BRAKING_H
+#define HEADWAY_BBR3_BRAKING_H
+
+/* The published formula takes each valid sample before the model does. */
+static __always_inline void bbr3_note_sample_for_brake(struct bbr3_conn *c)
+{
+	if (c->p->brake.policy != BRAKE_PUBLISHED || !c->delivery_rate)
+		return;
+	brake_published(&c->bbr->brake, &c->p->brake, c->bbr->max_bw, c->bbr->bw, c->delivery_rate, GAIN_UNIT);
+}
+
+/* The confirmed brake; a function of its own to keep it out of the frame of the event. */
+static __noinline void bbr3_run_brake(struct bbr3_conn *c)
+{
+	struct brake_ack b = {
+		.s = &c->bbr->brake,
+		.p = &c->p->brake,
+		.ack = c->ack,
+		.max_bw = c->bbr->max_bw,
+		.min_rtt_us = c->bbr->min_rtt_us,
+		.bw = c->bbr->bw,
+		.pacing_gain = c->bbr->pacing_gain,
+		.is_round_start = c->bbr->round_start,
+		.is_watching = bbr3_is_in_a_probe_bw_state(c),
+		.is_steady = c->bbr->state == BBR3_PROBE_BW_CRUISE,
+		.floor = bbr3_min_pipe_cwnd(c),
+	};
+
+	brake_on_ack(&b);
+	c->bbr->bw = brake_bw(b.s, c->bbr->bw);
+}
+
+/* What the brake makes of the ACK, and of the model's bandwidth. */
+static __always_inline void bbr3_update_brake(struct bbr3_conn *c)
+{
+	if (c->p->brake.policy == BRAKE_PUBLISHED)
+		c->bbr->brake.rounds += c->bbr->round_start && c->bbr->brake.reduction;
+	if (c->p->brake.policy == BRAKE_CONFIRMED)
+		bbr3_run_brake(c);
+}
+
+/* The brake's bound on the window. */
+static __always_inline void bbr3_bound_cwnd_for_brake(struct bbr3_conn *c)
+{
+	if (c->p->brake.policy == BRAKE_CONFIRMED && c->bbr->brake.mode != BRAKE_WATCH)
+		c->out->cwnd = u64_min(c->out->cwnd, c->bbr->brake.window);
+}
+
+#endif

@@ -1,0 +1,458 @@
+/* SPDX-License-Identifier: GPL-2.0 OR BSD-3-Clause */
+/*
+ * The brake: what a BBR does when the path becomes slower than its model. One module for both of them.
+ *
+ * Use: a controller has a struct brake_params as the last of its parameters and a struct brake as the last of its state.
+ * Once an ACK, after its model, it calls brake_on_ack(); then brake_bw() is its bandwidth, brake_gain() its pacing gain
+ * and brake.window the bound of its window.
+ *
+ * Twin: headway-cc/src/cc/brake.rs, which leads: same functions in the same order; reasons and numbers are there. All is
+ * inline: verifiers of 7.1 and 7.2 lose sight of struct brake_ack in any frame but the reader's own.
+ */
+#ifndef HEADWAY_BRAKE_H
+#define HEADWAY_BRAKE_H
+
+#include "fixed.h"
+
+enum brake_policy {
+	BRAKE_OFF = 0,
+	BRAKE_CONFIRMED = 1,
+	BRAKE_PUBLISHED = 2,
+};
+
+enum brake_mode {
+	BRAKE_WATCH = 0,
+	BRAKE_DRAIN = 1,
+	BRAKE_HOLD = 2,
+};
+
+/* Documented, with values, at the fields brake... of Bbr3Params. */
+struct brake_params {
+	u64 policy;
+	u64 slot;
+	u64 slot_braked;
+	u64 slot_min_acks;
+	u64 slot_min_segments;
+	u64 rtt;
+	u64 rtt_braked;
+	u64 rtt_us;
+	u64 rate;
+	u64 deviations;
+	u64 loss;
+	u64 loss_slots;
+	u64 memory;
+	u64 grow;
+	u64 grow_fast;
+	u64 patience;
+	u64 hold_us;
+	u64 extra_segments;
+	u64 published_alpha;
+	u64 published_ceiling;
+	u64 published_floor;
+	u64 published_least;
+};
+
+/* Documented at the fields brake... of Bbr3State. */
+struct brake {
+	u64 mode;
+	u64 bw;
+	u64 window;
+	u64 slot_us;
+	u64 slot_delivered;
+	u64 slot_lost;
+	u64 slot_ce;
+	u64 slot_prior;
+	u64 slot_acks;
+	u64 slot_ack_us;
+	u64 slot_gap_us;
+	u64 slot_rtt_us;
+	u64 slot_is_app_limited;
+	u64 last_us;
+	u64 last_bw;
+	u64 usual_rtt_us;
+	u64 usual_rtt_dev_us;
+	u64 usual_bw;
+	u64 usual_bw_dev;
+	u64 paced_bw;
+	u64 paced_bw_before;
+	u64 loss_slots;
+	u64 target_bw;
+	u64 base_bw;
+	u64 entry_us;
+	u64 entry_rtt_us;
+	u64 quiet_delivered;
+	u64 raise_rounds;
+	u64 entries;
+	u64 rounds;
+	u64 releases;
+	u64 false_entries;
+	u64 reduction;
+	u64 flag;
+};
+
+/* One ACK as the brake sees it; documented in BrakeAck. */
+struct brake_ack {
+	struct brake *s;
+	const struct brake_params *p;
+	const struct ack *ack;
+	u64 max_bw;
+	u64 min_rtt_us;
+	u64 bw;
+	u64 pacing_gain;
+	u64 is_round_start;
+	u64 is_watching;
+	u64 is_steady;
+	u64 floor;
+};
+
+/* The time in which a bandwidth moves this data, rounded down. */
+static __always_inline u64 brake_span_us(u64 bw, u64 data)
+{
+	return sat_mul(data, BW_UNIT) / u64_max(bw, 1);
+}
+
+/* What bursts put in the queue whatever the rate. */
+static __always_inline u64 brake_extra(const struct brake_ack *b)
+{
+	return sat_mul(b->p->extra_segments, u64_max(b->ack->smss, 1));
+}
+
+/* The window of the bound: a usual BDP, and room to be seen growing once the queue is gone. */
+static __always_inline u64 brake_window(const struct brake_ack *b)
+{
+	u64 bdp = bw_data(b->s->bw, b->s->usual_rtt_us);
+	u64 extra = b->s->mode == BRAKE_HOLD ? brake_extra(b) : 0;
+
+	return u64_max(sat_add(bdp, extra), b->floor);
+}
+
+/* The bandwidth in force. */
+static __always_inline u64 brake_bw(const struct brake *s, u64 bw)
+{
+	return s->mode == BRAKE_WATCH ? bw : s->bw;
+}
+
+/* The pacing gain in force: the bound itself looks for more bandwidth. */
+static __always_inline u64 brake_gain(u64 mode, u64 gain)
+{
+	return mode == BRAKE_WATCH ? gain : u64_min(gain, GAIN_UNIT);
+}
+
+/* How long a slot lasts at least. */
+static __always_inline u64 brake_slot_us(const struct brake_ack *b)
+{
+	return gain_apply(b->min_rtt_us, b->s->mode == BRAKE_WATCH ? b->p->slot : b->p->slot_braked);
+}
+
+/* A slot begins with this ACK. */
+static __always_inline void brake_start_slot(const struct brake_ack *b)
+{
+	b->s->slot_us = b->ack->now_us;
+	b->s->slot_delivered = b->ack->delivered;
+	b->s->slot_lost = b->ack->lost;
+	b->s->slot_ce = b->ack->delivered_ce;
+	b->s->slot_prior = U64_MAX;
+	b->s->slot_acks = 0;
+	b->s->slot_ack_us = b->ack->now_us;
+	b->s->slot_gap_us = 0;
+	b->s->slot_rtt_us = NO_RTT;
+	b->s->slot_is_app_limited = 0;
+}
+
+/* The ACK is part of the slot. ACKs that come together count as one. */
+static __always_inline void brake_note_ack(const struct brake_ack *b)
+{
+	u64 now_us = b->ack->now_us;
+
+	if (sat_sub(now_us, b->s->slot_ack_us) >= brake_slot_us(b) / 8) {
+		b->s->slot_acks++;
+		b->s->slot_ack_us = now_us;
+	}
+	b->s->slot_gap_us = u64_max(b->s->slot_gap_us, sat_sub(now_us, b->s->last_us));
+	b->s->slot_prior = u64_min(b->s->slot_prior, b->ack->rs_prior_delivered);
+	b->s->slot_rtt_us = u64_min(b->s->slot_rtt_us, b->ack->rs_rtt_us);
+	b->s->slot_is_app_limited |= b->ack->rs_is_app_limited;
+}
+
+/* The RTT up to which there is no queue to speak of. */
+static __always_inline u64 brake_rtt_limit(const struct brake_ack *b)
+{
+	u64 part = b->s->mode == BRAKE_WATCH ? b->p->rtt : b->p->rtt_braked;
+	u64 noise_us = sat_mul(b->s->usual_rtt_dev_us, b->p->deviations);
+	u64 margin_us = u64_max(u64_max(gain_apply(b->min_rtt_us, part), b->p->rtt_us), noise_us);
+	u64 burst_us = b->s->mode == BRAKE_WATCH ? 0 : brake_span_us(b->s->bw, brake_extra(b));
+
+	return sat_add(sat_add(b->s->usual_rtt_us, margin_us), burst_us);
+}
+
+/* The slot's packets found a queue. */
+static __always_inline u64 brake_is_inflated(const struct brake_ack *b)
+{
+	return b->s->slot_rtt_us < NO_RTT && b->s->usual_rtt_us && b->s->slot_rtt_us > brake_rtt_limit(b);
+}
+
+/* What usually arrives, no more than the model's largest. */
+static __always_inline u64 brake_usual_bw(const struct brake_ack *b)
+{
+	return u64_min(b->s->usual_bw, b->max_bw);
+}
+
+/* What should have arrived: no more than was sent. Behind a clear queue it does not matter what was sent. */
+static __always_inline u64 brake_expected_bw(const struct brake_ack *b)
+{
+	u64 limit_us = brake_rtt_limit(b);
+	u64 margin_us = sat_sub(limit_us, b->s->usual_rtt_us);
+
+	if (brake_is_inflated(b) && b->s->slot_rtt_us > sat_add(limit_us, margin_us))
+		return brake_usual_bw(b);
+	return u64_min(u64_min(brake_usual_bw(b), b->s->paced_bw), b->s->paced_bw_before);
+}
+
+/* A rate is lower than expected by more than noise. */
+static __always_inline u64 brake_is_below(const struct brake_ack *b, u64 bw, u64 expected)
+{
+	u64 noise = sat_mul(b->s->usual_bw_dev, b->p->deviations);
+
+	return bw < sat_sub(gain_apply(expected, sat_sub(GAIN_UNIT, b->p->rate)), noise);
+}
+
+/* Enough arrived to tell a rate, or twice the time is over in which it should have. */
+static __always_inline u64 brake_has_slot_data(const struct brake_ack *b, u64 span_us)
+{
+	u64 enough = sat_mul(b->p->slot_min_segments, u64_max(b->ack->smss, 1));
+
+	if (sat_sub(b->ack->delivered, b->s->slot_delivered) >= enough)
+		return 1;
+	return b->s->mode == BRAKE_WATCH && bw_data(brake_expected_bw(b), span_us) >= sat_mul(enough, 2);
+}
+
+/* Half of what is missing was lost, and that is much; or half of what arrived is marked. */
+static __always_inline u64 brake_is_lossy(const struct brake_ack *b, u64 span_us)
+{
+	u64 delivered = sat_sub(b->ack->delivered, b->s->slot_delivered);
+	u64 lost = sat_sub(b->ack->lost, b->s->slot_lost);
+	u64 ce = sat_sub(b->ack->delivered_ce, b->s->slot_ce);
+	u64 missing = sat_sub(bw_data(brake_expected_bw(b), span_us), delivered);
+
+	return (sat_mul(lost, 2) > missing && lost > gain_apply(delivered, b->p->loss)) || sat_mul(ce, 2) > delivered;
+}
+
+/* A part of the way from one value to another. */
+static __always_inline u64 brake_step(u64 from, u64 to, u64 weight)
+{
+	if (to >= from)
+		return sat_add(from, gain_apply(to - from, weight));
+	return sat_sub(from, gain_apply(from - to, weight));
+}
+
+static __always_inline u64 brake_diff(u64 a, u64 b)
+{
+	return a > b ? a - b : b - a;
+}
+
+/* The slot goes into what is usual. */
+static __always_inline void brake_learn(const struct brake_ack *b, u64 bw)
+{
+	u64 rtt_us = b->s->slot_rtt_us, weight = b->p->memory;
+
+	if (!b->s->usual_rtt_us) {
+		b->s->usual_rtt_us = rtt_us;
+		b->s->usual_bw = bw;
+		return;
+	}
+	b->s->usual_rtt_dev_us =
+		brake_step(b->s->usual_rtt_dev_us, brake_diff(rtt_us, b->s->usual_rtt_us), weight);
+	b->s->usual_rtt_us = brake_step(b->s->usual_rtt_us, rtt_us, weight);
+	b->s->usual_bw_dev = brake_step(b->s->usual_bw_dev, brake_diff(bw, b->s->usual_bw), weight);
+	b->s->usual_bw = brake_step(b->s->usual_bw, bw, weight);
+}
+
+/* Starts to empty the queue. */
+static __always_inline void brake_enter_drain(const struct brake_ack *b, u64 bw)
+{
+	b->s->mode = BRAKE_DRAIN;
+	b->s->bw = u64_max(u64_max(bw, b->s->last_bw), 1);
+	b->s->entry_rtt_us = b->s->slot_rtt_us;
+	b->s->quiet_delivered = 0;
+}
+
+/* A slot in BRAKE_WATCH. */
+static __always_inline void brake_watch(const struct brake_ack *b, u64 bw, u64 span_us)
+{
+	u64 is_slow = brake_is_below(b, bw, brake_expected_bw(b));
+	u64 is_inflated = brake_is_inflated(b);
+
+	b->s->loss_slots = is_slow && brake_is_lossy(b, span_us) ? b->s->loss_slots + 1 : 0;
+	if (is_slow && (is_inflated || b->s->loss_slots >= b->p->loss_slots)) {
+		b->s->entries++;
+		b->s->loss_slots = 0;
+		b->s->target_bw = b->max_bw;
+		b->s->entry_us = b->ack->now_us;
+		b->s->last_bw = 0;
+		brake_enter_drain(b, bw);
+		return;
+	}
+	b->s->usual_bw = brake_usual_bw(b);
+	/* A slower path must not become usual while too little was sent to say so. */
+	if (b->is_steady && b->s->slot_rtt_us < NO_RTT && !brake_is_below(b, bw, b->s->usual_bw))
+		brake_learn(b, bw);
+}
+
+/* For a round no more than the bound was in flight, and yet half of the queue stands: it is somebody else's. */
+static __always_inline u64 brake_is_not_ours(const struct brake_ack *b)
+{
+	u64 excess_us = sat_sub(b->s->entry_rtt_us, b->s->usual_rtt_us);
+
+	return b->s->quiet_delivered && b->s->slot_prior >= b->s->quiet_delivered &&
+	       b->s->slot_rtt_us > sat_add(b->s->usual_rtt_us, excess_us / 2) && brake_window(b) > b->floor;
+}
+
+/* A slot in BRAKE_DRAIN. */
+static __always_inline void brake_drain(const struct brake_ack *b, u64 bw)
+{
+	if (!brake_is_inflated(b)) {
+		b->s->mode = BRAKE_HOLD;
+		b->s->base_bw = b->s->bw;
+		b->s->raise_rounds = b->s->rounds;
+		return;
+	}
+	if (brake_is_not_ours(b)) {
+		b->s->mode = BRAKE_WATCH;
+		b->s->false_entries++;
+		b->s->usual_rtt_us = b->s->slot_rtt_us;
+		b->s->usual_bw = bw;
+		return;
+	}
+	b->s->bw = u64_max(u64_max(bw, b->s->last_bw), 1);
+}
+
+/* For some rounds the bound has brought neither a queue nor more of what arrives. */
+static __always_inline u64 brake_is_unused(const struct brake_ack *b)
+{
+	return sat_sub(b->s->rounds, b->s->raise_rounds) > b->p->patience;
+}
+
+/* The bound after a slot without a queue. */
+static __always_inline u64 brake_raised_bw(const struct brake_ack *b, u64 bw)
+{
+	u64 is_faster = bw > gain_apply(b->s->base_bw, b->p->grow);
+	u64 grow = is_faster ? b->p->grow_fast : b->p->grow;
+	u64 from = brake_is_unused(b) || b->s->slot_is_app_limited ? u64_max(b->s->bw, bw) : bw;
+
+	return u64_max(b->s->bw, gain_apply(from, grow));
+}
+
+/* A slot in BRAKE_HOLD. */
+static __always_inline void brake_hold(const struct brake_ack *b, u64 bw)
+{
+	u64 nearly = gain_apply(b->s->target_bw, sat_sub(GAIN_UNIT, b->p->rate));
+	u64 is_over = bw >= nearly || (brake_is_unused(b) && b->s->bw >= b->s->target_bw);
+	u64 raised;
+
+	if (brake_is_inflated(b)) {
+		brake_enter_drain(b, bw);
+		return;
+	}
+	raised = brake_raised_bw(b, bw);
+	if (raised > b->s->bw)
+		b->s->raise_rounds = b->s->rounds;
+	b->s->bw = u64_min(raised, b->s->target_bw);
+	is_over |= b->s->bw >= b->s->target_bw && b->max_bw >= nearly;
+	is_over |= sat_sub(b->ack->now_us, b->s->entry_us) > b->p->hold_us && b->max_bw <= b->s->bw;
+	if (is_over) {
+		b->s->mode = BRAKE_WATCH;
+		b->s->releases++;
+	}
+}
+
+/* A slot is over. One that is mostly a single silence tells of a stall, not of a rate. */
+static __always_inline void brake_judge_slot(const struct brake_ack *b, u64 span_us)
+{
+	u64 bw;
+
+	if (sat_mul(b->s->slot_gap_us, 2) > span_us)
+		return;
+	bw = bw_from(sat_sub(b->ack->delivered, b->s->slot_delivered), span_us);
+	if (b->s->mode == BRAKE_HOLD)
+		brake_hold(b, bw);
+	else if (b->s->slot_is_app_limited)
+		b->s->loss_slots = 0;
+	else if (b->s->mode == BRAKE_DRAIN)
+		brake_drain(b, bw);
+	else
+		brake_watch(b, bw, span_us);
+	b->s->last_bw = bw;
+}
+
+/* Takes note of what is paced, so that what arrives a round later can be compared with it. */
+static __always_inline void brake_note_pacing(const struct brake_ack *b)
+{
+	u64 paced_bw = gain_apply(brake_bw(b->s, b->bw), brake_gain(b->s->mode, b->pacing_gain));
+
+	if (b->is_round_start) {
+		b->s->paced_bw_before = b->s->paced_bw;
+		b->s->paced_bw = paced_bw;
+		b->s->rounds += b->s->mode != BRAKE_WATCH;
+	}
+	b->s->paced_bw = u64_min(b->s->paced_bw, paced_bw);
+}
+
+/* One ACK, after the controller's model and before its control. */
+static __always_inline void brake_on_ack(const struct brake_ack *b)
+{
+	u64 span_us = sat_sub(b->ack->now_us, b->s->slot_us);
+
+	brake_note_pacing(b);
+	if (b->s->mode == BRAKE_DRAIN && !b->s->quiet_delivered && b->ack->inflight <= brake_window(b))
+		b->s->quiet_delivered = b->ack->delivered;
+	if (b->is_watching) {
+		brake_note_ack(b);
+		if (span_us >= brake_slot_us(b) && b->s->slot_acks >= b->p->slot_min_acks &&
+		    brake_has_slot_data(b, span_us)) {
+			brake_judge_slot(b, span_us);
+			brake_start_slot(b);
+		}
+	} else {
+		brake_start_slot(b);
+	}
+	b->s->last_us = b->ack->now_us;
+	b->s->window = b->s->mode == BRAKE_WATCH ? U64_MAX : brake_window(b);
+}
+
+/* The published reduction of a gain of 1, in its steps of 1/256. */
+static __always_inline u64 brake_published_reduction(const struct brake_params *p, u64 max_bw, u64 old_bw, u64 sample)
+{
+	u64 delta = sat_mul(sat_sub(old_bw, sample), 256) / u64_max(max_bw, 1);
+	u64 reduction = sat_mul(gain_apply(delta, p->published_alpha), GAIN_UNIT >> 8);
+
+	return u64_min(u64_min(reduction, p->published_ceiling), GAIN_UNIT);
+}
+
+/* The published formula on one valid sample: the gain that it makes of another. */
+static __always_inline u64 brake_published(struct brake *s, const struct brake_params *p, u64 max_bw, u64 old_bw,
+					   u64 sample, u64 gain)
+{
+	u64 reduction, reduced;
+
+	s->reduction = 0;
+	if (!max_bw || sample >= old_bw)
+		return gain;
+	reduction = brake_published_reduction(p, max_bw, old_bw, sample);
+	reduced = gain_apply(gain, GAIN_UNIT - reduction);
+	s->flag = reduced < p->published_floor;
+	if (s->flag)
+		reduced = u64_max(reduced, p->published_least);
+	s->reduction = sat_sub(gain, reduced);
+	return reduced;
+}
+
+/* The published step of the window, which its caller undoes by adding what was ACKed. */
+static __always_inline u64 brake_published_cwnd(struct brake *s, u64 cwnd, u64 acked)
+{
+	if (!s->flag || !acked)
+		return cwnd;
+	s->flag = 0;
+	return u64_max(sat_sub(cwnd, acked), 1);
+}
+
+#endif

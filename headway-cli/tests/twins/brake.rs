@@ -1,0 +1,51 @@
+//! What the streams of a controller with its brake on must reach, and bugs of the brake that they must find.
+
+use super::replay::Bug;
+use headway_cc::cc::brake::Brake;
+use headway_cc::cc::fixed::GAIN_UNIT;
+
+/// What can be said of the brake after an event.
+pub fn facts(before: &Brake, now: &Brake) -> Vec<String> {
+    let is = |value: bool| u64::from(value);
+    let mut facts = vec![
+        format!("brake {} to {}", before.mode, now.mode),
+        format!("lossy slots {}", now.loss_slots.min(1)),
+        format!("reduction {}", is(now.reduction > 0)),
+        format!("deep reduction {}", is(now.reduction > GAIN_UNIT / 4)),
+        format!("app-limited slot {}", now.slot_is_app_limited.min(1)),
+    ];
+    let counted = [
+        ("entry", before.entries, now.entries),
+        ("braked round", before.rounds, now.rounds),
+        ("release", before.releases, now.releases),
+        ("false entry", before.false_entries, now.false_entries),
+    ];
+    facts.extend(counted.iter().filter(|(_, then, now)| now > then).map(|(what, ..)| what.to_string()));
+    facts
+}
+
+pub fn wanted() -> Vec<String> {
+    let both = ["lossy slots", "reduction", "deep reduction", "app-limited slot"];
+    let mut want: Vec<String> = both.iter().flat_map(|f| [format!("{f} 0"), format!("{f} 1")]).collect();
+    want.extend(["entry", "braked round", "release", "false entry"].map(String::from));
+    want.extend([(0, 1), (1, 2), (2, 1), (2, 0), (1, 0)].map(|(from, to)| format!("brake {from} to {to}")));
+    want
+}
+
+#[rustfmt::skip]
+pub const BUGS: [Bug; 14] = [
+    Bug { file: "brake.h", function: "brake_window", from: "== BRAKE_HOLD", to: "== BRAKE_DRAIN" },
+    Bug { file: "brake.h", function: "brake_note_ack", from: ">= brake_slot_us(b) / 8", to: "> brake_slot_us(b) / 8" },
+    Bug { file: "brake.h", function: "brake_rtt_limit", from: "b->p->rtt_us), noise_us)", to: "b->p->rtt_us), noise_us + 1)" },
+    Bug { file: "brake.h", function: "brake_expected_bw", from: "sat_add(limit_us, margin_us)", to: "limit_us" },
+    Bug { file: "brake.h", function: "brake_is_below", from: "bw < sat_sub", to: "bw <= sat_sub" },
+    Bug { file: "brake.h", function: "brake_has_slot_data", from: "sat_mul(enough, 2)", to: "enough" },
+    Bug { file: "brake.h", function: "brake_is_lossy", from: "&& lost > gain_apply", to: "&& lost >= gain_apply" },
+    Bug { file: "brake.h", function: "brake_watch", from: "b->is_steady &&", to: "" },
+    Bug { file: "brake.h", function: "brake_is_not_ours", from: "excess_us / 2", to: "excess_us" },
+    Bug { file: "brake.h", function: "brake_is_unused", from: "> b->p->patience", to: ">= b->p->patience" },
+    Bug { file: "brake.h", function: "brake_hold", from: "&& b->max_bw <= b->s->bw", to: "" },
+    Bug { file: "brake.h", function: "brake_judge_slot", from: "2) > span_us", to: "2) >= span_us" },
+    Bug { file: "brake.h", function: "brake_published_reduction", from: ", 256)", to: ", 255)" },
+    Bug { file: "brake.h", function: "brake_published_cwnd", from: "s->flag = 0;", to: "" },
+];
