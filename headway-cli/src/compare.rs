@@ -115,7 +115,8 @@ fn judge(text: &str, request: &Request, source: &str) -> Result<Comparison> {
     }
     settle(&mut pairs, &rows, &baseline, request)?;
     let (keys, metric) = (table.keys(), table.metric().to_string());
-    let source = source.to_string();
+    let source =
+        Path::new(source).file_name().map_or(source.into(), |name| name.to_string_lossy().into_owned());
     Ok(Comparison {
         source,
         baseline,
@@ -343,8 +344,8 @@ impl Comparison {
         html! {
             header class="top" {
                 p class="brand" { "Headway" }
-                h1 { (self.metric) " in " (self.source) }
-                p class="lead" { "Against " b { (self.baseline) } ", " (self.direction()) ". Positive is better." }
+                h1 { (self.metric) }
+                p class="lead" { code { (self.source) } ". Against " b { (self.baseline) } ", " (self.direction()) ". Positive is better." }
                 ul class="notes" { @for finding in self.findings() { li { (finding) } } }
             }
             main {
@@ -356,30 +357,50 @@ impl Comparison {
                 }
                 section id="verdicts" {
                     h2 { "Verdicts" }
-                    div class="scroll" {
-                        table class="metrics" {
-                            thead { tr { @for head in self.heads() { th scope="col" { (head) } } } }
-                            tbody { @for p in &self.pairs { (self.html_row(p)) } }
-                        }
+                    table class="verdicts" {
+                        thead { tr { th scope="col" { (self.keys.join(" · ")) } @for head in PAGE_HEADS { th scope="col" { (head) } } } }
+                        tbody { @for p in &self.pairs { (html_row(p)) } }
                     }
                     p class="lead" {
                         "Welch's t-test on the logarithms, their moments as those of a log-normal distribution; a printed standard deviation is taken at the "
-                        "upper end of its rounding. Verdicts after Holm's correction over the pairs that can be compared; margin " (report::percent(self.margin)) " %. "
+                        "upper end of its rounding. Verdicts after Holm's correction over the pairs that can be compared; margin " (self.margin * 100.0) " %. "
                         "Nobody knows in what order these samples were taken: a drift between them would look like a difference."
                     }
                 }
             }
         }
     }
+}
 
-    fn html_row(&self, pair: &Pair) -> Markup {
-        let class = pair.verdict.word().replace([' ', '(', ')'], "");
-        html! {
-            tr {
-                @for text in self.row(pair) {
-                    td { @if text == pair.verdict.word() { span class={ "verdict v-" (class) } { (text) } } @else { (text) } }
-                }
-            }
+const PAGE_HEADS: [&str; 9] = [
+    "Candidate",
+    "Verdict",
+    "Baseline",
+    "Candidate's",
+    "Improvement",
+    "95 % interval",
+    "p (Holm)",
+    "n",
+    "Remark",
+];
+
+fn html_row(pair: &Pair) -> Markup {
+    let class = pair.verdict.word().replace([' ', '(', ')'], "");
+    let numbers = [
+        &pair.base.text,
+        &pair.cand.text,
+        &pair.improvement_text(),
+        &pair.interval_text(),
+        &pair.p_text(),
+        &pair.n(),
+        &pair.remark_text(),
+    ];
+    html! {
+        tr {
+            th scope="row" { (pair.case.join(" · ")) }
+            td class="name" { (pair.candidate) }
+            td class="name" { span class={ "verdict v-" (class) } { (pair.verdict) } }
+            @for (head, text) in PAGE_HEADS[2..].iter().zip(numbers) { td data-label=(head) { (text) } }
         }
     }
 }
