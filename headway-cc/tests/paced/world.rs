@@ -19,6 +19,8 @@ static ORIGIN: LazyLock<Instant> = LazyLock::new(|| {
     Instant::now()
 });
 
+/// From whom, marked how, what.
+type Datagram = (SocketAddr, Option<EcnCodepoint>, Vec<u8>);
 type Task = Pin<Box<dyn Future<Output = ()> + Send>>;
 
 #[derive(Default)]
@@ -30,8 +32,8 @@ struct State {
     next_timer: u64,
     spawned: Vec<Task>,
     /// Data and ACKs, by direction.
-    links: Vec<Link<(SocketAddr, Option<EcnCodepoint>, Vec<u8>)>>,
-    inbound: [VecDeque<(SocketAddr, Option<EcnCodepoint>, Vec<u8>)>; 2],
+    links: Vec<Link<Datagram>>,
+    inbound: [VecDeque<Datagram>; 2],
     readers: [Option<Waker>; 2],
     /// Times and sizes of what each socket sent.
     sent: [Vec<(u64, usize)>; 2],
