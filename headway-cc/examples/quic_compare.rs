@@ -4,7 +4,7 @@
 //! One line a cell: the row, streams of the one connection, stack and controller, goodput after the first quarter,
 //! mean and 95th percentile of the time in the bottleneck's queue, share of the data packets that were dropped or lost.
 
-// One source for two stacks whose types have the same names.
+// The same text compiled against each stack: their types have the same names and are different types.
 #![allow(clippy::duplicate_mod)]
 
 #[allow(dead_code)]

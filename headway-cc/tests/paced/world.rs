@@ -19,6 +19,8 @@ static ORIGIN: LazyLock<Instant> = LazyLock::new(|| {
     Instant::now()
 });
 
+/// From whom, marked how, what.
+type Datagram = (SocketAddr, Option<EcnCodepoint>, Vec<u8>);
 type Task = Pin<Box<dyn Future<Output = ()> + Send>>;
 
 /// Whom a datagram is from, its ECN field and its content.

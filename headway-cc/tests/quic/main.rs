@@ -1,6 +1,6 @@
 //! The adapters on real connections: two endpoints over `link` in virtual time.
 
-// `faults`, `net` and `rows` are one source for two stacks whose types have the same names.
+// The same text compiled against each stack: their types have the same names and are different types.
 #![allow(clippy::duplicate_mod)]
 
 mod noq;
