@@ -23,9 +23,6 @@ static ORIGIN: LazyLock<Instant> = LazyLock::new(|| {
 type Datagram = (SocketAddr, Option<EcnCodepoint>, Vec<u8>);
 type Task = Pin<Box<dyn Future<Output = ()> + Send>>;
 
-/// Whom a datagram is from, its ECN field and its content.
-type Datagram = (SocketAddr, Option<EcnCodepoint>, Vec<u8>);
-
 #[derive(Default)]
 struct State {
     now_ns: u64,
