@@ -325,8 +325,9 @@ fn check_traffic(place: &Place, t: &Traffic) -> Result<()> {
     t.against.as_ref().map_or(Ok(()), |rival| check_cc(place, &rival.cc))
 }
 
-/// Is `cc` a controller this place can run?
+/// Is `cc` a controller this place can run, with the settings that follow its name?
 fn check_cc(place: &Place, cc: &str) -> Result<()> {
+    let (name, settings) = headway_cc::cc::name_and_settings(cc);
     let ours = || kernel::available().attachable.iter().map(|n| n.to_string()).collect::<Vec<_>>();
     let known = match place {
         Place::Sim => headway_cc::cc::CONTROLLERS.iter().map(|e| e.name.to_string()).collect(),
@@ -334,10 +335,16 @@ fn check_cc(place: &Place, cc: &str) -> Result<()> {
         Place::Here | Place::Remote(_) => [ours(), kernel::available().registered].concat(),
     };
     ensure!(
-        known.iter().any(|k| k == cc),
-        "unknown controller `{cc}` for --in {place}\nhint: there is {}",
+        known.iter().any(|k| k == name),
+        "unknown controller `{name}` for --in {place}\nhint: there is {}",
         known.join(", ")
     );
+    let table = headway_cc::cc::CONTROLLERS.iter().find(|e| e.name == name).and_then(|e| e.params);
+    for setting in settings {
+        let table =
+            table.with_context(|| format!("`{name}` has no parameters to set\nhint: `--cc {name}`"))?;
+        table.set(&mut (table.defaults)(), setting).with_context(|| format!("cannot set `{cc}`"))?;
+    }
     Ok(())
 }
 

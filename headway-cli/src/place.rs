@@ -211,7 +211,7 @@ struct Sender {
 impl Sender {
     /// Attaches the cell's controller if it is ours; the trace, if the plan asks for one, goes to `acks.txt`.
     fn prepare(cc: &str, is_traced: bool, dir: &FsPath) -> Result<Self> {
-        if !kernel::available().attachable.contains(&cc) {
+        if !kernel::available().attachable.contains(&headway_cc::cc::name_and_settings(cc).0) {
             ensure!(
                 kernel::is_registered(cc),
                 "Linux {} has no congestion control `{cc}`\nhint: `modprobe tcp_{cc}`",

@@ -27,7 +27,7 @@ pub const TWIN: Twin = Twin {
     new: |params| Box::new(Bbr1::new(Bbr1Params::from_words(params).expect("all parameters"))),
     facts,
     wanted,
-    bugs: &[BUGS, &brake::BUGS],
+    bugs: &[BUGS, brake::BUGS],
 };
 
 fn facts(change: &Change) -> Vec<String> {
