@@ -10,7 +10,7 @@ import sys
 
 FROM_S, TO_S = 8.0, 20.0
 WIDTH, LEFT, GAP = 430, 52, 30
-PANELS = [("rate, Mbit/s", 62, 190, 75.0), ("queueing delay, ms", 216, 130, 260.0)]
+PANELS = [("rate, Mbit/s", 62, 140, 75.0), ("queueing delay, ms", 232, 114, 260.0)]
 STATES = {1: "Startup", 2: "Drain", 3: "DOWN", 4: "CRUISE", 5: "REFILL", 6: "UP", 7: "ProbeRTT"}
 STATE_FILL = {1: "#555555", 2: "#b0b0b0", 3: "#9ecae1", 4: "#e8eef4", 5: "#fdd0a2", 6: "#f28e2b", 7: "#bcbddc"}
 BRAKE = {0: ("off", "#f2f2f2"), 1: ("DRAIN", "#b2182b"), 2: ("HOLD", "#f4a582")}

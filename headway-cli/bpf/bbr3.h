@@ -183,7 +183,6 @@ static __always_inline void bbr3_update_model_and_state(struct bbr3_conn *c)
 	bbr3_check_probe_rtt(c);
 	bbr3_advance_latest_delivery_signals(c);
 	bbr3_bound_bw_for_model(c);
-	bbr3_update_brake(c);
 }
 
 /* §5.2.3 UpdateControlParameters. */
@@ -192,7 +191,6 @@ static __always_inline void bbr3_update_control_parameters(struct bbr3_conn *c)
 	bbr3_set_pacing_rate(c);
 	bbr3_set_send_quantum(c);
 	bbr3_set_cwnd(c);
-	bbr3_bound_cwnd_for_brake(c);
 }
 
 /* §5.2.3 UpdateOnACK. An ACK that delivers nothing has no sample, so there is nothing to learn from it. */
@@ -206,7 +204,9 @@ static __always_inline void bbr3_update_on_ack(struct bbr3_conn *c)
 	bbr3_update_recovery(c);
 	bbr3_note_ce(c);
 	bbr3_update_model_and_state(c);
+	bbr3_update_brake(c);
 	bbr3_update_control_parameters(c);
+	bbr3_bound_cwnd_for_brake(c);
 }
 
 /* §5.2.1 OnInit. */

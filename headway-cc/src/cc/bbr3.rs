@@ -480,7 +480,6 @@ fn bbr3_update_model_and_state(c: &mut Conn) {
     bbr3_check_probe_rtt(c);
     bbr3_advance_latest_delivery_signals(c);
     bbr3_bound_bw_for_model(c);
-    bbr3_update_brake(c);
 }
 
 /// §5.2.3 UpdateControlParameters.
@@ -488,7 +487,6 @@ fn bbr3_update_control_parameters(c: &mut Conn) {
     bbr3_set_pacing_rate(c);
     bbr3_set_send_quantum(c);
     bbr3_set_cwnd(c);
-    bbr3_bound_cwnd_for_brake(c);
 }
 
 /// §5.2.3 UpdateOnACK. An ACK that delivers nothing has no sample, so there is nothing to learn from it.
@@ -503,7 +501,9 @@ fn bbr3_update_on_ack(c: &mut Conn) {
     bbr3_update_recovery(c);
     bbr3_note_ce(c);
     bbr3_update_model_and_state(c);
+    bbr3_update_brake(c);
     bbr3_update_control_parameters(c);
+    bbr3_bound_cwnd_for_brake(c);
 }
 
 /// §5.2.1 OnInit. What the draft leaves out: ProbeRTT is due one interval from now, and the first loss round ends
