@@ -18,9 +18,10 @@ pub const TWIN: Twin = Twin {
         let braked = Bbr3Params { brake: BRAKE_CONFIRMED, ..Bbr3Params::default() };
         // The streams are noisier than paths are.
         let eager = Bbr3Params { brake_deviations: 0, ..braked };
-        // With this ceiling the published flag can be reached.
+        // With these the published flag can be reached, and its least gain.
         let published = Bbr3Params {
             brake: BRAKE_PUBLISHED,
+            brake_published_alpha: GAIN_UNIT,
             brake_published_ceiling: GAIN_UNIT,
             ..Bbr3Params::default()
         };
