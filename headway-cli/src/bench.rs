@@ -3,12 +3,14 @@
 //! The seam between measuring and judging is the run folder (docs/architecture.md): an interrupted run goes on
 //! where it stopped, and `headway report` works on any folder that was ever made.
 
+use crate::matrix::{self, Axes};
 use crate::shard::Shard;
-use crate::traffic::{Pattern, Traffic};
+use crate::traffic::{self, Pattern, Traffic};
 use crate::{doctor, interrupt, kernel, lab, place, simcell, suite};
 use anyhow::{Context, Result, bail, ensure};
 use headway_cc::path;
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
 use std::fs;
 use std::io::Write as _;
 use std::path::{Path as FsPath, PathBuf};
@@ -83,16 +85,22 @@ pub struct Plan {
 }
 
 /// A path by name (preset name, name of a suite's row, or the text itself) and canonical text.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct PathEntry {
     pub name: String,
+    /// The name as it was given, where values of lists make several entries of one path (`matrix.rs`).
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub given: String,
     pub text: String,
     /// Content of trace files named in the text.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub files: Vec<(String, String)>,
-    /// What happens on it, where a suite says so.
+    /// What happens on it, where a suite or a matrix says so.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub traffic: Option<Traffic>,
+    /// The lab's kernel, where the plan has several.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub kernel: String,
 }
 
 /// One controller on one path once.
@@ -138,11 +146,12 @@ pub struct Request {
     pub suite: Option<String>,
     pub blocks: u32,
     pub traffic: Traffic,
+    /// Say more about the traffic, and about the kernel.
+    pub axes: Axes,
     /// The traffic's warm-up was asked for, and is not to follow from the paths.
     pub has_warmup: bool,
     pub seed: u64,
     pub trace: bool,
-    pub kernel: String,
     pub modules: String,
 }
 
@@ -168,7 +177,7 @@ impl PathEntry {
             Ok((file.clone(), text))
         };
         let files = path.files().iter().map(read).collect::<Result<Vec<_>>>()?;
-        let entry = Self { name: name.into(), text: path.to_string(), files, traffic: None };
+        let entry = Self { name: name.into(), text: path.to_string(), files, ..Self::default() };
         entry.path()?;
         Ok(entry)
     }
@@ -189,24 +198,22 @@ impl Plan {
     pub fn new(r: &Request) -> Result<Self> {
         ensure!(!r.ccs.is_empty(), "no controller given\nhint: `--cc bbr,bbr1`");
         ensure!((1..=10_000).contains(&r.blocks), "--blocks must be between 1 and 10000");
-        for (i, cc) in r.ccs.iter().enumerate() {
-            check_cc(&r.place, cc)?;
-            ensure!(!r.ccs[..i].contains(cc), "controller `{cc}` is given twice");
-        }
         let paths = paths(r)?;
         ensure!(
             !paths.is_empty(),
             "no path given\nhint: `--path clean` or `--path '100mbit 40ms queue=1bdp'`"
         );
-        let mut traffic = r.traffic.clone();
+        let mut traffic = r.axes.first(r.traffic.clone());
         if !r.has_warmup {
             traffic.warmup_ms = warmup_ms(&r.place, &paths, traffic.seconds)?;
         }
-        for traffic in paths.iter().filter_map(|p| p.traffic.as_ref()).chain([&traffic]) {
-            check_traffic(&r.place, traffic)?;
-        }
+        let paths = r.axes.expand(paths, &traffic);
+        ensure!(
+            r.modules.is_empty() || r.axes.kernels.len() == 1,
+            "--modules belongs to one --kernel file\nhint: name versions, as `headway doctor` shows them"
+        );
         let cells = cells(r, paths.len());
-        Ok(Self {
+        let plan = Self {
             layout: LAYOUT,
             place: r.place.clone(),
             ccs: r.ccs.clone(),
@@ -216,10 +223,24 @@ impl Plan {
             traffic,
             seed: r.seed,
             trace: r.trace,
-            kernel: r.kernel.clone(),
+            kernel: if r.axes.kernels.len() == 1 { r.axes.kernels[0].clone() } else { String::new() },
             modules: r.modules.clone(),
             cells,
-        })
+        };
+        plan.check()?;
+        Ok(plan)
+    }
+
+    /// Can its place run its controllers and its traffic, on this machine and with this version?
+    pub fn check(&self) -> Result<()> {
+        for (i, cc) in self.ccs.iter().enumerate() {
+            check_cc(&self.place, cc)?;
+            ensure!(!self.ccs[..i].contains(cc), "controller `{cc}` is given twice");
+        }
+        for traffic in self.paths.iter().filter_map(|p| p.traffic.as_ref()).chain([&self.traffic]) {
+            check_traffic(&self.place, traffic)?;
+        }
+        Ok(())
     }
 
     /// The cells of a shard; all of them without one.
@@ -232,31 +253,34 @@ impl Plan {
         self.paths[path].traffic.as_ref().unwrap_or(&self.traffic)
     }
 
+    /// The lab's kernel for a path of the plan, as `--kernel` names it.
+    pub fn kernel_of(&self, path: usize) -> &str {
+        let own = &self.paths[path].kernel;
+        if own.is_empty() { &self.kernel } else { own }
+    }
+
     /// The command that makes this plan again.
     pub fn command(&self) -> String {
         let mut s = format!("headway bench --cc {}", shell_word(&self.ccs.join(",")));
         if !self.suite.is_empty() {
             s += &format!(" --suite {}", shell_word(&self.suite));
         }
-        if !matches!(self.place, Place::Remote(_)) {
-            for p in self.paths.iter().filter(|p| p.traffic.is_none()) {
-                s += &format!(" --path {}", shell_word(&p.name));
+        let mut given: Vec<&str> = Vec::new();
+        for p in self.given() {
+            let name = if p.given.is_empty() { &p.name } else { &p.given };
+            if !matches!(self.place, Place::Remote(_)) && !given.contains(&name.as_str()) {
+                s += &format!(" --path {}", shell_word(name));
+                given.push(name);
             }
         }
         s += &format!(" --blocks {}", self.blocks);
-        if self.paths.iter().any(|p| p.traffic.is_none()) {
-            let t = &self.traffic;
-            s += &format!(" --seconds {} --streams {}{}", t.seconds, t.streams, t.pattern.flags());
-            if let Some(rival) = &t.against {
-                s += &format!(" --against {}", shell_word(&rival.to_string()));
-            }
-            if let Some(messages) = &t.messages {
-                s += &format!(" --messages {messages}");
-            }
-            s += &format!(" --warmup {}", t.warmup_ms as f64 / 1000.0);
+        if self.given().next().is_some() {
+            s += &self.traffic_flags();
         }
         s += &format!(" --seed {} --in {}", self.seed, self.place);
-        for (flag, value) in [("--kernel", &self.kernel), ("--modules", &self.modules)] {
+        let kernels = matrix::values(self.paths.iter(), |p| p.kernel.clone());
+        let kernel = if kernels.is_empty() { &self.kernel } else { &kernels };
+        for (flag, value) in [("--kernel", kernel), ("--modules", &self.modules)] {
             if !value.is_empty() {
                 s += &format!(" {flag} {}", shell_word(value));
             }
@@ -265,6 +289,34 @@ impl Plan {
             s += " --trace";
         }
         s
+    }
+
+    /// The paths that no suite brought.
+    fn given(&self) -> impl Iterator<Item = &PathEntry> {
+        self.paths.iter().filter(|p| p.traffic.is_none() || !p.given.is_empty())
+    }
+
+    /// What the paths that no suite brought were given as traffic.
+    fn traffic_flags(&self) -> String {
+        let usual = &self.traffic;
+        let list = |of: &dyn Fn(&Traffic) -> String| {
+            matrix::values(self.given(), |p| of(p.traffic.as_ref().unwrap_or(usual)))
+        };
+        let streams = list(&|t| t.streams.to_string());
+        let mut s = format!(" --seconds {} --streams {streams}{}", usual.seconds, usual.pattern.flags());
+        for (flag, value, none) in [
+            ("--pacing", list(&|t| traffic::pacing_text(t.pacing_bps)), "0"),
+            ("--mtu", list(&|t| t.mtu.to_string()), "1500"),
+            ("--against", list(&|t| traffic::rival_text(t.against.as_ref())), "none"),
+        ] {
+            if value != none {
+                s += &format!(" {flag} {}", shell_word(&value));
+            }
+        }
+        if let Some(messages) = &usual.messages {
+            s += &format!(" --messages {messages}");
+        }
+        s + &format!(" --warmup {}", usual.warmup_ms as f64 / 1000.0)
     }
 }
 
@@ -282,12 +334,7 @@ pub fn shell_word(word: &str) -> String {
 fn paths(r: &Request) -> Result<Vec<PathEntry>> {
     if let Place::Remote(host) = &r.place {
         ensure!(r.suite.is_none(), "--suite needs paths of its own\nhint: --in sim, lab or here");
-        return Ok(vec![PathEntry {
-            name: host.clone(),
-            text: String::new(),
-            files: Vec::new(),
-            traffic: None,
-        }]);
+        return Ok(vec![PathEntry { name: host.clone(), ..PathEntry::default() }]);
     }
     let mut paths = Vec::new();
     if let Some(name) = &r.suite {
@@ -315,11 +362,24 @@ fn check_traffic(place: &Place, t: &Traffic) -> Result<()> {
     ensure!((1..=86_400).contains(&t.seconds), "--seconds must be between 1 and 86400");
     ensure!((1..=128).contains(&t.streams), "--streams must be between 1 and 128 (iperf3's limit)");
     ensure!(t.warmup_ms < u64::from(t.seconds) * 1000, "--warmup must be shorter than --seconds");
+    ensure!((576..=9000).contains(&t.mtu), "--mtu must be between 576 and 9000");
     let is_remote = matches!(place, Place::Remote(_));
     let is_pausing = matches!(t.pattern, Pattern::OnOff { .. });
-    for (flag, is_given) in
-        [("--against", t.against.is_some()), ("--messages", t.messages.is_some()), ("--on-off", is_pausing)]
-    {
+    ensure!(!is_pausing || t.pacing_bps.is_none(), "--pacing is iperf3's, and --on-off does without it");
+    if let Some(messages) = &t.messages {
+        ensure!(
+            messages.max_bytes + 28 <= t.mtu,
+            "messages of {} bytes do not fit --mtu {}",
+            messages.max_bytes,
+            t.mtu
+        );
+    }
+    for (flag, is_given) in [
+        ("--against", t.against.is_some()),
+        ("--messages", t.messages.is_some()),
+        ("--mtu", !traffic::is_usual_mtu(&t.mtu)),
+        ("--on-off", is_pausing),
+    ] {
         ensure!(!(is_given && is_remote), "{flag} needs a path of its own\nhint: --in sim, lab or here");
     }
     t.against.as_ref().map_or(Ok(()), |rival| check_cc(place, &rival.cc))
@@ -362,12 +422,9 @@ fn cells(r: &Request, paths: usize) -> Vec<Cell> {
 /// Runs every cell of the plan that the run folder does not have yet. Returns how many failed.
 pub fn run(plan: &Plan, o: &Options) -> Result<usize> {
     doctor::need(plan)?;
-    let lab_kernel = match plan.place {
-        Place::Lab => Some(lab::Kernel::find(some(&plan.kernel), some(&plan.modules).map(FsPath::new))?),
-        _ => None,
-    };
+    let lab_kernels = lab_kernels(plan)?;
     let _lock = open_run(plan, &o.out)?;
-    let env = place::env(plan, lab_kernel.as_ref())?;
+    let env = place::env(plan, &lab_kernels)?;
     write_atomic(&o.out.join("env.json"), &(serde_json::to_string_pretty(&env)? + "\n"))?;
     let own: Vec<&Cell> = plan.cells_of(o.shard).collect();
     let todo: Vec<&Cell> = own.iter().copied().filter(|c| !cell_dir(&o.out, c).exists()).collect();
@@ -388,7 +445,7 @@ pub fn run(plan: &Plan, o: &Options) -> Result<usize> {
                     if first_error.lock().unwrap_or_else(|e| e.into_inner()).is_some() {
                         break;
                     }
-                    match run_and_keep(plan, cell, lab_kernel.as_ref(), &o.out) {
+                    match run_and_keep(plan, cell, &lab_kernels, &o.out) {
                         Ok(status) => progress.done(plan, cell, &status),
                         Err(e) => *first_error.lock().unwrap_or_else(|e| e.into_inner()) = Some(e),
                     }
@@ -400,6 +457,20 @@ pub fn run(plan: &Plan, o: &Options) -> Result<usize> {
         Some(e) => Err(e),
         None => Ok(progress.failed.load(Ordering::Relaxed)),
     }
+}
+
+/// The kernels that the plan names, by those names; none outside the lab.
+fn lab_kernels(plan: &Plan) -> Result<BTreeMap<String, lab::Kernel>> {
+    let mut kernels = BTreeMap::new();
+    if plan.place == Place::Lab {
+        for spec in (0..plan.paths.len()).map(|path| plan.kernel_of(path)) {
+            if !kernels.contains_key(spec) {
+                let kernel = lab::Kernel::find(some(spec), some(&plan.modules).map(FsPath::new))?;
+                kernels.insert(spec.to_string(), kernel);
+            }
+        }
+    }
+    Ok(kernels)
 }
 
 fn some(s: &str) -> Option<&str> {
@@ -434,9 +505,9 @@ pub fn open_run(plan: &Plan, out: &FsPath) -> Result<fs::File> {
     Ok(lock)
 }
 
-/// Reads `plan.json` of a run folder.
+/// Reads `plan.json` of a run folder, or that file by its name.
 pub fn read_plan(dir: &FsPath) -> Result<Plan> {
-    let file = dir.join("plan.json");
+    let file = if dir.is_file() { dir.to_path_buf() } else { dir.join("plan.json") };
     let shown = dir.display();
     let text = fs::read_to_string(&file).with_context(|| {
         format!("`{shown}` is not a run: cannot read its plan.json\nhint: name the folder that `headway bench --out` made")
@@ -470,13 +541,18 @@ pub fn cell_dir(out: &FsPath, cell: &Cell) -> PathBuf {
 
 /// Runs one cell into a temporary folder and renames it: a cell folder that exists is whole.
 /// A cell that fails is kept with its reason; only what stops every cell (a full disk) is an error.
-fn run_and_keep(plan: &Plan, cell: &Cell, lab_kernel: Option<&lab::Kernel>, out: &FsPath) -> Result<String> {
+fn run_and_keep(
+    plan: &Plan,
+    cell: &Cell,
+    lab_kernels: &BTreeMap<String, lab::Kernel>,
+    out: &FsPath,
+) -> Result<String> {
     let dest = cell_dir(out, cell);
     let tmp = out.join("cells").join(format!(".{:03}.tmp", cell.index));
     fs::create_dir_all(&tmp).with_context(|| format!("cannot create `{}`", tmp.display()))?;
     let dir = tmp.clone();
     let guard = interrupt::guard(move || drop(fs::remove_dir_all(&dir)));
-    let ran = match (&plan.place, lab_kernel) {
+    let ran = match (&plan.place, lab_kernels.get(plan.kernel_of(cell.path))) {
         (Place::Sim, _) => simcell::run_cell(plan, cell, &tmp),
         (Place::Lab, Some(kernel)) => {
             lab::run_cell(kernel, plan, cell, &tmp, lab::Limits::for_cell(plan, cell))

@@ -42,7 +42,7 @@ pub fn need(plan: &Plan) -> Result<()> {
     };
     let checks = match &plan.place {
         Place::Sim => Vec::new(),
-        Place::Lab if !plan.kernel.is_empty() => Vec::new(), // finding that kernel says more
+        Place::Lab if !plan.kernel_of(0).is_empty() => Vec::new(), // finding that kernel says more
         Place::Lab => lab::check(),
         Place::Here => [emu::check(), bpf, vec![iperf3()]].concat(),
         Place::Remote(_) => [bpf, vec![iperf3()]].concat(),

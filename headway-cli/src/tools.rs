@@ -31,6 +31,7 @@ pub struct Job<'a> {
     pub cc: &'a str,
     pub traffic: &'a Traffic,
     pub pattern: Pattern,
+    pub pacing_bps: Option<u64>,
 }
 
 impl Server {
@@ -74,6 +75,9 @@ impl Job<'_> {
         if let Pattern::Limited { rate_bps } = self.pattern {
             let (bytes, _) = Pattern::chunk(rate_bps);
             command.args(["-b", &rate_bps.to_string(), "-l", &bytes.to_string()]);
+        }
+        if let Some(bps) = self.pacing_bps {
+            command.args(["--fq-rate", &bps.to_string()]);
         }
         let (mut child, mut output) = spawn(command)?;
         let pid = child.id();

@@ -74,6 +74,14 @@ fn wrong_usage_exits_2_and_names_the_word() {
         ("bench --in sim --cc bbr1 --path clean --rate 2", "`2`"),
         ("bench --in sim --cc bbr1 --path clean --on-off 1s/x", "`x`"),
         ("bench --in sim --cc bbr1 --path clean --on-off 1s/1s --rate 1mbit", "--rate"),
+        ("bench --in sim --cc bbr1 --path clean --streams 1,4,1", "--streams has a value twice"),
+        ("bench --in sim --cc bbr1 --path clean --pacing 0,fast", "`fast`"),
+        ("bench --in sim --cc bbr1 --path clean --mtu 1500,500", "--mtu"),
+        ("bench --in sim --cc bbr1 --path clean --mtu 1000 --messages 1000@64", "--mtu 1000"),
+        ("bench --in sim --cc bbr1 --path clean --pacing 1mbit --on-off 1s/1s", "--pacing"),
+        ("bench --in remote 192.0.2.1 --cc cubic --mtu 9000", "--mtu"),
+        ("bench --in sim --cc bbr1 --suite drop --streams 1,4", "--streams"),
+        ("bench --plan run --cc bbr1", "--plan"),
         ("bench --in moon --cc bbr1 --path clean", "moon"),
         ("bench --in remote --cc bbr --path clean", "remote"),
         ("bench --in sim --cc bbr1 --path clean --blocks 0", "--blocks"),
@@ -179,6 +187,43 @@ fn a_simulated_bench_is_the_same_to_the_byte_and_resumes() {
     assert_eq!(o.status.code(), Some(1));
     assert!(stderr(&o).contains("another plan"), "{}", stderr(&o));
     assert_eq!(folder(&s.0.join("a")), before);
+}
+
+#[test]
+fn a_matrix_is_every_combination_and_its_plan_runs_again() {
+    let s = Scratch::new("matrix");
+    let matrix = "bench --in sim --cc bbr1,cubic --path clean --streams 1,2 --pacing 0,4mbit --mtu 1500,9000 \
+                  --against none,cubic --blocks 1 --seconds 3";
+    let o = s.headway(&format!("{matrix} --dry-run"));
+    assert!(stdout(&o).contains("32 cells") && stdout(&o).contains("at most"), "{}", stdout(&o));
+    let o = s.headway(&format!("{matrix} --out a"));
+    assert!(o.status.success(), "{}", stderr(&o));
+    let env = fs::read_to_string(s.0.join("a/env.json")).unwrap();
+    let flags = "--path clean --blocks 1 --seconds 3 --streams 1,2 --pacing 0,4mbit --mtu 1500,9000 --against none,cubic";
+    assert!(env.contains(flags), "{env}");
+    let csv = fs::read_to_string(s.0.join("a/results.csv")).unwrap();
+    let mut rows = csv.lines().map(|row| row.split(',').collect::<Vec<_>>());
+    let head = rows.next().unwrap();
+    let column = |name: &str| head.iter().position(|h| *h == name).unwrap();
+    let (path, goodput) = (column("path"), column("goodput_bps"));
+    let mut count = 0;
+    for row in rows {
+        let bps: f64 = row[goodput].parse().unwrap();
+        let streams = if row[path].contains("streams=2") { 2.0 } else { 1.0 };
+        match row[path].contains("pacing=4mbit") {
+            true => assert!(bps < streams * 4e6 * 1.02, "{row:?}"),
+            false if row[path].contains("against=none") => assert!(bps > 11e6, "{row:?}"),
+            false => {}
+        }
+        count += 1;
+    }
+    assert_eq!(count, 32);
+    // The same plan again, by its folder and by its file.
+    for (plan, out) in [("a", "b"), ("a/plan.json", "c")] {
+        let o = s.headway(&format!("bench --plan {plan} --out {out}"));
+        assert!(o.status.success(), "{}", stderr(&o));
+        assert_eq!(folder(&s.0.join(out)), folder(&s.0.join("a")));
+    }
 }
 
 #[test]
