@@ -61,7 +61,7 @@ impl std::fmt::Display for Place {
 pub struct Plan {
     pub layout: u32,
     pub place: Place,
-    /// Controllers; the first is the baseline of the comparison.
+    /// Labels of controllers ([`controller`]); the first is the baseline of the comparison.
     pub ccs: Vec<String>,
     pub paths: Vec<PathEntry>,
     /// `--suite`; empty where the paths were given one by one.
@@ -198,6 +198,11 @@ impl Plan {
     pub fn new(r: &Request) -> Result<Self> {
         ensure!(!r.ccs.is_empty(), "no controller given\nhint: `--cc bbr,bbr1`");
         ensure!((1..=10_000).contains(&r.blocks), "--blocks must be between 1 and 10000");
+        let mut ccs = r.ccs.clone();
+        if r.suite.as_ref().map(|name| suite::find(name)).transpose()?.is_some_and(|suite| suite.has_twin) {
+            let twin = format!("{}#2", controller(&r.ccs[0]));
+            ccs.extend((!r.ccs.contains(&twin)).then_some(twin));
+        }
         let paths = paths(r)?;
         ensure!(
             !paths.is_empty(),
@@ -212,11 +217,11 @@ impl Plan {
             r.modules.is_empty() || r.axes.kernels.len() == 1,
             "--modules belongs to one --kernel file\nhint: name versions, as `headway doctor` shows them"
         );
-        let cells = cells(r, paths.len());
+        let cells = cells(r, &ccs, paths.len());
         let plan = Self {
             layout: LAYOUT,
             place: r.place.clone(),
-            ccs: r.ccs.clone(),
+            ccs,
             paths,
             suite: r.suite.clone().unwrap_or_default(),
             blocks: r.blocks,
@@ -338,7 +343,9 @@ fn paths(r: &Request) -> Result<Vec<PathEntry>> {
     }
     let mut paths = Vec::new();
     if let Some(name) = &r.suite {
-        for row in suite::rows(name, &r.place)?.0 {
+        let rows = suite::find(name)?.rows_in(&r.place);
+        ensure!(!rows.is_empty(), "no row of the suite `{name}` is honest in {}", r.place);
+        for row in rows {
             let entry = PathEntry::resolve(&row.path)?;
             paths.push(PathEntry { name: row.name, traffic: Some(row.traffic), ..entry });
         }
@@ -385,8 +392,21 @@ fn check_traffic(place: &Place, t: &Traffic) -> Result<()> {
     t.against.as_ref().map_or(Ok(()), |rival| check_cc(place, &rival.cc))
 }
 
-/// Is `cc` a controller this place can run?
-fn check_cc(place: &Place, cc: &str) -> Result<()> {
+/// The controller that a label means: `bbr#2` is `bbr` once more, to be compared with itself.
+pub fn controller(label: &str) -> &str {
+    label.split_once('#').map_or(label, |(cc, _)| cc)
+}
+
+/// The 2 of `bbr#2`.
+fn label_number(label: &str) -> Option<u64> {
+    label.split_once('#').and_then(|(_, number)| number.parse().ok())
+}
+
+/// Is `cc` the label of a controller this place can run?
+fn check_cc(place: &Place, label: &str) -> Result<()> {
+    let is_plain = !label.contains('#') || label_number(label).is_some();
+    ensure!(is_plain, "`{label}` is no label of a controller\nhint: `{}#2`", controller(label));
+    let cc = controller(label);
     let ours = || kernel::available().attachable.iter().map(|n| n.to_string()).collect::<Vec<_>>();
     let known = match place {
         Place::Sim => headway_cc::cc::CONTROLLERS.iter().map(|e| e.name.to_string()).collect(),
@@ -401,11 +421,11 @@ fn check_cc(place: &Place, cc: &str) -> Result<()> {
     Ok(())
 }
 
-fn cells(r: &Request, paths: usize) -> Vec<Cell> {
+fn cells(r: &Request, ccs: &[String], paths: usize) -> Vec<Cell> {
     let mut cells = Vec::new();
     for block in 0..r.blocks {
         let mut mates: Vec<(usize, &String)> =
-            (0..paths).flat_map(|p| r.ccs.iter().map(move |cc| (p, cc))).collect();
+            (0..paths).flat_map(|p| ccs.iter().map(move |cc| (p, cc))).collect();
         let mut rng = headway_cc::rand::Rng::new(r.seed, u64::from(block));
         for i in (1..mates.len()).rev() {
             mates.swap(i, rng.below(i as u64 + 1) as usize);
@@ -413,6 +433,11 @@ fn cells(r: &Request, paths: usize) -> Vec<Cell> {
         for (path, cc) in mates {
             // 48 bits: a JSON reader that keeps numbers as doubles must not change it.
             let seed = headway_cc::rand::hash(r.seed, u64::from(block) << 16 | path as u64) >> 16;
+            // With the same seed the second label would be the same bytes where time is virtual.
+            let seed = match label_number(cc) {
+                Some(number) => headway_cc::rand::hash(seed, number) >> 16,
+                None => seed,
+            };
             cells.push(Cell { index: cells.len(), path, cc: cc.clone(), block, seed });
         }
     }
@@ -591,7 +616,7 @@ impl CellResult {
             traffic: traffic.clone(),
             kernel: String::new(),
             status: status.into(),
-            sender_cc: cell.cc.clone(),
+            sender_cc: controller(&cell.cc).into(),
             rival_cc: traffic.against.as_ref().map_or_else(String::new, |rival| rival.cc.clone()),
             base_rtt_us: 0,
         }
@@ -640,14 +665,10 @@ pub fn dry_run(plan: &Plan, shard: Option<Shard>, jobs: usize) -> Result<String>
         writeln!(s, "{} {} `{}` {} {}", c.index, c.block + 1, plan.paths[c.path].name, c.cc, c.seed)?;
     }
     if !plan.suite.is_empty() {
-        let left_out = suite::rows(&plan.suite, &plan.place)?.1;
-        writeln!(
-            s,
-            "suite {}: {} paths, {left_out} left out as not honest in {}",
-            plan.suite,
-            plan.paths.len(),
-            plan.place
-        )?;
+        let left_out = suite::find(&plan.suite)?.left_out(&plan.place);
+        let (suite, count) = (&plan.suite, plan.paths.len());
+        writeln!(s, "suite {suite}: {count} paths; {} left out in {}", left_out.len(), plan.place)?;
+        left_out.iter().try_for_each(|line| writeln!(s, "left out: {line}"))?;
     }
     let (seconds, bits) = cost(plan, shard, jobs)?;
     write!(s, "{} cells, about {} min, ", plan.cells_of(shard).count(), seconds.div_ceil(60))?;

@@ -128,7 +128,7 @@ enum Cmd {
 
 #[derive(Args)]
 struct BenchArgs {
-    /// Controllers, the baseline first
+    /// Controllers, the baseline first. `bbr#2` is `bbr` once more: `--cc bbr,bbr#2` shows what noise looks like
     #[arg(long, value_delimiter = ',', default_value = "bbr,bbr1,cubic")]
     cc: Vec<String>,
     /// Path presets (comma separated) or a path text; may be given several times [default: clean,drop,lossy]

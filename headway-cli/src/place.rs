@@ -1,7 +1,7 @@
 //! One cell on the running kernel: through the emulator (`here`, and the same code inside the lab's guest), or over
 //! the real path to an iperf3 server (`remote`).
 
-use crate::bench::{Cell, CellResult, Place, Plan, write_atomic};
+use crate::bench::{Cell, CellResult, Place, Plan, controller, write_atomic};
 use crate::emu::{Detour, Emu, EmuOptions, Far, Netns};
 use crate::hiccup::Meter;
 use crate::messages::{self, MessageFlow, Sockets};
@@ -31,7 +31,7 @@ const REMOTE_ATTEMPTS: u32 = 5;
 pub fn run_cell_here(plan: &Plan, cell: &Cell, dir: &FsPath) -> Result<()> {
     let path = plan.paths[cell.path].path()?;
     let traffic = plan.traffic(cell.path);
-    let cc = Sender::prepare(&cell.cc, plan.trace, dir)?;
+    let cc = Sender::prepare(controller(&cell.cc), plan.trace, dir)?;
     let rival = traffic.against.as_ref().map(|r| Rival::prepare(r, &cc, cell, dir)).transpose()?;
     let options = EmuOptions {
         mtu: traffic.mtu,
@@ -134,7 +134,7 @@ pub fn run_cell_remote(plan: &Plan, cell: &Cell, dir: &FsPath) -> Result<()> {
     let Place::Remote(host) = &plan.place else { bail!("the plan names no remote host") };
     let to = resolve(host)?;
     let SocketAddr::V4(v4) = to else { bail!("`{host}` has only an IPv6 address; the prober needs IPv4") };
-    let cc = Sender::prepare(&cell.cc, plan.trace, dir)?;
+    let cc = Sender::prepare(controller(&cell.cc), plan.trace, dir)?;
     let prober = Prober::start(Prober::socket()?, *v4.ip(), REMOTE_PROBE_INTERVAL_US);
     let meter = Meter::start();
     std::thread::sleep(IDLE);
@@ -261,7 +261,7 @@ enum Rival {
 
 impl Rival {
     fn prepare(rival: &traffic::Rival, tested: &Sender, cell: &Cell, dir: &FsPath) -> Result<Self> {
-        match rival.cc == cell.cc {
+        match rival.cc == controller(&cell.cc) {
             true => Ok(Self::Same(tested.name.clone())),
             false => Sender::prepare(&rival.cc, false, dir).map(Self::Own),
         }

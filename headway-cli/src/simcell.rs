@@ -4,7 +4,7 @@
 //! `load.json` has the fields that `iperf3 -J --get-server-output` has, as far as a simulation knows them: no CPU
 //! time, and `start.version` says who wrote it. Layout and columns: `docs/architecture.md`.
 
-use crate::bench::{Cell, CellResult, PathEntry, Plan, write_atomic};
+use crate::bench::{Cell, CellResult, PathEntry, Plan, controller, write_atomic};
 use crate::interop::packets;
 use crate::messages::{self, Sent};
 use crate::stats;
@@ -23,7 +23,11 @@ pub fn run_cell(plan: &Plan, cell: &Cell, dir: &Path) -> Result<()> {
     let traffic = plan.traffic(cell.path);
     let streams = traffic.streams as usize;
     let max_pacing_rate = traffic.pacing_bps.map_or(u64::MAX, |bps| bps / 8);
-    let ours = FlowSpec { source: traffic.pattern.source(), max_pacing_rate, ..FlowSpec::bulk(&cell.cc) };
+    let ours = FlowSpec {
+        source: traffic.pattern.source(),
+        max_pacing_rate,
+        ..FlowSpec::bulk(controller(&cell.cc))
+    };
     let mut flows = vec![ours; streams];
     if let Some(rival) = &traffic.against {
         let flow = FlowSpec { extra_rtt_us: rival.extra_rtt_us, ..FlowSpec::bulk(&rival.cc) };

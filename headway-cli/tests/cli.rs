@@ -82,6 +82,7 @@ fn wrong_usage_exits_2_and_names_the_word() {
         ("bench --in remote 192.0.2.1 --cc cubic --mtu 9000", "--mtu"),
         ("bench --in sim --cc bbr1 --suite drop --streams 1,4", "--streams"),
         ("bench --plan run --cc bbr1", "--plan"),
+        ("bench --in sim --cc bbr1,bbr1#x --path clean", "`bbr1#x`"),
         ("bench --in moon --cc bbr1 --path clean", "moon"),
         ("bench --in remote --cc bbr --path clean", "remote"),
         ("bench --in sim --cc bbr1 --path clean --blocks 0", "--blocks"),
@@ -224,6 +225,37 @@ fn a_matrix_is_every_combination_and_its_plan_runs_again() {
         assert!(o.status.success(), "{}", stderr(&o));
         assert_eq!(folder(&s.0.join(out)), folder(&s.0.join("a")));
     }
+}
+
+#[test]
+fn a_controller_beside_itself_is_another_draw_of_the_same() {
+    let s = Scratch::new("twin");
+    let o = s.headway("bench --in sim --cc cubic,cubic#2 --path '20mbit 20ms queue=1bdp loss=0.5%' --blocks 8 --seconds 3 --out a");
+    assert!(o.status.success(), "{}", stderr(&o));
+    assert!(stdout(&o).contains("cubic#2: 8 of 8 cells ok"), "{}", stdout(&o));
+    assert!(!stdout(&o).contains("better") && !stdout(&o).contains("worse"), "{}", stdout(&o));
+    let csv = fs::read_to_string(s.0.join("a/results.csv")).unwrap();
+    let seeds: std::collections::BTreeSet<&str> = csv
+        .lines()
+        .skip(1)
+        .map(|row| {
+            row.split(',')
+                .nth(csv.lines().next().unwrap().split(',').position(|h| h == "seed").unwrap())
+                .unwrap()
+        })
+        .collect();
+    assert_eq!(seeds.len(), 16, "every cell draws anew");
+    // `smoke` brings the second label by itself, and its command says so.
+    let o = s.headway("bench --in sim --suite smoke --cc cubic,bbr1 --blocks 1 --dry-run");
+    assert!(stdout(&o).contains("cubic#2") && stdout(&o).contains("21 cells"), "{}", stdout(&o));
+    let o = s.headway("bench --in lab --suite bbr --cc cubic --blocks 1 --dry-run");
+    assert!(stdout(&o).contains("left out: dc-ecn 100 streams: honest only in sim"), "{}", stdout(&o));
+    let o = s.headway("bench --in lab --suite tcpeval --cc cubic --dry-run");
+    assert!(
+        o.status.code() == Some(2) && stderr(&o).contains("no row of the suite `tcpeval`"),
+        "{}",
+        stderr(&o)
+    );
 }
 
 #[test]

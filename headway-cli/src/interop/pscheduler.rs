@@ -45,7 +45,7 @@ fn task(plan: &Plan, cell: &Cell) -> Result<Value> {
     };
     let mut spec = json!({
         "schema": 4, "dest": dest, "duration": format!("PT{}S", seconds - warmup_s), "omit": format!("PT{warmup_s}S"),
-        "interval": "PT1S", "parallel": traffic.streams, "congestion": cell.cc,
+        "interval": "PT1S", "parallel": traffic.streams, "congestion": crate::bench::controller(&cell.cc),
     });
     match traffic.pattern {
         Pattern::Bulk => {}
