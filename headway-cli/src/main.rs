@@ -57,6 +57,9 @@ enum Cmd {
         /// Further metrics in the table (comma separated; results.csv has all of them)
         #[arg(long, value_delimiter = ',')]
         metric: Vec<String>,
+        /// What to print
+        #[arg(long, value_enum, default_value_t)]
+        format: report::Format,
     },
     /// Make one run of the shards of a plan (`bench --shard`): the same bytes as the unsharded run
     Merge {
@@ -199,6 +202,9 @@ struct BenchArgs {
     /// Further metrics in the table (comma separated; results.csv has all of them)
     #[arg(long, value_delimiter = ',')]
     metric: Vec<String>,
+    /// What to print at the end
+    #[arg(long, value_enum, default_value_t)]
+    format: report::Format,
     /// Run the plan of this run folder or plan.json again, as it is: same cells, order and seeds
     #[arg(long, value_name = "PLAN", conflicts_with_all = [
         "cc", "path", "suite", "blocks", "seconds", "warmup", "streams", "pacing", "mtu", "against", "rate", "on_off",
@@ -372,15 +378,15 @@ fn sentence(e: &anyhow::Error) -> String {
 fn run(cli: Cli) -> Result<ExitCode> {
     match cli.command {
         Cmd::Bench(a) => bench(*a),
-        Cmd::Report { dir, metric } => {
+        Cmd::Report { dir, metric, format } => {
             usage(report::known(&metric))?;
-            show(&dir, metric)?;
+            show(&dir, report::Options { metrics: metric, format })?;
             Ok(ExitCode::SUCCESS)
         }
         Cmd::Merge { shard: shards, out } => {
             let out = out.map_or_else(bench::new_run_dir, Ok)?;
             shard::merge(&out, &shards)?;
-            show(&out, Vec::new())?;
+            show(&out, report::Options::default())?;
             Ok(ExitCode::SUCCESS)
         }
         Cmd::Export(a) => export(a),
@@ -472,8 +478,8 @@ fn unload(names: Vec<String>, all: bool) -> Result<ExitCode> {
 }
 
 /// Prints the comparison; the page is beside the raw files.
-fn show(dir: &std::path::Path, metrics: Vec<String>) -> Result<()> {
-    let summary = report::report(dir, &report::Options { metrics })?;
+fn show(dir: &std::path::Path, options: report::Options) -> Result<()> {
+    let summary = report::report(dir, &options)?;
     print!("{}", summary.table);
     println!("\n{}", summary.page.display());
     Ok(())
@@ -542,7 +548,7 @@ fn bench(a: BenchArgs) -> Result<ExitCode> {
     let out = a.out.map_or_else(bench::new_run_dir, Ok)?;
     let failed = bench::run(&plan, &bench::Options { out: out.clone(), shard, jobs })?;
     match shard {
-        None => show(&out, a.metric)?,
+        None => show(&out, report::Options { metrics: a.metric, format: a.format })?,
         Some(shard) => {
             println!("{}: shard {shard}; `headway merge` makes a run of all {}", out.display(), shard.of)
         }

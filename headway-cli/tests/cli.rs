@@ -219,6 +219,12 @@ fn a_matrix_is_every_combination_and_its_plan_runs_again() {
         count += 1;
     }
     assert_eq!(count, 32);
+    // ESnet's table: a row for each combination and controller; what is no column of it stays in the name.
+    let table = stdout(&s.headway("report a --format esnet"));
+    let rows: Vec<&str> = table.lines().take_while(|line| !line.is_empty()).collect();
+    assert_eq!(rows.len(), 33, "{table}");
+    assert!(rows[0].starts_with("Dest Host") && rows[0].ends_with("RXMTs"), "{table}");
+    assert!(rows[1].contains("40.0") && rows[1].contains("bbr1") && rows[1].contains("- (1)"), "{table}");
     // The same plan again, by its folder and by its file.
     for (plan, out) in [("a", "b"), ("a/plan.json", "c")] {
         let o = s.headway(&format!("bench --plan {plan} --out {out}"));
