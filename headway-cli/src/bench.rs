@@ -6,7 +6,7 @@
 use crate::matrix::{self, Axes};
 use crate::shard::Shard;
 use crate::traffic::{self, Pattern, Traffic};
-use crate::{doctor, interrupt, kernel, lab, place, simcell, suite};
+use crate::{doctor, interrupt, kernel, lab, place, simcell, suite, tools};
 use anyhow::{Context, Result, bail, ensure};
 use headway_cc::path;
 use serde::{Deserialize, Serialize};
@@ -134,6 +134,9 @@ pub struct CellResult {
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub rival_cc: String,
     pub base_rtt_us: u64,
+    /// Why earlier attempts at this cell came to nothing.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub attempts: Vec<String>,
 }
 
 /// What `headway bench` was asked for.
@@ -577,24 +580,69 @@ fn run_and_keep(
     fs::create_dir_all(&tmp).with_context(|| format!("cannot create `{}`", tmp.display()))?;
     let dir = tmp.clone();
     let guard = interrupt::guard(move || drop(fs::remove_dir_all(&dir)));
+    let limit = match plan.place {
+        Place::Sim | Place::Lab => 1,
+        Place::Here | Place::Remote(_) => ATTEMPTS,
+    };
+    let pause = |attempt| {
+        eprintln!("attempt {attempt} at cell {:03} failed, trying again", cell.index);
+        std::thread::sleep(Duration::from_secs(2 * u64::from(attempt)));
+    };
+    let (status, attempts) = with_attempts(limit, pause, || attempt(plan, cell, lab_kernels, &tmp))?;
+    if !attempts.is_empty() {
+        CellResult { attempts, ..CellResult::read(&tmp)? }.write(&tmp)?;
+    }
+    fs::rename(&tmp, &dest).with_context(|| format!("cannot keep `{}`", dest.display()))?;
+    guard.keep();
+    Ok(status)
+}
+
+/// How often a cell is tried whose server is busy, away, or does not end.
+const ATTEMPTS: u32 = 5;
+
+/// The status of the first attempt that is not worth another one, and those before it.
+fn with_attempts(
+    limit: u32,
+    pause: impl Fn(u32),
+    mut attempt: impl FnMut() -> Result<String>,
+) -> Result<(String, Vec<String>)> {
+    let mut earlier: Vec<String> = Vec::new();
+    loop {
+        let status = attempt()?;
+        let count = earlier.len() as u32 + 1;
+        if count >= limit || !tools::is_worth_retrying(&status) {
+            return Ok((status, earlier));
+        }
+        pause(count);
+        earlier.push(status);
+    }
+}
+
+/// Runs the cell once into `tmp`, which is emptied first.
+fn attempt(
+    plan: &Plan,
+    cell: &Cell,
+    lab_kernels: &BTreeMap<String, lab::Kernel>,
+    tmp: &FsPath,
+) -> Result<String> {
+    fs::remove_dir_all(tmp)
+        .and_then(|()| fs::create_dir(tmp))
+        .with_context(|| format!("cannot empty `{}`", tmp.display()))?;
     let ran = match (&plan.place, lab_kernels.get(plan.kernel_of(cell.path))) {
-        (Place::Sim, _) => simcell::run_cell(plan, cell, &tmp),
+        (Place::Sim, _) => simcell::run_cell(plan, cell, tmp),
         (Place::Lab, Some(kernel)) => {
-            lab::run_cell(kernel, plan, cell, &tmp, lab::Limits::for_cell(plan, cell))
+            lab::run_cell(kernel, plan, cell, tmp, lab::Limits::for_cell(plan, cell))
         }
         (Place::Lab, None) => bail!("the lab has no kernel"),
-        (Place::Here, _) => place::run_cell_here(plan, cell, &tmp),
-        (Place::Remote(_), _) => place::run_cell_remote(plan, cell, &tmp),
+        (Place::Here, _) => place::run_cell_here(plan, cell, tmp),
+        (Place::Remote(_), _) => place::run_cell_remote(plan, cell, tmp),
     };
     if let Err(e) = ran {
         ensure!(!is_disk_full(&e), "{e:#}\nhint: free some room and run the same command again");
         let failed = CellResult::new(plan, cell, &format!("failed: {}", crate::sentence(&e)));
-        failed.write(&tmp)?;
+        failed.write(tmp)?;
     }
-    let status = CellResult::read(&tmp)?.status;
-    fs::rename(&tmp, &dest).with_context(|| format!("cannot keep `{}`", dest.display()))?;
-    guard.keep();
-    Ok(status)
+    Ok(CellResult::read(tmp)?.status)
 }
 
 fn is_disk_full(e: &anyhow::Error) -> bool {
@@ -619,6 +667,7 @@ impl CellResult {
             sender_cc: controller(&cell.cc).into(),
             rival_cc: traffic.against.as_ref().map_or_else(String::new, |rival| rival.cc.clone()),
             base_rtt_us: 0,
+            attempts: Vec::new(),
         }
     }
 
@@ -744,5 +793,29 @@ impl Progress {
             cell.block + 1,
             cell.cc
         );
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_busy_server_is_tried_again_up_to_the_limit_and_each_attempt_is_kept() {
+        let busy = "failed: load.json: iperf3: the server is busy running a test. try again later";
+        let tried = |limit, said: &[&str]| {
+            let mut said = said.iter().map(|s| s.to_string());
+            with_attempts(limit, |_| (), || said.next().context("asked too often")).unwrap()
+        };
+        assert_eq!(tried(5, &["ok"]), ("ok".into(), vec![]));
+        assert_eq!(tried(5, &[busy, busy, "ok"]), ("ok".into(), vec![busy.to_string(); 2]));
+        assert_eq!(tried(3, &[busy; 3]), (busy.into(), vec![busy.to_string(); 2]));
+        // What another attempt would not mend, and where nothing is tried twice.
+        let wrong = "failed: load.json: the sender used `cubic`, not `bbr`";
+        assert_eq!(tried(5, &[wrong]), (wrong.into(), vec![]));
+        assert_eq!(tried(5, &["disturbed: packets left late"]).1.len(), 0);
+        assert_eq!(tried(1, &[busy]), (busy.into(), vec![]));
+        let late = "failed: iperf3 did not end 20 s after its time was up";
+        assert_eq!(tried(5, &[late, "ok"]).1, [late]);
     }
 }

@@ -24,8 +24,6 @@ const IDLE: Duration = Duration::from_millis(1000);
 const GRACE: Duration = Duration::from_secs(20);
 /// The prober of a real path is gentler.
 const REMOTE_PROBE_INTERVAL_US: u64 = 20_000;
-/// How often a busy or unreachable server is tried.
-const REMOTE_ATTEMPTS: u32 = 5;
 
 /// Runs one cell through the emulator on the running kernel and writes its raw files into `dir`.
 pub fn run_cell_here(plan: &Plan, cell: &Cell, dir: &FsPath) -> Result<()> {
@@ -138,22 +136,17 @@ pub fn run_cell_remote(plan: &Plan, cell: &Cell, dir: &FsPath) -> Result<()> {
     let prober = Prober::start(Prober::socket()?, *v4.ip(), REMOTE_PROBE_INTERVAL_US);
     let meter = Meter::start();
     std::thread::sleep(IDLE);
-    let mut attempt = 1;
-    let (load, start_us) = loop {
-        let start_us = probe::now_us();
-        let traffic = plan.traffic(cell.path);
-        let (to, port, pattern) = (v4.ip().to_string(), to.port(), traffic.pattern);
-        let job = tools::Job { to, port, cc: &cc.name, traffic, pattern, pacing_bps: traffic.pacing_bps };
-        let load = job.run(std::process::Command::new("iperf3"), GRACE);
-        match load {
-            Ok(text) if attempt < REMOTE_ATTEMPTS && tools::is_worth_retrying(&text) => {
-                eprintln!("attempt {attempt} at {host} failed, trying again");
-                std::thread::sleep(Duration::from_secs(2 * u64::from(attempt)));
-                attempt += 1;
-            }
-            load => break (load?, start_us),
-        }
+    let start_us = probe::now_us();
+    let traffic = plan.traffic(cell.path);
+    let job = tools::Job {
+        to: v4.ip().to_string(),
+        port: to.port(),
+        cc: &cc.name,
+        traffic,
+        pattern: traffic.pattern,
+        pacing_bps: traffic.pacing_bps,
     };
+    let load = job.run(std::process::Command::new("iperf3"), GRACE)?;
     let hiccups = meter.stop();
     let probes = prober.stop()?;
     write_atomic(&dir.join("probe.txt"), &probe::to_text(&probes, start_us))?;

@@ -105,11 +105,16 @@ impl Job<'_> {
     }
 }
 
-/// Is this error of a server that may answer the next time?
-pub fn is_worth_retrying(json: &str) -> bool {
-    ["the server is busy", "unable to connect", "control socket has closed", "the server has terminated"]
-        .iter()
-        .any(|e| json.contains(e))
+/// Is this error, iperf3's or ours about it, one of a server that may answer the next time?
+pub fn is_worth_retrying(error: &str) -> bool {
+    const PASSING: [&str; 5] = [
+        "the server is busy",
+        "unable to connect",
+        "control socket has closed",
+        "the server has terminated",
+        "iperf3 did not end",
+    ];
+    PASSING.iter().any(|e| error.contains(e))
 }
 
 /// What a tool that packs or unpacks makes of `input`.

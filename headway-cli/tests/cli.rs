@@ -265,6 +265,41 @@ fn a_controller_beside_itself_is_another_draw_of_the_same() {
 }
 
 #[test]
+fn a_bench_that_is_killed_five_times_loses_nothing_and_has_nothing_twice() {
+    let s = Scratch::new("killed");
+    let plan = "bench --in sim --suite smoke --cc cubic,bbr1 --blocks 2 --jobs 2";
+    let o = s.headway(&format!("{plan} --out whole"));
+    assert!(o.status.success(), "{}", stderr(&o));
+    let cells = |out: &str| {
+        let names = fs::read_dir(s.0.join(out).join("cells")).into_iter().flatten().flatten();
+        names.filter(|e| !e.file_name().to_string_lossy().starts_with('.')).count()
+    };
+    let all = cells("whole");
+    assert_eq!(all, 7 * 3 * 2);
+    for kill in 1..=5 {
+        let mut child = Command::new(env!("CARGO_BIN_EXE_headway"));
+        child.args(words(&format!("{plan} --out cut"))).current_dir(&s.0).stderr(std::process::Stdio::null());
+        let mut child = child.stdout(std::process::Stdio::null()).spawn().unwrap();
+        // As soon as some more cells are there: at whatever it is doing then.
+        while cells("cut") < all * kill / 7 && child.try_wait().unwrap().is_none() {
+            std::thread::yield_now();
+        }
+        child.kill().unwrap();
+        child.wait().unwrap();
+        assert!(cells("cut") < all, "kill {kill} came too late");
+    }
+    let there = format!("{} of {all} cells are there already", cells("cut"));
+    let o = s.headway(&format!("{plan} --out cut"));
+    assert!(
+        o.status.success() && stderr(&o).contains(&there),
+        "{there}
+{}",
+        stderr(&o)
+    );
+    assert_eq!(folder(&s.0.join("cut")), folder(&s.0.join("whole")));
+}
+
+#[test]
 fn merged_shards_are_the_unsharded_run_to_the_byte() {
     let s = Scratch::new("shards");
     let plan =
