@@ -57,12 +57,21 @@ pub struct FlowSpec {
     pub start_us: u64,
     /// Added to the path's base RTT (half each way).
     pub extra_rtt_us: u64,
+    /// Bytes a second above which it is never paced, as by `SO_MAX_PACING_RATE`; `u64::MAX` for none. A controller
+    /// that leaves the spacing to the ACK clock is paced all the same where there is one.
+    pub max_pacing_rate: u64,
 }
 
 impl FlowSpec {
     /// A bulk flow that starts at once.
     pub fn bulk(cc: &str) -> Self {
-        Self { cc: cc.to_string(), source: Source::Bulk, start_us: 0, extra_rtt_us: 0 }
+        Self {
+            cc: cc.to_string(),
+            source: Source::Bulk,
+            start_us: 0,
+            extra_rtt_us: 0,
+            max_pacing_rate: u64::MAX,
+        }
     }
 }
 

@@ -324,7 +324,13 @@ fn random_flow(rng: &mut Rng, index: u64, is_unlimited: bool) -> FlowSpec {
         _ => Source::Finite { bytes: 1 + rng.below(2_000_000) },
     };
     let cc = CCS[rng.below(3) as usize].to_string();
-    FlowSpec { cc, source, start_us: index * 10_000, extra_rtt_us: rng.below(2) * rng.below(100_000) }
+    FlowSpec {
+        cc,
+        source,
+        start_us: index * 10_000,
+        extra_rtt_us: rng.below(2) * rng.below(100_000),
+        max_pacing_rate: u64::MAX,
+    }
 }
 
 #[test]
@@ -354,5 +360,17 @@ fn the_log_of_packets_is_the_run() {
     };
     for (flow, run) in logged.flows.iter().enumerate() {
         assert_eq!(segments(flow as u32), run.sent_packets);
+    }
+}
+
+#[test]
+fn no_flow_is_faster_than_it_is_paced() {
+    for cc in ["bbr1", "bbr3", "cubic"] {
+        let flow = FlowSpec { max_pacing_rate: 500_000, ..FlowSpec::bulk(cc) };
+        let run =
+            sim(&SimSpec::new("20mbit 40ms queue=1bdp".parse().unwrap(), vec![flow], 10 * SECOND_US, 1));
+        let bps = run.flows[0].delivered_bytes as f64 * 8.0 / 10.0;
+        assert!((3.0e6..4.0e6).contains(&bps), "{cc}: {bps}");
+        assert_eq!(run.flows[0].retransmitted_packets, 0, "{cc}");
     }
 }

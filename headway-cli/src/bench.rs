@@ -3,12 +3,14 @@
 //! The seam between measuring and judging is the run folder (docs/architecture.md): an interrupted run goes on
 //! where it stopped, and `headway report` works on any folder that was ever made.
 
+use crate::matrix::{self, Axes};
 use crate::shard::Shard;
-use crate::traffic::{Pattern, Traffic};
-use crate::{doctor, interrupt, kernel, lab, place, simcell, suite};
+use crate::traffic::{self, Pattern, Traffic};
+use crate::{doctor, interrupt, kernel, lab, place, simcell, suite, tools};
 use anyhow::{Context, Result, bail, ensure};
 use headway_cc::path;
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
 use std::fs;
 use std::io::Write as _;
 use std::path::{Path as FsPath, PathBuf};
@@ -59,7 +61,7 @@ impl std::fmt::Display for Place {
 pub struct Plan {
     pub layout: u32,
     pub place: Place,
-    /// Controllers; the first is the baseline of the comparison.
+    /// Labels of controllers ([`controller`]); the first is the baseline of the comparison.
     pub ccs: Vec<String>,
     pub paths: Vec<PathEntry>,
     /// `--suite`; empty where the paths were given one by one.
@@ -83,16 +85,22 @@ pub struct Plan {
 }
 
 /// A path by name (preset name, name of a suite's row, or the text itself) and canonical text.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct PathEntry {
     pub name: String,
+    /// The name as it was given, where values of lists make several entries of one path (`matrix.rs`).
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub given: String,
     pub text: String,
     /// Content of trace files named in the text.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub files: Vec<(String, String)>,
-    /// What happens on it, where a suite says so.
+    /// What happens on it, where a suite or a matrix says so.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub traffic: Option<Traffic>,
+    /// The lab's kernel, where the plan has several.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub kernel: String,
 }
 
 /// One controller on one path once.
@@ -126,6 +134,9 @@ pub struct CellResult {
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub rival_cc: String,
     pub base_rtt_us: u64,
+    /// Why earlier attempts at this cell came to nothing.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub attempts: Vec<String>,
 }
 
 /// What `headway bench` was asked for.
@@ -138,11 +149,12 @@ pub struct Request {
     pub suite: Option<String>,
     pub blocks: u32,
     pub traffic: Traffic,
+    /// Say more about the traffic, and about the kernel.
+    pub axes: Axes,
     /// The traffic's warm-up was asked for, and is not to follow from the paths.
     pub has_warmup: bool,
     pub seed: u64,
     pub trace: bool,
-    pub kernel: String,
     pub modules: String,
 }
 
@@ -168,7 +180,7 @@ impl PathEntry {
             Ok((file.clone(), text))
         };
         let files = path.files().iter().map(read).collect::<Result<Vec<_>>>()?;
-        let entry = Self { name: name.into(), text: path.to_string(), files, traffic: None };
+        let entry = Self { name: name.into(), text: path.to_string(), files, ..Self::default() };
         entry.path()?;
         Ok(entry)
     }
@@ -189,37 +201,54 @@ impl Plan {
     pub fn new(r: &Request) -> Result<Self> {
         ensure!(!r.ccs.is_empty(), "no controller given\nhint: `--cc bbr,bbr1`");
         ensure!((1..=10_000).contains(&r.blocks), "--blocks must be between 1 and 10000");
-        for (i, cc) in r.ccs.iter().enumerate() {
-            check_cc(&r.place, cc)?;
-            ensure!(!r.ccs[..i].contains(cc), "controller `{cc}` is given twice");
+        let mut ccs = r.ccs.clone();
+        if r.suite.as_ref().map(|name| suite::find(name)).transpose()?.is_some_and(|suite| suite.has_twin) {
+            let twin = format!("{}#2", controller(&r.ccs[0]));
+            ccs.extend((!r.ccs.contains(&twin)).then_some(twin));
         }
         let paths = paths(r)?;
         ensure!(
             !paths.is_empty(),
             "no path given\nhint: `--path clean` or `--path '100mbit 40ms queue=1bdp'`"
         );
-        let mut traffic = r.traffic.clone();
+        let mut traffic = r.axes.first(r.traffic.clone());
         if !r.has_warmup {
             traffic.warmup_ms = warmup_ms(&r.place, &paths, traffic.seconds)?;
         }
-        for traffic in paths.iter().filter_map(|p| p.traffic.as_ref()).chain([&traffic]) {
-            check_traffic(&r.place, traffic)?;
-        }
-        let cells = cells(r, paths.len());
-        Ok(Self {
+        let paths = r.axes.expand(paths, &traffic);
+        ensure!(
+            r.modules.is_empty() || r.axes.kernels.len() == 1,
+            "--modules belongs to one --kernel file\nhint: name versions, as `headway doctor` shows them"
+        );
+        let cells = cells(r, &ccs, paths.len());
+        let plan = Self {
             layout: LAYOUT,
             place: r.place.clone(),
-            ccs: r.ccs.clone(),
+            ccs,
             paths,
             suite: r.suite.clone().unwrap_or_default(),
             blocks: r.blocks,
             traffic,
             seed: r.seed,
             trace: r.trace,
-            kernel: r.kernel.clone(),
+            kernel: if r.axes.kernels.len() == 1 { r.axes.kernels[0].clone() } else { String::new() },
             modules: r.modules.clone(),
             cells,
-        })
+        };
+        plan.check()?;
+        Ok(plan)
+    }
+
+    /// Can its place run its controllers and its traffic, on this machine and with this version?
+    pub fn check(&self) -> Result<()> {
+        for (i, cc) in self.ccs.iter().enumerate() {
+            check_cc(&self.place, cc)?;
+            ensure!(!self.ccs[..i].contains(cc), "controller `{cc}` is given twice");
+        }
+        for traffic in self.paths.iter().filter_map(|p| p.traffic.as_ref()).chain([&self.traffic]) {
+            check_traffic(&self.place, traffic)?;
+        }
+        Ok(())
     }
 
     /// The cells of a shard; all of them without one.
@@ -232,31 +261,34 @@ impl Plan {
         self.paths[path].traffic.as_ref().unwrap_or(&self.traffic)
     }
 
+    /// The lab's kernel for a path of the plan, as `--kernel` names it.
+    pub fn kernel_of(&self, path: usize) -> &str {
+        let own = &self.paths[path].kernel;
+        if own.is_empty() { &self.kernel } else { own }
+    }
+
     /// The command that makes this plan again.
     pub fn command(&self) -> String {
         let mut s = format!("headway bench --cc {}", shell_word(&self.ccs.join(",")));
         if !self.suite.is_empty() {
             s += &format!(" --suite {}", shell_word(&self.suite));
         }
-        if !matches!(self.place, Place::Remote(_)) {
-            for p in self.paths.iter().filter(|p| p.traffic.is_none()) {
-                s += &format!(" --path {}", shell_word(&p.name));
+        let mut given: Vec<&str> = Vec::new();
+        for p in self.given() {
+            let name = if p.given.is_empty() { &p.name } else { &p.given };
+            if !matches!(self.place, Place::Remote(_)) && !given.contains(&name.as_str()) {
+                s += &format!(" --path {}", shell_word(name));
+                given.push(name);
             }
         }
         s += &format!(" --blocks {}", self.blocks);
-        if self.paths.iter().any(|p| p.traffic.is_none()) {
-            let t = &self.traffic;
-            s += &format!(" --seconds {} --streams {}{}", t.seconds, t.streams, t.pattern.flags());
-            if let Some(rival) = &t.against {
-                s += &format!(" --against {}", shell_word(&rival.to_string()));
-            }
-            if let Some(messages) = &t.messages {
-                s += &format!(" --messages {messages}");
-            }
-            s += &format!(" --warmup {}", t.warmup_ms as f64 / 1000.0);
+        if self.given().next().is_some() {
+            s += &self.traffic_flags();
         }
         s += &format!(" --seed {} --in {}", self.seed, self.place);
-        for (flag, value) in [("--kernel", &self.kernel), ("--modules", &self.modules)] {
+        let kernels = matrix::values(self.paths.iter(), |p| p.kernel.clone());
+        let kernel = if kernels.is_empty() { &self.kernel } else { &kernels };
+        for (flag, value) in [("--kernel", kernel), ("--modules", &self.modules)] {
             if !value.is_empty() {
                 s += &format!(" {flag} {}", shell_word(value));
             }
@@ -265,6 +297,34 @@ impl Plan {
             s += " --trace";
         }
         s
+    }
+
+    /// The paths that no suite brought.
+    fn given(&self) -> impl Iterator<Item = &PathEntry> {
+        self.paths.iter().filter(|p| p.traffic.is_none() || !p.given.is_empty())
+    }
+
+    /// What the paths that no suite brought were given as traffic.
+    fn traffic_flags(&self) -> String {
+        let usual = &self.traffic;
+        let list = |of: &dyn Fn(&Traffic) -> String| {
+            matrix::values(self.given(), |p| of(p.traffic.as_ref().unwrap_or(usual)))
+        };
+        let streams = list(&|t| t.streams.to_string());
+        let mut s = format!(" --seconds {} --streams {streams}{}", usual.seconds, usual.pattern.flags());
+        for (flag, value, none) in [
+            ("--pacing", list(&|t| traffic::pacing_text(t.pacing_bps)), "0"),
+            ("--mtu", list(&|t| t.mtu.to_string()), "1500"),
+            ("--against", list(&|t| traffic::rival_text(t.against.as_ref())), "none"),
+        ] {
+            if value != none {
+                s += &format!(" {flag} {}", shell_word(&value));
+            }
+        }
+        if let Some(messages) = &usual.messages {
+            s += &format!(" --messages {messages}");
+        }
+        s + &format!(" --warmup {}", usual.warmup_ms as f64 / 1000.0)
     }
 }
 
@@ -282,16 +342,13 @@ pub fn shell_word(word: &str) -> String {
 fn paths(r: &Request) -> Result<Vec<PathEntry>> {
     if let Place::Remote(host) = &r.place {
         ensure!(r.suite.is_none(), "--suite needs paths of its own\nhint: --in sim, lab or here");
-        return Ok(vec![PathEntry {
-            name: host.clone(),
-            text: String::new(),
-            files: Vec::new(),
-            traffic: None,
-        }]);
+        return Ok(vec![PathEntry { name: host.clone(), ..PathEntry::default() }]);
     }
     let mut paths = Vec::new();
     if let Some(name) = &r.suite {
-        for row in suite::rows(name, &r.place)?.0 {
+        let rows = suite::find(name)?.rows_in(&r.place);
+        ensure!(!rows.is_empty(), "no row of the suite `{name}` is honest in {}", r.place);
+        for row in rows {
             let entry = PathEntry::resolve(&row.path)?;
             paths.push(PathEntry { name: row.name, traffic: Some(row.traffic), ..entry });
         }
@@ -315,18 +372,44 @@ fn check_traffic(place: &Place, t: &Traffic) -> Result<()> {
     ensure!((1..=86_400).contains(&t.seconds), "--seconds must be between 1 and 86400");
     ensure!((1..=128).contains(&t.streams), "--streams must be between 1 and 128 (iperf3's limit)");
     ensure!(t.warmup_ms < u64::from(t.seconds) * 1000, "--warmup must be shorter than --seconds");
+    ensure!((576..=9000).contains(&t.mtu), "--mtu must be between 576 and 9000");
     let is_remote = matches!(place, Place::Remote(_));
     let is_pausing = matches!(t.pattern, Pattern::OnOff { .. });
-    for (flag, is_given) in
-        [("--against", t.against.is_some()), ("--messages", t.messages.is_some()), ("--on-off", is_pausing)]
-    {
+    ensure!(!is_pausing || t.pacing_bps.is_none(), "--pacing is iperf3's, and --on-off does without it");
+    if let Some(messages) = &t.messages {
+        ensure!(
+            messages.max_bytes + 28 <= t.mtu,
+            "messages of {} bytes do not fit --mtu {}",
+            messages.max_bytes,
+            t.mtu
+        );
+    }
+    for (flag, is_given) in [
+        ("--against", t.against.is_some()),
+        ("--messages", t.messages.is_some()),
+        ("--mtu", !traffic::is_usual_mtu(&t.mtu)),
+        ("--on-off", is_pausing),
+    ] {
         ensure!(!(is_given && is_remote), "{flag} needs a path of its own\nhint: --in sim, lab or here");
     }
     t.against.as_ref().map_or(Ok(()), |rival| check_cc(place, &rival.cc))
 }
 
-/// Is `cc` a controller this place can run, with the settings that follow its name?
-fn check_cc(place: &Place, cc: &str) -> Result<()> {
+/// The controller that a label means: `bbr#2` is `bbr` once more, to be compared with itself.
+pub fn controller(label: &str) -> &str {
+    label.split_once('#').map_or(label, |(cc, _)| cc)
+}
+
+/// The 2 of `bbr#2`.
+fn label_number(label: &str) -> Option<u64> {
+    label.split_once('#').and_then(|(_, number)| number.parse().ok())
+}
+
+/// Is this the label of a controller this place can run, with the settings that follow its name?
+fn check_cc(place: &Place, label: &str) -> Result<()> {
+    let is_plain = !label.contains('#') || label_number(label).is_some();
+    ensure!(is_plain, "`{label}` is no label of a controller\nhint: `{}#2`", controller(label));
+    let cc = controller(label);
     let (name, settings) = headway_cc::cc::name_and_settings(cc);
     let ours = || kernel::available().attachable.iter().map(|n| n.to_string()).collect::<Vec<_>>();
     let known = match place {
@@ -348,11 +431,11 @@ fn check_cc(place: &Place, cc: &str) -> Result<()> {
     Ok(())
 }
 
-fn cells(r: &Request, paths: usize) -> Vec<Cell> {
+fn cells(r: &Request, ccs: &[String], paths: usize) -> Vec<Cell> {
     let mut cells = Vec::new();
     for block in 0..r.blocks {
         let mut mates: Vec<(usize, &String)> =
-            (0..paths).flat_map(|p| r.ccs.iter().map(move |cc| (p, cc))).collect();
+            (0..paths).flat_map(|p| ccs.iter().map(move |cc| (p, cc))).collect();
         let mut rng = headway_cc::rand::Rng::new(r.seed, u64::from(block));
         for i in (1..mates.len()).rev() {
             mates.swap(i, rng.below(i as u64 + 1) as usize);
@@ -360,6 +443,11 @@ fn cells(r: &Request, paths: usize) -> Vec<Cell> {
         for (path, cc) in mates {
             // 48 bits: a JSON reader that keeps numbers as doubles must not change it.
             let seed = headway_cc::rand::hash(r.seed, u64::from(block) << 16 | path as u64) >> 16;
+            // With the same seed the second label would be the same bytes where time is virtual.
+            let seed = match label_number(cc) {
+                Some(number) => headway_cc::rand::hash(seed, number) >> 16,
+                None => seed,
+            };
             cells.push(Cell { index: cells.len(), path, cc: cc.clone(), block, seed });
         }
     }
@@ -369,12 +457,9 @@ fn cells(r: &Request, paths: usize) -> Vec<Cell> {
 /// Runs every cell of the plan that the run folder does not have yet. Returns how many failed.
 pub fn run(plan: &Plan, o: &Options) -> Result<usize> {
     doctor::need(plan)?;
-    let lab_kernel = match plan.place {
-        Place::Lab => Some(lab::Kernel::find(some(&plan.kernel), some(&plan.modules).map(FsPath::new))?),
-        _ => None,
-    };
+    let lab_kernels = lab_kernels(plan)?;
     let _lock = open_run(plan, &o.out)?;
-    let env = place::env(plan, lab_kernel.as_ref())?;
+    let env = place::env(plan, &lab_kernels)?;
     write_atomic(&o.out.join("env.json"), &(serde_json::to_string_pretty(&env)? + "\n"))?;
     let own: Vec<&Cell> = plan.cells_of(o.shard).collect();
     let todo: Vec<&Cell> = own.iter().copied().filter(|c| !cell_dir(&o.out, c).exists()).collect();
@@ -395,7 +480,7 @@ pub fn run(plan: &Plan, o: &Options) -> Result<usize> {
                     if first_error.lock().unwrap_or_else(|e| e.into_inner()).is_some() {
                         break;
                     }
-                    match run_and_keep(plan, cell, lab_kernel.as_ref(), &o.out) {
+                    match run_and_keep(plan, cell, &lab_kernels, &o.out) {
                         Ok(status) => progress.done(plan, cell, &status),
                         Err(e) => *first_error.lock().unwrap_or_else(|e| e.into_inner()) = Some(e),
                     }
@@ -407,6 +492,20 @@ pub fn run(plan: &Plan, o: &Options) -> Result<usize> {
         Some(e) => Err(e),
         None => Ok(progress.failed.load(Ordering::Relaxed)),
     }
+}
+
+/// The kernels that the plan names, by those names; none outside the lab.
+fn lab_kernels(plan: &Plan) -> Result<BTreeMap<String, lab::Kernel>> {
+    let mut kernels = BTreeMap::new();
+    if plan.place == Place::Lab {
+        for spec in (0..plan.paths.len()).map(|path| plan.kernel_of(path)) {
+            if !kernels.contains_key(spec) {
+                let kernel = lab::Kernel::find(some(spec), some(&plan.modules).map(FsPath::new))?;
+                kernels.insert(spec.to_string(), kernel);
+            }
+        }
+    }
+    Ok(kernels)
 }
 
 fn some(s: &str) -> Option<&str> {
@@ -441,9 +540,9 @@ pub fn open_run(plan: &Plan, out: &FsPath) -> Result<fs::File> {
     Ok(lock)
 }
 
-/// Reads `plan.json` of a run folder.
+/// Reads `plan.json` of a run folder, or that file by its name.
 pub fn read_plan(dir: &FsPath) -> Result<Plan> {
-    let file = dir.join("plan.json");
+    let file = if dir.is_file() { dir.to_path_buf() } else { dir.join("plan.json") };
     let shown = dir.display();
     let text = fs::read_to_string(&file).with_context(|| {
         format!("`{shown}` is not a run: cannot read its plan.json\nhint: name the folder that `headway bench --out` made")
@@ -477,30 +576,80 @@ pub fn cell_dir(out: &FsPath, cell: &Cell) -> PathBuf {
 
 /// Runs one cell into a temporary folder and renames it: a cell folder that exists is whole.
 /// A cell that fails is kept with its reason; only what stops every cell (a full disk) is an error.
-fn run_and_keep(plan: &Plan, cell: &Cell, lab_kernel: Option<&lab::Kernel>, out: &FsPath) -> Result<String> {
+fn run_and_keep(
+    plan: &Plan,
+    cell: &Cell,
+    lab_kernels: &BTreeMap<String, lab::Kernel>,
+    out: &FsPath,
+) -> Result<String> {
     let dest = cell_dir(out, cell);
     let tmp = out.join("cells").join(format!(".{:03}.tmp", cell.index));
     fs::create_dir_all(&tmp).with_context(|| format!("cannot create `{}`", tmp.display()))?;
     let dir = tmp.clone();
     let guard = interrupt::guard(move || drop(fs::remove_dir_all(&dir)));
-    let ran = match (&plan.place, lab_kernel) {
-        (Place::Sim, _) => simcell::run_cell(plan, cell, &tmp),
+    let limit = match plan.place {
+        Place::Sim | Place::Lab => 1,
+        Place::Here | Place::Remote(_) => ATTEMPTS,
+    };
+    let pause = |attempt| {
+        eprintln!("attempt {attempt} at cell {:03} failed, trying again", cell.index);
+        std::thread::sleep(Duration::from_secs(2 * u64::from(attempt)));
+    };
+    let (status, attempts) = with_attempts(limit, pause, || attempt(plan, cell, lab_kernels, &tmp))?;
+    if !attempts.is_empty() {
+        CellResult { attempts, ..CellResult::read(&tmp)? }.write(&tmp)?;
+    }
+    fs::rename(&tmp, &dest).with_context(|| format!("cannot keep `{}`", dest.display()))?;
+    guard.keep();
+    Ok(status)
+}
+
+/// How often a cell is tried whose server is busy, away, or does not end.
+const ATTEMPTS: u32 = 5;
+
+/// The status of the first attempt that is not worth another one, and those before it.
+fn with_attempts(
+    limit: u32,
+    pause: impl Fn(u32),
+    mut attempt: impl FnMut() -> Result<String>,
+) -> Result<(String, Vec<String>)> {
+    let mut earlier: Vec<String> = Vec::new();
+    loop {
+        let status = attempt()?;
+        let count = earlier.len() as u32 + 1;
+        if count >= limit || !tools::is_worth_retrying(&status) {
+            return Ok((status, earlier));
+        }
+        pause(count);
+        earlier.push(status);
+    }
+}
+
+/// Runs the cell once into `tmp`, which is emptied first.
+fn attempt(
+    plan: &Plan,
+    cell: &Cell,
+    lab_kernels: &BTreeMap<String, lab::Kernel>,
+    tmp: &FsPath,
+) -> Result<String> {
+    fs::remove_dir_all(tmp)
+        .and_then(|()| fs::create_dir(tmp))
+        .with_context(|| format!("cannot empty `{}`", tmp.display()))?;
+    let ran = match (&plan.place, lab_kernels.get(plan.kernel_of(cell.path))) {
+        (Place::Sim, _) => simcell::run_cell(plan, cell, tmp),
         (Place::Lab, Some(kernel)) => {
-            lab::run_cell(kernel, plan, cell, &tmp, lab::Limits::for_cell(plan, cell))
+            lab::run_cell(kernel, plan, cell, tmp, lab::Limits::for_cell(plan, cell))
         }
         (Place::Lab, None) => bail!("the lab has no kernel"),
-        (Place::Here, _) => place::run_cell_here(plan, cell, &tmp),
-        (Place::Remote(_), _) => place::run_cell_remote(plan, cell, &tmp),
+        (Place::Here, _) => place::run_cell_here(plan, cell, tmp),
+        (Place::Remote(_), _) => place::run_cell_remote(plan, cell, tmp),
     };
     if let Err(e) = ran {
         ensure!(!is_disk_full(&e), "{e:#}\nhint: free some room and run the same command again");
         let failed = CellResult::new(plan, cell, &format!("failed: {}", crate::sentence(&e)));
-        failed.write(&tmp)?;
+        failed.write(tmp)?;
     }
-    let status = CellResult::read(&tmp)?.status;
-    fs::rename(&tmp, &dest).with_context(|| format!("cannot keep `{}`", dest.display()))?;
-    guard.keep();
-    Ok(status)
+    Ok(CellResult::read(tmp)?.status)
 }
 
 fn is_disk_full(e: &anyhow::Error) -> bool {
@@ -522,9 +671,10 @@ impl CellResult {
             traffic: traffic.clone(),
             kernel: String::new(),
             status: status.into(),
-            sender_cc: cell.cc.clone(),
+            sender_cc: controller(&cell.cc).into(),
             rival_cc: traffic.against.as_ref().map_or_else(String::new, |rival| rival.cc.clone()),
             base_rtt_us: 0,
+            attempts: Vec::new(),
         }
     }
 
@@ -571,14 +721,10 @@ pub fn dry_run(plan: &Plan, shard: Option<Shard>, jobs: usize) -> Result<String>
         writeln!(s, "{} {} `{}` {} {}", c.index, c.block + 1, plan.paths[c.path].name, c.cc, c.seed)?;
     }
     if !plan.suite.is_empty() {
-        let left_out = suite::rows(&plan.suite, &plan.place)?.1;
-        writeln!(
-            s,
-            "suite {}: {} paths, {left_out} left out as not honest in {}",
-            plan.suite,
-            plan.paths.len(),
-            plan.place
-        )?;
+        let left_out = suite::find(&plan.suite)?.left_out(&plan.place);
+        let (suite, count) = (&plan.suite, plan.paths.len());
+        writeln!(s, "suite {suite}: {count} paths; {} left out in {}", left_out.len(), plan.place)?;
+        left_out.iter().try_for_each(|line| writeln!(s, "left out: {line}"))?;
     }
     let (seconds, bits) = cost(plan, shard, jobs)?;
     write!(s, "{} cells, about {} min, ", plan.cells_of(shard).count(), seconds.div_ceil(60))?;
@@ -654,5 +800,29 @@ impl Progress {
             cell.block + 1,
             cell.cc
         );
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_busy_server_is_tried_again_up_to_the_limit_and_each_attempt_is_kept() {
+        let busy = "failed: load.json: iperf3: the server is busy running a test. try again later";
+        let tried = |limit, said: &[&str]| {
+            let mut said = said.iter().map(|s| s.to_string());
+            with_attempts(limit, |_| (), || said.next().context("asked too often")).unwrap()
+        };
+        assert_eq!(tried(5, &["ok"]), ("ok".into(), vec![]));
+        assert_eq!(tried(5, &[busy, busy, "ok"]), ("ok".into(), vec![busy.to_string(); 2]));
+        assert_eq!(tried(3, &[busy; 3]), (busy.into(), vec![busy.to_string(); 2]));
+        // What another attempt would not mend, and where nothing is tried twice.
+        let wrong = "failed: load.json: the sender used `cubic`, not `bbr`";
+        assert_eq!(tried(5, &[wrong]), (wrong.into(), vec![]));
+        assert_eq!(tried(5, &["disturbed: packets left late"]).1.len(), 0);
+        assert_eq!(tried(1, &[busy]), (busy.into(), vec![]));
+        let late = "failed: iperf3 did not end 20 s after its time was up";
+        assert_eq!(tried(5, &[late, "ok"]).1, [late]);
     }
 }

@@ -1,6 +1,6 @@
 //! `headway doctor` (what this machine can do, what is missing, what mends it) and `headway list`.
 
-use crate::bench::{Place, Plan};
+use crate::bench::{Place, Plan, controller};
 use crate::lab::initramfs::find_program;
 use crate::{emu, kernel, lab, suite};
 use anyhow::{Result, bail};
@@ -36,13 +36,13 @@ pub fn doctor() -> (String, bool) {
 
 /// Fails with the first thing that the plan's place needs and this machine lacks, before anything is made.
 pub fn need(plan: &Plan) -> Result<()> {
-    let bpf = match plan.ccs.iter().any(|cc| kernel::available().attachable.contains(&cc.as_str())) {
+    let bpf = match plan.ccs.iter().any(|cc| kernel::available().attachable.contains(&controller(cc))) {
         true => kernel::check(),
         false => Vec::new(),
     };
     let checks = match &plan.place {
         Place::Sim => Vec::new(),
-        Place::Lab if !plan.kernel.is_empty() => Vec::new(), // finding that kernel says more
+        Place::Lab if !plan.kernel_of(0).is_empty() => Vec::new(), // finding that kernel says more
         Place::Lab => lab::check(),
         Place::Here => [emu::check(), bpf, vec![iperf3()]].concat(),
         Place::Remote(_) => [bpf, vec![iperf3()]].concat(),

@@ -10,6 +10,7 @@ mod interop;
 mod interrupt;
 mod kernel;
 mod lab;
+mod matrix;
 mod messages;
 mod metric;
 mod pausing;
@@ -28,6 +29,7 @@ use anyhow::{Result, bail};
 use clap::{Args, Parser, Subcommand};
 use emu::command::EmuCommand;
 use headway_cc::sim::Signals;
+use matrix::Axes;
 use std::ffi::OsString;
 use std::num::NonZeroUsize;
 use std::path::PathBuf;
@@ -55,6 +57,9 @@ enum Cmd {
         /// Further metrics in the table (comma separated; results.csv has all of them)
         #[arg(long, value_delimiter = ',')]
         metric: Vec<String>,
+        /// What to print
+        #[arg(long, value_enum, default_value_t)]
+        format: report::Format,
     },
     /// Make one run of the shards of a plan (`bench --shard`): the same bytes as the unsharded run
     Merge {
@@ -126,7 +131,7 @@ enum Cmd {
 
 #[derive(Args)]
 struct BenchArgs {
-    /// Controllers, the baseline first
+    /// Controllers, the baseline first. `bbr#2` is `bbr` once more: `--cc bbr,bbr#2` shows what noise looks like
     #[arg(long, value_delimiter = ',', default_value = "bbr,bbr1,cubic")]
     cc: Vec<String>,
     /// Path presets (comma separated) or a path text; may be given several times [default: clean,drop,lossy]
@@ -146,13 +151,20 @@ struct BenchArgs {
     /// Seconds at the start of the load that the summary leaves out [default: max(2, 20 RTT), at most a third]
     #[arg(long)]
     warmup: Option<f64>,
-    /// Parallel TCP streams
-    #[arg(long, default_value_t = 1)]
-    streams: u32,
+    /// Parallel TCP streams. Several values (1,4,8) here, in --pacing, --mtu, --against and --kernel are a matrix: every path
+    /// with each combination
+    #[arg(long, value_delimiter = ',', default_value = "1")]
+    streams: Vec<u32>,
+    /// Let no stream send faster than this, whatever its controller says (0: no limit): 0,12gbit
+    #[arg(long, value_delimiter = ',', default_value = "0", value_name = "RATE")]
+    pacing: Vec<String>,
+    /// MTU of the path: 1500,9000
+    #[arg(long, value_delimiter = ',', default_value = "1500")]
+    mtu: Vec<u32>,
     /// Let as many streams of another controller compete on the same path, with a longer round trip if asked for: cubic,
-    /// bbr3+80ms. Shows its goodput (the harm done to it, where the baseline is that very controller) and Jain's index
-    #[arg(long, value_name = "CC[+RTT]")]
-    against: Option<String>,
+    /// bbr3+80ms (none: nobody). Shows its goodput (the harm done to it, where the baseline is that very controller) and Jain's index
+    #[arg(long, value_delimiter = ',', default_value = "none", value_name = "CC[+RTT]")]
+    against: Vec<String>,
     /// Let each stream send at this rate only, as an application would: 2mbit
     #[arg(long, conflicts_with = "on_off")]
     rate: Option<String>,
@@ -173,8 +185,8 @@ struct BenchArgs {
     #[arg(long)]
     out: Option<PathBuf>,
     /// Lab: a version prefix (6.1), or a vmlinuz file (with --modules)
-    #[arg(long, default_value = "")]
-    kernel: String,
+    #[arg(long, value_delimiter = ',', default_value = "")]
+    kernel: Vec<String>,
     /// Lab: the directory with the modules of a --kernel file
     #[arg(long, default_value = "")]
     modules: String,
@@ -190,6 +202,15 @@ struct BenchArgs {
     /// Further metrics in the table (comma separated; results.csv has all of them)
     #[arg(long, value_delimiter = ',')]
     metric: Vec<String>,
+    /// What to print at the end
+    #[arg(long, value_enum, default_value_t)]
+    format: report::Format,
+    /// Run the plan of this run folder or plan.json again, as it is: same cells, order and seeds
+    #[arg(long, value_name = "PLAN", conflicts_with_all = [
+        "cc", "path", "suite", "blocks", "seconds", "warmup", "streams", "pacing", "mtu", "against", "rate", "on_off",
+        "messages", "seed", "place", "kernel", "modules", "trace",
+    ])]
+    plan: Option<PathBuf>,
     /// Only show the cells, the time and the bytes this would take
     #[arg(long)]
     dry_run: bool,
@@ -357,15 +378,15 @@ fn sentence(e: &anyhow::Error) -> String {
 fn run(cli: Cli) -> Result<ExitCode> {
     match cli.command {
         Cmd::Bench(a) => bench(*a),
-        Cmd::Report { dir, metric } => {
+        Cmd::Report { dir, metric, format } => {
             usage(report::known(&metric))?;
-            show(&dir, metric)?;
+            show(&dir, report::Options { metrics: metric, format })?;
             Ok(ExitCode::SUCCESS)
         }
         Cmd::Merge { shard: shards, out } => {
             let out = out.map_or_else(bench::new_run_dir, Ok)?;
             shard::merge(&out, &shards)?;
-            show(&out, Vec::new())?;
+            show(&out, report::Options::default())?;
             Ok(ExitCode::SUCCESS)
         }
         Cmd::Export(a) => export(a),
@@ -457,8 +478,8 @@ fn unload(names: Vec<String>, all: bool) -> Result<ExitCode> {
 }
 
 /// Prints the comparison; the page is beside the raw files.
-fn show(dir: &std::path::Path, metrics: Vec<String>) -> Result<()> {
-    let summary = report::report(dir, &report::Options { metrics })?;
+fn show(dir: &std::path::Path, options: report::Options) -> Result<()> {
+    let summary = report::report(dir, &options)?;
     print!("{}", summary.table);
     println!("\n{}", summary.page.display());
     Ok(())
@@ -512,7 +533,11 @@ fn compare(a: CompareArgs) -> Result<ExitCode> {
 }
 
 fn bench(a: BenchArgs) -> Result<ExitCode> {
-    let plan = usage(request(&a).and_then(|r| bench::Plan::new(&r)))?;
+    let plan = match &a.plan {
+        Some(made) => bench::read_plan(made)?,
+        None => usage(request(&a).and_then(|r| bench::Plan::new(&r)))?,
+    };
+    usage(plan.check())?;
     usage(report::known(&a.metric))?;
     let shard = usage(a.shard.as_deref().map(|s| shard_of(s, &plan.place)).transpose())?;
     let jobs = a.jobs.or_else(|| std::thread::available_parallelism().ok()).map_or(1, usize::from);
@@ -523,7 +548,7 @@ fn bench(a: BenchArgs) -> Result<ExitCode> {
     let out = a.out.map_or_else(bench::new_run_dir, Ok)?;
     let failed = bench::run(&plan, &bench::Options { out: out.clone(), shard, jobs })?;
     match shard {
-        None => show(&out, a.metric)?,
+        None => show(&out, report::Options { metrics: a.metric, format: a.format })?,
         Some(shard) => {
             println!("{}: shard {shard}; `headway merge` makes a run of all {}", out.display(), shard.of)
         }
@@ -551,11 +576,13 @@ fn request(a: &BenchArgs) -> Result<bench::Request> {
     if paths.is_empty() && a.suite.is_none() {
         paths = ["clean", "drop", "lossy"].map(String::from).to_vec();
     }
-    let is_usual = (a.seconds, a.streams) == (10, 1) && a.rate.is_none() && a.on_off.is_none();
-    let is_usual = is_usual && a.messages.is_none() && a.against.is_none() && a.warmup.is_none();
+    let (axes, traffic) = (axes(a)?, traffic(a)?);
+    let is_usual =
+        axes.first(traffic.clone()) == Traffic { warmup_ms: 0, ..Traffic::bulk(10) } && a.warmup.is_none();
+    let is_usual = is_usual && axes.is_only_kernels();
     anyhow::ensure!(
         is_usual || a.suite.is_none() || !a.path.is_empty(),
-        "a suite brings its own traffic: --seconds, --streams, --rate, --on-off, --messages, --against and --warmup are \
+        "a suite brings its own traffic: --seconds, --streams, --pacing, --mtu, --rate, --on-off, --messages, --against and --warmup are \
          for paths beside it\nhint: leave them out, or add --path"
     );
     if let Some(w) = a.warmup {
@@ -567,16 +594,29 @@ fn request(a: &BenchArgs) -> Result<bench::Request> {
         paths,
         suite: a.suite.clone(),
         blocks: a.blocks,
-        traffic: traffic(a)?,
+        traffic,
+        axes,
         has_warmup: a.warmup.is_some(),
         seed: a.seed,
         trace: a.trace,
-        kernel: a.kernel.clone(),
         modules: a.modules.clone(),
     })
 }
 
-/// What the flows do on every path that no suite brings.
+/// What several values make a matrix of.
+fn axes(a: &BenchArgs) -> Result<Axes> {
+    let axes = Axes {
+        streams: a.streams.clone(),
+        pacing_bps: a.pacing.iter().map(|text| traffic::pacing(text)).collect::<Result<_>>()?,
+        mtu: a.mtu.clone(),
+        against: a.against.iter().map(|text| traffic::rival(text)).collect::<Result<_>>()?,
+        kernels: a.kernel.clone(),
+    };
+    axes.check()?;
+    Ok(axes)
+}
+
+/// What the flows do on every path that no suite brings, but for what the axes say.
 fn traffic(a: &BenchArgs) -> Result<Traffic> {
     let pattern = match (&a.rate, &a.on_off) {
         (Some(rate), _) => Pattern::limited(rate)?,
@@ -588,11 +628,9 @@ fn traffic(a: &BenchArgs) -> Result<Traffic> {
         .as_deref()
         .map(|text| text.parse().map_err(|e| anyhow::anyhow!("{e}, in `--messages {text}`")));
     Ok(Traffic {
-        streams: a.streams,
-        against: a.against.as_deref().map(str::parse).transpose()?,
         pattern,
         messages: messages.transpose()?,
-        seconds: a.seconds,
         warmup_ms: a.warmup.map_or(0, |w| (w * 1000.0).round() as u64),
+        ..Traffic::bulk(a.seconds)
     })
 }

@@ -1,7 +1,7 @@
 //! One cell on the running kernel: through the emulator (`here`, and the same code inside the lab's guest), or over
 //! the real path to an iperf3 server (`remote`).
 
-use crate::bench::{Cell, CellResult, Place, Plan, write_atomic};
+use crate::bench::{Cell, CellResult, Place, Plan, controller, write_atomic};
 use crate::emu::{Detour, Emu, EmuOptions, Far, Netns};
 use crate::hiccup::Meter;
 use crate::messages::{self, MessageFlow, Sockets};
@@ -9,6 +9,7 @@ use crate::probe::{self, Prober};
 use crate::traffic::{self, Pattern, Traffic};
 use crate::{kernel, lab, pausing, tools};
 use anyhow::{Context, Result, bail, ensure};
+use std::collections::BTreeMap;
 use std::fs::File;
 use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4, ToSocketAddrs};
 use std::panic::resume_unwind;
@@ -23,16 +24,15 @@ const IDLE: Duration = Duration::from_millis(1000);
 const GRACE: Duration = Duration::from_secs(20);
 /// The prober of a real path is gentler.
 const REMOTE_PROBE_INTERVAL_US: u64 = 20_000;
-/// How often a busy or unreachable server is tried.
-const REMOTE_ATTEMPTS: u32 = 5;
 
 /// Runs one cell through the emulator on the running kernel and writes its raw files into `dir`.
 pub fn run_cell_here(plan: &Plan, cell: &Cell, dir: &FsPath) -> Result<()> {
     let path = plan.paths[cell.path].path()?;
     let traffic = plan.traffic(cell.path);
-    let cc = Sender::prepare(&cell.cc, plan.trace, dir)?;
+    let cc = Sender::prepare(controller(&cell.cc), plan.trace, dir)?;
     let rival = traffic.against.as_ref().map(|r| Rival::prepare(r, &cc, cell, dir)).transpose()?;
     let options = EmuOptions {
+        mtu: traffic.mtu,
         seed: cell.seed,
         far: Far::Own,
         detour: traffic
@@ -62,11 +62,11 @@ pub fn run_cell_here(plan: &Plan, cell: &Cell, dir: &FsPath) -> Result<()> {
     let length_us = i64::from(traffic.seconds) * 1_000_000;
     let flow =
         sockets.zip(traffic.messages).map(|(s, m)| MessageFlow::start(s, m, cell.seed, start_us, length_us));
-    let load =
-        |port, cc: &str, pattern| run_load([emu.near(), far], (emu.far_addr(), port), cc, traffic, pattern);
+    let load = |port, cc: &str, how| run_load([emu.near(), far], (emu.far_addr(), port), cc, traffic, how);
     let (load, rival_load) = std::thread::scope(|s| {
-        let rival = rival.as_ref().map(|r| s.spawn(|| load(tools::RIVAL_PORT, r.name(), Pattern::Bulk)));
-        let ours = load(tools::PORT, &cc.name, traffic.pattern);
+        let rival =
+            rival.as_ref().map(|r| s.spawn(|| load(tools::RIVAL_PORT, r.name(), (Pattern::Bulk, None))));
+        let ours = load(tools::PORT, &cc.name, (traffic.pattern, traffic.pacing_bps));
         (ours, rival.map(|t| t.join().unwrap_or_else(|panic| resume_unwind(panic))))
     });
     let messages = flow.transpose()?.map(MessageFlow::finish).transpose()?;
@@ -110,7 +110,7 @@ fn run_load(
     (to, port): (Ipv4Addr, u16),
     cc: &str,
     traffic: &Traffic,
-    pattern: Pattern,
+    (pattern, pacing_bps): (Pattern, Option<u64>),
 ) -> Result<String> {
     if let Pattern::OnOff { on_ms, off_ms } = pattern {
         let (streams, seconds) = (traffic.streams, traffic.seconds);
@@ -118,7 +118,8 @@ fn run_load(
         let to = SocketAddrV4::new(to, port);
         return pausing::Job { to, cc, streams, on_us, off_us, seconds }.run(near, far);
     }
-    tools::Job { to: to.to_string(), port, cc, traffic, pattern }.run(near.command("iperf3"), GRACE)
+    tools::Job { to: to.to_string(), port, cc, traffic, pattern, pacing_bps }
+        .run(near.command("iperf3"), GRACE)
 }
 
 fn message_sockets(emu: &Emu, far: &Netns) -> Result<Sockets> {
@@ -131,26 +132,21 @@ pub fn run_cell_remote(plan: &Plan, cell: &Cell, dir: &FsPath) -> Result<()> {
     let Place::Remote(host) = &plan.place else { bail!("the plan names no remote host") };
     let to = resolve(host)?;
     let SocketAddr::V4(v4) = to else { bail!("`{host}` has only an IPv6 address; the prober needs IPv4") };
-    let cc = Sender::prepare(&cell.cc, plan.trace, dir)?;
+    let cc = Sender::prepare(controller(&cell.cc), plan.trace, dir)?;
     let prober = Prober::start(Prober::socket()?, *v4.ip(), REMOTE_PROBE_INTERVAL_US);
     let meter = Meter::start();
     std::thread::sleep(IDLE);
-    let mut attempt = 1;
-    let (load, start_us) = loop {
-        let start_us = probe::now_us();
-        let traffic = plan.traffic(cell.path);
-        let (to, port, pattern) = (v4.ip().to_string(), to.port(), traffic.pattern);
-        let job = tools::Job { to, port, cc: &cc.name, traffic, pattern };
-        let load = job.run(std::process::Command::new("iperf3"), GRACE);
-        match load {
-            Ok(text) if attempt < REMOTE_ATTEMPTS && tools::is_worth_retrying(&text) => {
-                eprintln!("attempt {attempt} at {host} failed, trying again");
-                std::thread::sleep(Duration::from_secs(2 * u64::from(attempt)));
-                attempt += 1;
-            }
-            load => break (load?, start_us),
-        }
+    let start_us = probe::now_us();
+    let traffic = plan.traffic(cell.path);
+    let job = tools::Job {
+        to: v4.ip().to_string(),
+        port: to.port(),
+        cc: &cc.name,
+        traffic,
+        pattern: traffic.pattern,
+        pacing_bps: traffic.pacing_bps,
     };
+    let load = job.run(std::process::Command::new("iperf3"), GRACE)?;
     let hiccups = meter.stop();
     let probes = prober.stop()?;
     write_atomic(&dir.join("probe.txt"), &probe::to_text(&probes, start_us))?;
@@ -258,7 +254,7 @@ enum Rival {
 
 impl Rival {
     fn prepare(rival: &traffic::Rival, tested: &Sender, cell: &Cell, dir: &FsPath) -> Result<Self> {
-        match rival.cc == cell.cc {
+        match rival.cc == controller(&cell.cc) {
             true => Ok(Self::Same(tested.name.clone())),
             false => Sender::prepare(&rival.cc, false, dir).map(Self::Own),
         }
@@ -281,14 +277,16 @@ impl Rival {
 
 /// What a reader must know about the machine to judge the run. Nothing that changes between two runs of the same
 /// plan in `sim` and `lab`, so that their folders are the same to the byte.
-pub fn env(plan: &Plan, lab_kernel: Option<&lab::Kernel>) -> Result<serde_json::Value> {
+pub fn env(plan: &Plan, lab_kernels: &BTreeMap<String, lab::Kernel>) -> Result<serde_json::Value> {
     let mut env = serde_json::json!({
         "headway": env!("CARGO_PKG_VERSION"),
         "command": plan.command(),
         "place": plan.place.to_string(),
     });
-    if let Some(kernel) = lab_kernel {
+    if let Some(kernel) = lab_kernels.values().next() {
         env["lab"] = lab::env(kernel)?;
+        let versions: Vec<&str> = lab_kernels.values().map(|k| k.version.as_str()).collect();
+        env["lab"]["kernel"] = versions.join(", ").into();
     }
     if matches!(plan.place, Place::Here | Place::Remote(_)) {
         env["kernel"] = kernel::release().into();

@@ -5,6 +5,7 @@
 //! and counted; it never stops the others.
 
 mod chart;
+mod esnet;
 mod headline;
 mod page;
 mod series;
@@ -31,6 +32,17 @@ use std::path::{Path, PathBuf};
 pub struct Options {
     /// Names of further metrics.
     pub metrics: Vec<String>,
+    pub format: Format,
+}
+
+/// How the comparison is printed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
+pub enum Format {
+    /// Intervals and verdicts.
+    #[default]
+    Table,
+    /// The table of ESnet's summarize-iperf3.py: means, standard deviations, retransmissions.
+    Esnet,
 }
 
 /// What `headway report` prints and leaves behind.
@@ -75,7 +87,11 @@ pub fn report(run_dir: &Path, options: &Options) -> anyhow::Result<Summary> {
     ];
     let is_asked_for = |m: &Metric| groups.iter().any(|(asked, names)| *asked && names.contains(&m.name));
     let printed = |m: &Metric| m.is_primary() || is_asked_for(m) || extra.iter().any(|e| e.name == m.name);
-    Ok(Summary { table: table::text(&run, &findings, printed), page })
+    let table = match options.format {
+        Format::Table => table::text(&run, &findings, printed),
+        Format::Esnet => esnet::text(&run),
+    };
+    Ok(Summary { table, page })
 }
 
 /// A run's folder, parsed.
@@ -259,6 +275,11 @@ impl RunCell {
 
 /// Status of a planned cell that has no folder.
 const NOT_RUN: &str = "not run";
+
+/// Where a metric that must exist stands in [`METRICS`].
+fn index_of(name: &str) -> usize {
+    METRICS.iter().position(|m| m.name == name).expect("the name is one of the table's")
+}
 
 fn metric(name: &str) -> anyhow::Result<&'static Metric> {
     METRICS.iter().find(|m| m.name == name).with_context(|| {
@@ -678,7 +699,7 @@ mod tests {
         assert!(after.improvement.center < before.improvement.center);
         let note = format!("note: {name}: 6 of 6 runs of cubic never got there");
         assert!(table.contains(&note), "{table}");
-        let options = Options { metrics: vec![name.into()] };
+        let options = Options { metrics: vec![name.into()], ..Options::default() };
         assert!(report(&folder.dir, &options).unwrap().table.contains("≥ 6000 ms"));
     }
 
@@ -735,14 +756,14 @@ mod tests {
 
     #[test]
     fn an_unknown_metric_is_refused_with_the_known_ones() {
-        let options = Options { metrics: vec!["speed".into()] };
+        let options = Options { metrics: vec!["speed".into()], ..Options::default() };
         let error = format!("{:#}", report(Path::new("."), &options).unwrap_err());
         assert!(
             error.starts_with("unknown metric `speed`\nhint: one of message_delay_p99_us, goodput_bps, "),
             "{error}"
         );
         let folder = synthetic::run("extra", 2);
-        let options = Options { metrics: vec!["utilisation".into()] };
+        let options = Options { metrics: vec!["utilisation".into()], ..Options::default() };
         assert!(report(&folder.dir, &options).unwrap().table.contains("\nclean  utilisation"));
     }
 

@@ -4,7 +4,7 @@
 //! `load.json` has the fields that `iperf3 -J --get-server-output` has, as far as a simulation knows them: no CPU
 //! time, and `start.version` says who wrote it. Layout and columns: `docs/architecture.md`.
 
-use crate::bench::{Cell, CellResult, PathEntry, Plan, write_atomic};
+use crate::bench::{Cell, CellResult, PathEntry, Plan, controller, write_atomic};
 use crate::interop::packets;
 use crate::messages::{self, Sent};
 use crate::stats;
@@ -22,7 +22,13 @@ const LINK_COLUMNS: &str = "# t_us dir rate_bps in_packets in_bytes out_packets 
 pub fn run_cell(plan: &Plan, cell: &Cell, dir: &Path) -> Result<()> {
     let traffic = plan.traffic(cell.path);
     let streams = traffic.streams as usize;
-    let mut flows = vec![FlowSpec { source: traffic.pattern.source(), ..FlowSpec::bulk(&cell.cc) }; streams];
+    let max_pacing_rate = traffic.pacing_bps.map_or(u64::MAX, |bps| bps / 8);
+    let ours = FlowSpec {
+        source: traffic.pattern.source(),
+        max_pacing_rate,
+        ..FlowSpec::bulk(controller(&cell.cc))
+    };
+    let mut flows = vec![ours; streams];
     if let Some(rival) = &traffic.against {
         let flow = FlowSpec { extra_rtt_us: rival.extra_rtt_us, ..FlowSpec::bulk(&rival.cc) };
         flows.extend(vec![flow; streams]);
@@ -30,6 +36,7 @@ pub fn run_cell(plan: &Plan, cell: &Cell, dir: &Path) -> Result<()> {
     let path = plan.paths[cell.path].path()?;
     let mut spec = SimSpec::new(path, flows, u64::from(traffic.seconds) * 1_000_000, cell.seed);
     spec.messages = traffic.messages;
+    spec.mtu = traffic.mtu;
     spec.trace = plan.trace;
     let run = sim::run(&spec).map_err(|e| anyhow!("{e}"))?;
     write_cell(&run, streams, dir)?;

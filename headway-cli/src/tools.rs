@@ -31,6 +31,7 @@ pub struct Job<'a> {
     pub cc: &'a str,
     pub traffic: &'a Traffic,
     pub pattern: Pattern,
+    pub pacing_bps: Option<u64>,
 }
 
 impl Server {
@@ -75,6 +76,9 @@ impl Job<'_> {
             let (bytes, _) = Pattern::chunk(rate_bps);
             command.args(["-b", &rate_bps.to_string(), "-l", &bytes.to_string()]);
         }
+        if let Some(bps) = self.pacing_bps {
+            command.args(["--fq-rate", &bps.to_string()]);
+        }
         let (mut child, mut output) = spawn(command)?;
         let pid = child.id();
         let _guard = interrupt::guard(move || kill(pid));
@@ -101,11 +105,16 @@ impl Job<'_> {
     }
 }
 
-/// Is this error of a server that may answer the next time?
-pub fn is_worth_retrying(json: &str) -> bool {
-    ["the server is busy", "unable to connect", "control socket has closed", "the server has terminated"]
-        .iter()
-        .any(|e| json.contains(e))
+/// Is this error, iperf3's or ours about it, one of a server that may answer the next time?
+pub fn is_worth_retrying(error: &str) -> bool {
+    const PASSING: [&str; 5] = [
+        "the server is busy",
+        "unable to connect",
+        "control socket has closed",
+        "the server has terminated",
+        "iperf3 did not end",
+    ];
+    PASSING.iter().any(|e| error.contains(e))
 }
 
 /// What a tool that packs or unpacks makes of `input`.

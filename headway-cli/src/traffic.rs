@@ -18,6 +18,12 @@ pub struct Traffic {
     pub against: Option<Rival>,
     #[serde(default, skip_serializing_if = "Pattern::is_bulk")]
     pub pattern: Pattern,
+    /// No stream under test sends faster, whatever its controller says (`SO_MAX_PACING_RATE`).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub pacing_bps: Option<u64>,
+    /// Of the path, in bytes.
+    #[serde(default = "usual_mtu", skip_serializing_if = "is_usual_mtu")]
+    pub mtu: u32,
     /// Datagrams beside the streams, in the direction of the data.
     #[serde(default, skip_serializing_if = "Option::is_none", with = "as_text")]
     pub messages: Option<Messages>,
@@ -30,8 +36,51 @@ pub struct Traffic {
 impl Traffic {
     /// One bulk stream and nothing beside it.
     pub fn bulk(seconds: u32) -> Self {
-        Self { streams: 1, against: None, pattern: Pattern::Bulk, messages: None, seconds, warmup_ms: 2000 }
+        Self {
+            streams: 1,
+            against: None,
+            pattern: Pattern::Bulk,
+            pacing_bps: None,
+            mtu: usual_mtu(),
+            messages: None,
+            seconds,
+            warmup_ms: 2000,
+        }
     }
+}
+
+pub fn usual_mtu() -> u32 {
+    1500
+}
+
+pub fn is_usual_mtu(mtu: &u32) -> bool {
+    *mtu == usual_mtu()
+}
+
+/// `--pacing 12mbit`; `0` is none.
+pub fn pacing(text: &str) -> Result<Option<u64>> {
+    if text == "0" {
+        return Ok(None);
+    }
+    let bytes_per_s =
+        Kind::Rate.read(text).map_err(|e| anyhow!("`{text}` in `--pacing {text}`: {e}, or 0 for none"))?;
+    ensure!(bytes_per_s >= 1000, "`{text}` in `--pacing {text}`: at least 8kbit, or 0 for none");
+    Ok(Some(bytes_per_s * 8))
+}
+
+/// As [`pacing`] reads it.
+pub fn pacing_text(bps: Option<u64>) -> String {
+    bps.map_or("0".into(), |bps| Kind::Rate.show(bps / 8))
+}
+
+/// `--against CC[+RTT]`; `none` is none.
+pub fn rival(text: &str) -> Result<Option<Rival>> {
+    if text == "none" { Ok(None) } else { text.parse().map(Some) }
+}
+
+/// As [`rival`] reads it.
+pub fn rival_text(rival: Option<&Rival>) -> String {
+    rival.map_or("none".into(), Rival::to_string)
 }
 
 /// When each stream under test has data to send. A rival is always bulk.
@@ -179,6 +228,7 @@ mod tests {
         let old = r#"{"streams": 2, "seconds": 10, "warmup_ms": 2000}"#;
         let traffic: Traffic = serde_json::from_str(old).unwrap();
         assert!(traffic.pattern.is_bulk() && traffic.messages.is_none() && traffic.against.is_none());
+        assert!(traffic.pacing_bps.is_none() && is_usual_mtu(&traffic.mtu));
         assert_eq!(
             serde_json::to_value(&traffic).unwrap(),
             serde_json::from_str::<serde_json::Value>(old).unwrap()
@@ -210,5 +260,12 @@ mod tests {
             assert!(Pattern::on_off(wrong).unwrap_err().to_string().contains(word));
         }
         assert!(Pattern::limited("fast").unwrap_err().to_string().contains("`fast`"));
+        for text in ["0", "8kbit", "12gbit"] {
+            assert_eq!(pacing_text(pacing(text).unwrap()), text);
+        }
+        assert!(pacing("fast").unwrap_err().to_string().contains("`fast`"));
+        for text in ["none", "cubic", "bbr+80000us"] {
+            assert_eq!(rival_text(rival(text).unwrap().as_ref()), text);
+        }
     }
 }

@@ -74,6 +74,15 @@ fn wrong_usage_exits_2_and_names_the_word() {
         ("bench --in sim --cc bbr1 --path clean --rate 2", "`2`"),
         ("bench --in sim --cc bbr1 --path clean --on-off 1s/x", "`x`"),
         ("bench --in sim --cc bbr1 --path clean --on-off 1s/1s --rate 1mbit", "--rate"),
+        ("bench --in sim --cc bbr1 --path clean --streams 1,4,1", "--streams has a value twice"),
+        ("bench --in sim --cc bbr1 --path clean --pacing 0,fast", "`fast`"),
+        ("bench --in sim --cc bbr1 --path clean --mtu 1500,500", "--mtu"),
+        ("bench --in sim --cc bbr1 --path clean --mtu 1000 --messages 1000@64", "--mtu 1000"),
+        ("bench --in sim --cc bbr1 --path clean --pacing 1mbit --on-off 1s/1s", "--pacing"),
+        ("bench --in remote 192.0.2.1 --cc cubic --mtu 9000", "--mtu"),
+        ("bench --in sim --cc bbr1 --suite drop --streams 1,4", "--streams"),
+        ("bench --plan run --cc bbr1", "--plan"),
+        ("bench --in sim --cc bbr1,bbr1#x --path clean", "`bbr1#x`"),
         ("bench --in moon --cc bbr1 --path clean", "moon"),
         ("bench --in remote --cc bbr --path clean", "remote"),
         ("bench --in sim --cc bbr1 --path clean --blocks 0", "--blocks"),
@@ -179,6 +188,115 @@ fn a_simulated_bench_is_the_same_to_the_byte_and_resumes() {
     assert_eq!(o.status.code(), Some(1));
     assert!(stderr(&o).contains("another plan"), "{}", stderr(&o));
     assert_eq!(folder(&s.0.join("a")), before);
+}
+
+#[test]
+fn a_matrix_is_every_combination_and_its_plan_runs_again() {
+    let s = Scratch::new("matrix");
+    let matrix = "bench --in sim --cc bbr1,cubic --path clean --streams 1,2 --pacing 0,4mbit --mtu 1500,9000 \
+                  --against none,cubic --blocks 1 --seconds 3";
+    let o = s.headway(&format!("{matrix} --dry-run"));
+    assert!(stdout(&o).contains("32 cells") && stdout(&o).contains("at most"), "{}", stdout(&o));
+    let o = s.headway(&format!("{matrix} --out a"));
+    assert!(o.status.success(), "{}", stderr(&o));
+    let env = fs::read_to_string(s.0.join("a/env.json")).unwrap();
+    let flags = "--path clean --blocks 1 --seconds 3 --streams 1,2 --pacing 0,4mbit --mtu 1500,9000 --against none,cubic";
+    assert!(env.contains(flags), "{env}");
+    let csv = fs::read_to_string(s.0.join("a/results.csv")).unwrap();
+    let mut rows = csv.lines().map(|row| row.split(',').collect::<Vec<_>>());
+    let head = rows.next().unwrap();
+    let column = |name: &str| head.iter().position(|h| *h == name).unwrap();
+    let (path, goodput) = (column("path"), column("goodput_bps"));
+    let mut count = 0;
+    for row in rows {
+        let bps: f64 = row[goodput].parse().unwrap();
+        let streams = if row[path].contains("streams=2") { 2.0 } else { 1.0 };
+        match row[path].contains("pacing=4mbit") {
+            true => assert!(bps < streams * 4e6 * 1.02, "{row:?}"),
+            false if row[path].contains("against=none") => assert!(bps > 11e6, "{row:?}"),
+            false => {}
+        }
+        count += 1;
+    }
+    assert_eq!(count, 32);
+    // ESnet's table: a row for each combination and controller; what is no column of it stays in the name.
+    let table = stdout(&s.headway("report a --format esnet"));
+    let rows: Vec<&str> = table.lines().take_while(|line| !line.is_empty()).collect();
+    assert_eq!(rows.len(), 33, "{table}");
+    assert!(rows[0].starts_with("Dest Host") && rows[0].ends_with("RXMTs"), "{table}");
+    assert!(rows[1].contains("40.0") && rows[1].contains("bbr1") && rows[1].contains("- (1)"), "{table}");
+    // The same plan again, by its folder and by its file.
+    for (plan, out) in [("a", "b"), ("a/plan.json", "c")] {
+        let o = s.headway(&format!("bench --plan {plan} --out {out}"));
+        assert!(o.status.success(), "{}", stderr(&o));
+        assert_eq!(folder(&s.0.join(out)), folder(&s.0.join("a")));
+    }
+}
+
+#[test]
+fn a_controller_beside_itself_is_another_draw_of_the_same() {
+    let s = Scratch::new("twin");
+    let o = s.headway("bench --in sim --cc cubic,cubic#2 --path '20mbit 20ms queue=1bdp loss=0.5%' --blocks 8 --seconds 3 --out a");
+    assert!(o.status.success(), "{}", stderr(&o));
+    assert!(stdout(&o).contains("cubic#2: 8 of 8 cells ok"), "{}", stdout(&o));
+    assert!(!stdout(&o).contains("better") && !stdout(&o).contains("worse"), "{}", stdout(&o));
+    let csv = fs::read_to_string(s.0.join("a/results.csv")).unwrap();
+    let seeds: std::collections::BTreeSet<&str> = csv
+        .lines()
+        .skip(1)
+        .map(|row| {
+            row.split(',')
+                .nth(csv.lines().next().unwrap().split(',').position(|h| h == "seed").unwrap())
+                .unwrap()
+        })
+        .collect();
+    assert_eq!(seeds.len(), 16, "every cell draws anew");
+    // `smoke` brings the second label by itself, and its command says so.
+    let o = s.headway("bench --in sim --suite smoke --cc cubic,bbr1 --blocks 1 --dry-run");
+    assert!(stdout(&o).contains("cubic#2") && stdout(&o).contains("21 cells"), "{}", stdout(&o));
+    let o = s.headway("bench --in lab --suite bbr --cc cubic --blocks 1 --dry-run");
+    assert!(stdout(&o).contains("left out: dc-ecn 100 streams: honest only in sim"), "{}", stdout(&o));
+    let o = s.headway("bench --in lab --suite tcpeval --cc cubic --dry-run");
+    assert!(
+        o.status.code() == Some(2) && stderr(&o).contains("no row of the suite `tcpeval`"),
+        "{}",
+        stderr(&o)
+    );
+}
+
+#[test]
+fn a_bench_that_is_killed_five_times_loses_nothing_and_has_nothing_twice() {
+    let s = Scratch::new("killed");
+    let plan = "bench --in sim --suite smoke --cc cubic,bbr1 --blocks 2 --jobs 2";
+    let o = s.headway(&format!("{plan} --out whole"));
+    assert!(o.status.success(), "{}", stderr(&o));
+    let cells = |out: &str| {
+        let names = fs::read_dir(s.0.join(out).join("cells")).into_iter().flatten().flatten();
+        names.filter(|e| !e.file_name().to_string_lossy().starts_with('.')).count()
+    };
+    let all = cells("whole");
+    assert_eq!(all, 7 * 3 * 2);
+    for kill in 1..=5 {
+        let mut child = Command::new(env!("CARGO_BIN_EXE_headway"));
+        child.args(words(&format!("{plan} --out cut"))).current_dir(&s.0).stderr(std::process::Stdio::null());
+        let mut child = child.stdout(std::process::Stdio::null()).spawn().unwrap();
+        // As soon as some more cells are there: at whatever it is doing then.
+        while cells("cut") < all * kill / 7 && child.try_wait().unwrap().is_none() {
+            std::thread::yield_now();
+        }
+        child.kill().unwrap();
+        child.wait().unwrap();
+        assert!(cells("cut") < all, "kill {kill} came too late");
+    }
+    let there = format!("{} of {all} cells are there already", cells("cut"));
+    let o = s.headway(&format!("{plan} --out cut"));
+    assert!(
+        o.status.success() && stderr(&o).contains(&there),
+        "{there}
+{}",
+        stderr(&o)
+    );
+    assert_eq!(folder(&s.0.join("cut")), folder(&s.0.join("whole")));
 }
 
 #[test]

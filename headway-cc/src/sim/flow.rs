@@ -71,6 +71,7 @@ pub(crate) struct Flow {
     last_burst_ns: u64,
     pace_ns: u64,
     half_extra_ns: u64,
+    max_pacing_rate: u64,
     receiver: Receiver,
     pub(crate) app: App,
     late_packets: VecDeque<(u64, Packet, bool)>,
@@ -107,6 +108,7 @@ impl Flow {
             last_burst_ns: 0,
             pace_ns: u64::MAX,
             half_extra_ns: flow.extra_rtt_us * 500,
+            max_pacing_rate: flow.max_pacing_rate.max(1),
             receiver: Receiver::new(),
             app: App::new(&flow.source, flow.start_us * 1000),
             late_packets: VecDeque::new(),
@@ -396,7 +398,7 @@ impl Flow {
             cwnd: self.cwnd,
             cwnd_clamp: u64::MAX,
             pacing_rate: self.control.pacing_rate,
-            max_pacing_rate: u64::MAX,
+            max_pacing_rate: self.max_pacing_rate,
             srtt_us: self.rtt.srtt_us(),
             min_rtt_us: self.rtt.min_us,
             rs_rtt_us,
@@ -430,6 +432,7 @@ impl Flow {
     }
 
     fn obey(&mut self, control: Control) {
+        let control = Control { pacing_rate: control.pacing_rate.min(self.max_pacing_rate), ..control };
         self.cwnd = control.cwnd.max(self.mss);
         self.run.max_cwnd_bytes = self.run.max_cwnd_bytes.max(self.cwnd);
         if control.mark_app_limited != 0 {
@@ -454,7 +457,7 @@ impl Flow {
 
     /// An unlimited quantum says that the controller leaves the spacing to the ACK clock.
     fn is_paced(&self) -> bool {
-        self.control.send_quantum != u64::MAX
+        self.control.send_quantum != u64::MAX || self.max_pacing_rate != u64::MAX
     }
 
     /// Sends what window, pacing and application allow; retransmissions first.

@@ -1,6 +1,6 @@
 //! pScheduler's throughput test: tasks for the cells of a plan, results read back.
 //!
-//! Tasks are of task schema 1 and throughput schema 4, the first that takes any controller's name. The warm-up is
+//! Tasks are of task schema 1 and throughput schema 4, the first that takes any controller's name (7 with `--pacing`). The warm-up is
 //! iperf3's `omit`, so the load lasts as long as in a cell. What a task belongs to is in its `reference`.
 
 use super::import::{self, Run, json_in};
@@ -45,12 +45,17 @@ fn task(plan: &Plan, cell: &Cell) -> Result<Value> {
     };
     let mut spec = json!({
         "schema": 4, "dest": dest, "duration": format!("PT{}S", seconds - warmup_s), "omit": format!("PT{warmup_s}S"),
-        "interval": "PT1S", "parallel": traffic.streams, "congestion": cell.cc,
+        "interval": "PT1S", "parallel": traffic.streams, "congestion": crate::bench::controller(&cell.cc),
     });
     match traffic.pattern {
         Pattern::Bulk => {}
         Pattern::Limited { rate_bps } => spec["bandwidth"] = rate_bps.into(),
         Pattern::OnOff { .. } => anyhow::bail!("a pScheduler task cannot pause\nhint: leave out --on-off"),
+    }
+    if let Some(bps) = traffic.pacing_bps {
+        // `fq-rate` came with schema 7.
+        spec["schema"] = 7.into();
+        spec["fq-rate"] = bps.into();
     }
     if let Some(port) = port {
         spec["single-ended"] = true.into();
@@ -124,7 +129,8 @@ mod tests {
     use crate::traffic::Traffic;
 
     fn plan(host: &str) -> Plan {
-        let entry = PathEntry { name: host.into(), text: String::new(), files: Vec::new(), traffic: None };
+        let entry =
+            PathEntry { name: host.into(), text: String::new(), files: Vec::new(), ..PathEntry::default() };
         let mut base = synthetic::plan(1);
         base.cells.retain(|cell| cell.path == 0);
         let traffic = Traffic { streams: 4, ..base.traffic.clone() };

@@ -6,7 +6,7 @@ use super::{Comparison, Count, Findings, NOT_RUN, Run, headline, series};
 use crate::bench::{PathEntry, Place, Plan, shell_word};
 use crate::metric::{METRICS, NOT_ASKED};
 use crate::stats::{MIN_BLOCKS, Verdict};
-use crate::traffic::Traffic;
+use crate::traffic::{Traffic, is_usual_mtu, pacing_text};
 use maud::{DOCTYPE, Markup, html};
 use serde_json::Value;
 
@@ -110,7 +110,10 @@ fn in_words_of(t: &Traffic) -> String {
     let pattern = if t.pattern.is_bulk() { String::new() } else { format!(", {}", t.pattern) };
     let messages = t.messages.map_or(String::new(), |m| format!(", messages {m}"));
     let against = t.against.as_ref().map_or(String::new(), |rival| format!(", against {rival}"));
-    format!("{streams}{pattern}{against}{messages}, {} s", t.seconds)
+    let pacing =
+        t.pacing_bps.map_or(String::new(), |bps| format!(", paced at {} each", pacing_text(Some(bps))));
+    let mtu = if is_usual_mtu(&t.mtu) { String::new() } else { format!(", MTU {}", t.mtu) };
+    format!("{streams}{pattern}{pacing}{against}{messages}{mtu}, {} s", t.seconds)
 }
 
 fn load_tool(run: &Run) -> String {

@@ -83,8 +83,7 @@ pub fn plan(blocks: u32) -> Plan {
     let entry = |(name, text): (&str, &str)| PathEntry {
         name: name.into(),
         text: text.into(),
-        files: Vec::new(),
-        traffic: None,
+        ..PathEntry::default()
     };
     // As JSON, so that a plan may grow optional fields without this file noticing.
     let plan = json!({

@@ -108,6 +108,11 @@ pub fn text(run: &Run, findings: &Findings, printed: impl Fn(&Metric) -> bool) -
         let (index, path) = (cell.cell.index, &run.plan.paths[cell.cell.path].name);
         text += &format!("excluded: cell {index:03} ({} on {path}): {}\n", cell.cell.cc, cell.status());
     }
+    for (cell, data) in run.cells.iter().filter_map(|c| Some((c, c.data.as_ref()?))) {
+        for (number, why) in data.result.attempts.iter().enumerate() {
+            text += &format!("tried again: cell {:03}, attempt {}: {why}\n", cell.cell.index, number + 1);
+        }
+    }
     findings.notes.iter().for_each(|note| text += &format!("note: {note}\n"));
     text
 }

@@ -29,7 +29,7 @@ fn in_blocks(seed: u64) -> Order {
         has_warmup: false,
         seed,
         trace: false,
-        kernel: String::new(),
+        axes: crate::matrix::Axes::default(),
         modules: String::new(),
     };
     let arm = |cc: &str| usize::from(cc == arms[1]);

@@ -1,0 +1,179 @@
+//! The matrix: where a flag of `bench` has several values, each path becomes one entry of the plan for each of them.
+
+use crate::bench::PathEntry;
+use crate::traffic::{self, Rival, Traffic};
+use anyhow::{Result, ensure};
+
+/// The values of the flags that take lists; one each is no matrix.
+#[derive(Clone, Debug)]
+pub struct Axes {
+    pub streams: Vec<u32>,
+    pub pacing_bps: Vec<Option<u64>>,
+    pub mtu: Vec<u32>,
+    pub against: Vec<Option<Rival>>,
+    /// The lab's kernels; these apply to a suite's rows as well, which bring their own traffic.
+    pub kernels: Vec<String>,
+}
+
+/// One value each: what `bench` does unless told otherwise.
+impl Default for Axes {
+    fn default() -> Self {
+        Self {
+            streams: vec![1],
+            pacing_bps: vec![None],
+            mtu: vec![traffic::usual_mtu()],
+            against: vec![None],
+            kernels: vec![String::new()],
+        }
+    }
+}
+
+impl Axes {
+    /// The traffic that the plan's paths have where no list says otherwise: the first values.
+    pub fn first(&self, rest: Traffic) -> Traffic {
+        Traffic {
+            streams: self.streams[0],
+            pacing_bps: self.pacing_bps[0],
+            mtu: self.mtu[0],
+            against: self.against[0].clone(),
+            ..rest
+        }
+    }
+
+    /// Fails on an empty list and on a value that is given twice.
+    pub fn check(&self) -> Result<()> {
+        distinct("--streams", &self.streams)?;
+        distinct("--pacing", &self.pacing_bps)?;
+        distinct("--mtu", &self.mtu)?;
+        distinct("--against", &self.against)?;
+        distinct("--kernel", &self.kernels)
+    }
+
+    /// Nothing but the kernel has several values.
+    pub fn is_only_kernels(&self) -> bool {
+        [self.streams.len(), self.pacing_bps.len(), self.mtu.len(), self.against.len()] == [1; 4]
+    }
+
+    /// Every path with every combination of values, the last axis changing fastest. Only values of lists are in its name.
+    pub fn expand(&self, paths: Vec<PathEntry>, usual: &Traffic) -> Vec<PathEntry> {
+        let mut paths = paths;
+        if !self.is_only_kernels() {
+            for entry in paths.iter_mut().filter(|p| p.traffic.is_none()) {
+                entry.given = entry.name.clone();
+                entry.traffic = Some(usual.clone());
+            }
+        }
+        let traffic = |entry: &mut PathEntry, change: &dyn Fn(&mut Traffic)| {
+            entry.traffic.as_mut().filter(|_| !entry.given.is_empty()).map(change).is_some()
+        };
+        paths = cross(paths, &self.streams, |e, n| {
+            traffic(e, &|t| t.streams = *n).then(|| format!("streams={n}"))
+        });
+        paths = cross(paths, &self.pacing_bps, |e, bps| {
+            traffic(e, &|t| t.pacing_bps = *bps).then(|| format!("pacing={}", traffic::pacing_text(*bps)))
+        });
+        paths = cross(paths, &self.mtu, |e, mtu| traffic(e, &|t| t.mtu = *mtu).then(|| format!("mtu={mtu}")));
+        paths = cross(paths, &self.against, |e, rival| {
+            traffic(e, &|t| t.against = rival.clone())
+                .then(|| format!("against={}", traffic::rival_text(rival.as_ref())))
+        });
+        cross(paths, &self.kernels, |e, kernel| {
+            e.kernel = kernel.clone();
+            Some(format!("kernel={kernel}"))
+        })
+    }
+}
+
+/// The entries with each of the values; those that `set` refuses stay as they are, once.
+fn cross<T>(
+    paths: Vec<PathEntry>,
+    values: &[T],
+    set: impl Fn(&mut PathEntry, &T) -> Option<String>,
+) -> Vec<PathEntry> {
+    if values.len() < 2 {
+        return paths;
+    }
+    let mut all = Vec::new();
+    for path in paths {
+        let with = |value| {
+            let mut entry = path.clone();
+            let label = set(&mut entry, value)?;
+            entry.name += &format!(" {label}");
+            Some(entry)
+        };
+        let made: Vec<PathEntry> = values.iter().filter_map(with).collect();
+        all.extend(if made.is_empty() { vec![path] } else { made });
+    }
+    all
+}
+
+fn distinct<T: PartialEq>(flag: &str, values: &[T]) -> Result<()> {
+    ensure!(!values.is_empty(), "{flag} has no value");
+    let is_new = |(i, value): (usize, &T)| !values[..i].contains(value);
+    ensure!(values.iter().enumerate().all(is_new), "{flag} has a value twice");
+    Ok(())
+}
+
+/// The values of an axis as they were given: each once, in the order of the plan.
+pub fn values<'a>(entries: impl Iterator<Item = &'a PathEntry>, of: impl Fn(&PathEntry) -> String) -> String {
+    let mut values: Vec<String> = Vec::new();
+    for value in entries.map(of) {
+        if !values.contains(&value) {
+            values.push(value);
+        }
+    }
+    values.join(",")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn axes() -> Axes {
+        Axes { streams: vec![1, 4], pacing_bps: vec![None, Some(8_000_000)], ..Axes::default() }
+    }
+
+    #[test]
+    fn every_combination_is_an_entry_and_a_suites_rows_stay() {
+        let usual = Traffic::bulk(10);
+        let row = PathEntry { traffic: Some(Traffic::bulk(60)), ..PathEntry::resolve("lossy").unwrap() };
+        let given = vec![row.clone(), PathEntry::resolve("clean").unwrap()];
+        let paths = axes().expand(given.clone(), &usual);
+        let names: Vec<&str> = paths.iter().map(|p| p.name.as_str()).collect();
+        assert_eq!(
+            names,
+            [
+                "lossy",
+                "clean streams=1 pacing=0",
+                "clean streams=1 pacing=8mbit",
+                "clean streams=4 pacing=0",
+                "clean streams=4 pacing=8mbit"
+            ]
+        );
+        assert_eq!(paths[0], row);
+        assert_eq!(
+            paths[4].traffic,
+            Some(Traffic { streams: 4, pacing_bps: Some(8_000_000), ..usual.clone() })
+        );
+        assert!(paths[1..].iter().all(|p| p.given == "clean"));
+        // Kernels apply to the rows of a suite too.
+        let kernels = Axes { kernels: vec!["6.1".into(), "6.12".into()], ..Axes::default() };
+        let paths = kernels.expand(given, &usual);
+        assert_eq!(
+            paths.iter().map(|p| p.kernel.as_str()).collect::<Vec<_>>(),
+            ["6.1", "6.12", "6.1", "6.12"]
+        );
+        assert_eq!(
+            (paths[1].name.as_str(), paths[3].name.as_str()),
+            ("lossy kernel=6.12", "clean kernel=6.12")
+        );
+        assert!(paths[2].traffic.is_none());
+    }
+
+    #[test]
+    fn a_value_that_is_given_twice_is_refused() {
+        assert!(axes().check().is_ok());
+        let error = Axes { mtu: vec![1500, 9000, 1500], ..axes() }.check().unwrap_err();
+        assert_eq!(error.to_string(), "--mtu has a value twice");
+    }
+}

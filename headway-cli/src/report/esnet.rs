@@ -1,0 +1,80 @@
+//! The table of ESnet's `summarize-iperf3.py`: a row for each path and controller, to be read beside theirs.
+//!
+//! Means and standard deviations of the runs that count, so no verdicts; the usual table has those.
+
+use super::Run;
+use super::table::aligned;
+use crate::bench::Place;
+use crate::metric::CellData;
+use crate::traffic::Traffic;
+
+const COLUMNS: [&str; 8] =
+    ["Dest Host", "RTT (ms)", "Streams", "CC Alg", "Pacing (Gbps)", "Tput (Gbps)", "Stddev (nvals)", "RXMTs"];
+
+pub fn text(run: &Run) -> String {
+    let mut rows = vec![COLUMNS.map(String::from).to_vec()];
+    for path in 0..run.plan.paths.len() {
+        rows.extend(run.plan.ccs.iter().map(|cc| row(run, path, cc)));
+    }
+    aligned(&rows, 1..3)
+}
+
+/// Goodput in Gbit/s with its deviation, retransmitted segments of a run in the mean.
+fn row(run: &Run, path: usize, cc: &str) -> Vec<String> {
+    let entry = &run.plan.paths[path];
+    let host = match &run.plan.place {
+        Place::Remote(host) => host,
+        _ if !entry.given.is_empty() && entry.kernel.is_empty() && is_told_by_columns(run, path) => {
+            &entry.given
+        }
+        _ => &entry.name,
+    };
+    let traffic = run.plan.traffic(path);
+    let data: Vec<&CellData> = run.data_of(path, cc).collect();
+    let goodput = super::index_of("goodput_bps");
+    let gbps: Vec<f64> =
+        run.cells_of(path, cc).filter_map(|c| c.counted(goodput)).map(|bps| bps / 1e9).collect();
+    let rtts: Vec<f64> = data.iter().map(|d| d.result.base_rtt_us as f64 / 1e3).collect();
+    let loads = data.iter().filter_map(|d| d.load.as_ref().ok());
+    let retransmits: Vec<f64> = loads.filter_map(|l| l.retransmits).map(|n| n as f64).collect();
+    let shown = |value: Option<f64>, digits: usize| value.map_or("-".into(), |v| format!("{v:.digits$}"));
+    vec![
+        host.clone(),
+        shown(mean(&rtts), 1),
+        traffic.streams.to_string(),
+        cc.to_string(),
+        traffic.pacing_bps.map_or("0".into(), |bps| (bps as f64 / 1e9).to_string()),
+        shown(mean(&gbps), 4),
+        format!("{} ({})", shown(deviation(&gbps), 4), gbps.len()),
+        shown(mean(&retransmits), 0),
+    ]
+}
+
+/// Streams and pacing are columns; what else differs from path to path has to stand in the name.
+fn is_told_by_columns(run: &Run, path: usize) -> bool {
+    let rest = |t: &Traffic| Traffic { streams: 1, pacing_bps: None, ..t.clone() };
+    let own = rest(run.plan.traffic(path));
+    (0..run.plan.paths.len()).all(|other| rest(run.plan.traffic(other)) == own)
+}
+
+fn mean(values: &[f64]) -> Option<f64> {
+    (!values.is_empty()).then(|| values.iter().sum::<f64>() / values.len() as f64)
+}
+
+/// Of a sample; none of a single value.
+fn deviation(values: &[f64]) -> Option<f64> {
+    let mean = mean(values).filter(|_| values.len() > 1)?;
+    let sum: f64 = values.iter().map(|v| (v - mean).powi(2)).sum();
+    Some((sum / (values.len() - 1) as f64).sqrt())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_value_has_no_deviation() {
+        assert_eq!((mean(&[]), mean(&[1.0, 3.0]), deviation(&[2.0])), (None, Some(2.0), None));
+        assert_eq!(deviation(&[1.0, 3.0]), Some(2f64.sqrt()));
+    }
+}

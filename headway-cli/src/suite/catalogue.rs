@@ -1,0 +1,190 @@
+//! The rows of the suites that follow a published list of tests; `docs/method.md` names the sources.
+
+use super::{EMULATED, Row};
+use crate::traffic::{Pattern, Rival, Traffic};
+use headway_cc::messages::Messages;
+use headway_cc::path;
+
+const SIM: &[&str] = &["sim"];
+/// Where the kernel's own controllers are.
+const KERNEL: &[&str] = &["lab", "here"];
+/// Above this a guest or a busy machine measures itself.
+const FASTEST_EMULATED_BPS: u64 = 200_000_000;
+
+/// Bulk streams on a path for some seconds; a warm-up as everywhere, and the places that keep up with the rate.
+fn bulk(path: &str, streams: u32, seconds: u32) -> Row {
+    let resolved = path::resolve(path).ok();
+    let warmup_ms = resolved.as_ref().map_or(0, |p| 20 * p.base_rtt_us() / 1000).max(2000);
+    let is_fast = resolved.is_some_and(|p| p.capacity_bits(0, 1_000_000_000) > FASTEST_EMULATED_BPS);
+    let named = path::PRESETS.iter().any(|p| p.name == path);
+    let words = if streams == 1 { String::new() } else { format!(" {streams} streams") };
+    Row {
+        name: if named { format!("{path}{words}") } else { words.trim().into() },
+        path: path.into(),
+        traffic: Traffic { streams, warmup_ms, ..Traffic::bulk(seconds) },
+        places: if is_fast { SIM } else { EMULATED },
+    }
+}
+
+impl Row {
+    /// Under this name, with what the row adds to it behind.
+    fn called(self, name: &str) -> Self {
+        Self { name: format!("{name} {}", self.name).trim().into(), ..self }
+    }
+
+    fn against(mut self, cc: &str) -> Self {
+        self.name += &format!(" against {cc}");
+        self.traffic.against = Some(Rival { cc: cc.into(), extra_rtt_us: 0 });
+        // The simulator has Rust's controllers only.
+        let is_simulated = headway_cc::cc::controller(cc).is_some();
+        Self { places: if is_simulated { self.places } else { KERNEL }, ..self }
+    }
+
+    fn beside(mut self, bytes: u32, per_second: u32) -> Self {
+        let messages = Messages { min_bytes: bytes, max_bytes: bytes, per_second };
+        self.traffic.messages = Some(messages);
+        self
+    }
+
+    fn paced(mut self, bps: u64) -> Self {
+        self.name += " paced";
+        self.traffic.pacing_bps = Some(bps);
+        self
+    }
+}
+
+pub fn smoke() -> Vec<Row> {
+    let coexist =
+        |queue: &str| bulk(&format!("50mbit 30ms queue={queue}"), 1, 8).called(&format!("coexist {queue}"));
+    vec![
+        bulk("lan-100", 1, 8),
+        bulk("50mbit 30ms queue=1bdp", 1, 8).called("bloat 1bdp"),
+        coexist("1bdp").against("cubic"),
+        coexist("4bdp").against("cubic"),
+        bulk("100mbit 100ms queue=1bdp", 1, 8).called("randloss 0%"),
+        bulk("100mbit 100ms queue=1bdp loss=1%", 1, 8).called("randloss 1%"),
+        bulk("us-cn-200", 1, 8),
+    ]
+}
+
+pub fn blog() -> Vec<Row> {
+    let mut rows = Vec::new();
+    for rate in ["100mbit", "20mbit"] {
+        for rtt in ["6ms", "30ms"] {
+            rows.extend(["1bdp", "4bdp"].map(|queue| {
+                let row = bulk(&format!("{rate} {rtt} queue={queue}"), 4, 30);
+                row.called(&format!("game {rate} {rtt} {queue}")).beside(100, 50)
+            }));
+        }
+    }
+    rows
+}
+
+pub fn esnet() -> Vec<Row> {
+    let mut rows = coexist(&["cubic"], 60);
+    for rtt in ["1ms", "40ms", "150ms"] {
+        for loss in ["0%", "0.01%"] {
+            for (mtu, streams) in [576, 1280, 1500, 9000].into_iter().flat_map(|mtu| [(mtu, 1), (mtu, 8)]) {
+                let mut row = bulk(&format!("100mbit {rtt} queue=1bdp loss={loss}"), streams, 30);
+                row.traffic.mtu = mtu;
+                rows.push(row.called(&format!("mtu-{mtu} {rtt} {loss}")));
+            }
+        }
+    }
+    for rtt in ["45ms", "70ms", "150ms"] {
+        for (queue, streams) in [("0.05bdp", 1), ("0.05bdp", 8), ("1bdp", 1), ("1bdp", 8)] {
+            let row = bulk(&format!("100mbit {rtt} queue={queue}"), streams, 60);
+            let row = row.called(&format!("speed-mismatch {rtt} {queue}"));
+            // 1.25 times the share of each.
+            rows.extend([row.clone(), row.paced(125_000_000 / u64::from(streams))]);
+        }
+    }
+    rows
+}
+
+/// X beside each rival, over the buffers of RFC 9743's authors.
+fn coexist(rivals: &[&str], seconds: u32) -> Vec<Row> {
+    let mut rows = Vec::new();
+    for queue in ["0.1bdp", "1bdp", "2bdp", "4bdp", "8bdp", "16bdp"] {
+        let row = bulk(&format!("50mbit 30ms queue={queue}"), 1, seconds).called(&format!("coexist {queue}"));
+        rows.extend(rivals.iter().map(|cc| row.clone().against(cc)));
+    }
+    rows
+}
+
+pub fn ietf() -> Vec<Row> {
+    let mut rows = coexist(&["cubic", "reno"], 60);
+    rows.push(bulk("coexist", 2, 60));
+    for name in ["wifi-var", "leo"] {
+        rows.extend([1, 4].map(|streams| bulk(name, streams, 60)));
+    }
+    for (rate, rtt) in [("20mbit", "20ms"), ("20mbit", "80ms"), ("100mbit", "20ms"), ("100mbit", "80ms")] {
+        for aqm in ["codel", "codel ecn"] {
+            let row =
+                bulk(&format!("{rate} {rtt} queue={aqm}"), 1, 60).called(&format!("aqm {rate} {rtt} {aqm}"));
+            rows.extend([row.clone(), row.against("cubic")]);
+        }
+    }
+    rows.extend(["1%", "5%", "20%"].map(|share| {
+        let path = format!("50mbit 50ms queue=1bdp reorder={share}/10ms");
+        bulk(&path, 1, 60).called(&format!("reorder {share}"))
+    }));
+    rows.extend(["20ms", "300ms", "1s"].map(|queue| {
+        let row = bulk(&format!("2mbit 100ms queue={queue}"), 1, 60);
+        row.called(&format!("rt-mix {queue}")).beside(160, 50)
+    }));
+    let mut limited = bulk("coexist", 1, 60).against("cubic").called("limited");
+    limited.traffic.pattern = Pattern::Limited { rate_bps: 10_000_000 };
+    rows.push(limited);
+    rows.extend([bulk("step", 1, 100), bulk("step-1m", 1, 100), bulk("outage", 1, 60)]);
+    rows.push(bulk("longrtt-1500", 1, 120));
+    rows
+}
+
+pub fn bbr() -> Vec<Row> {
+    let mut rows: Vec<Row> = [1, 4, 10, 40, 100].map(|streams| bulk("dc-ecn", streams, 10)).into();
+    rows.extend(
+        ["1bdp", "10bdp", "50bdp", "100bdp"].map(|queue| {
+            bulk(&format!("50mbit 30ms queue={queue}"), 2, 120).called(&format!("bloat {queue}"))
+        }),
+    );
+    rows.extend(coexist(&["cubic", "reno", "bbr"], 180));
+    rows.extend([1, 10, 30, 60, 100].map(|streams| bulk("shallow", streams, 300)));
+    let losses = ["0.001%", "0.01%", "0.1%", "0.2%", "0.5%", "1%", "2%", "3%", "10%", "15%", "20%"];
+    rows.extend(losses.map(|loss| {
+        bulk(&format!("100mbit 100ms queue=1bdp loss={loss}"), 1, 60).called(&format!("randloss {loss}"))
+    }));
+    rows
+}
+
+pub fn pantheon() -> Vec<Row> {
+    let calibrated = ["cal-nepal", "cal-mx-cell", "cal-co-cell", "cal-india", "cal-kr-cn", "cal-mx"];
+    let mut rows: Vec<Row> = calibrated.map(|name| bulk(name, 1, 30)).into();
+    for rate in ["12mbit", "60mbit", "108mbit"] {
+        for (rtt, streams) in [("20ms", 1), ("20ms", 3), ("100ms", 1), ("100ms", 3)] {
+            let row = bulk(&format!("{rate} {rtt} queue=1pkt"), streams, 30);
+            rows.push(row.called(&format!("policer-1pkt {rate} {rtt}")));
+        }
+    }
+    rows.extend(["policer", "ackagg", "ackagg-200"].map(|name| bulk(name, 1, 30)));
+    for queue in ["9kB", "30kB", "45kB", "90kB"] {
+        let row = |streams| bulk(&format!("12mbit 60ms queue={queue}"), streams, 30);
+        rows.extend([1, 3].map(|streams| row(streams).called(&format!("tinybuf {queue}"))));
+    }
+    rows
+}
+
+pub fn tcpeval() -> Vec<Row> {
+    let mut rows: Vec<Row> = [1, 4, 10, 40, 100].map(|streams| bulk("dc-1g", streams, 10)).into();
+    rows.push(bulk("access", 4, 60));
+    rows.extend([1, 4].map(|streams| bulk("wifi-var", streams, 60)));
+    rows.extend([1, 8].map(|streams| bulk("oceanic", streams, 120)));
+    for (queue, loss) in [("100ms", "0%"), ("1s", "0%"), ("100ms", "0.1%"), ("1s", "0.1%")] {
+        let path = format!("40mbit 600ms queue={queue} loss={loss} up=4mbit upqueue={queue}");
+        rows.extend(
+            [1, 4].map(|streams| bulk(&path, streams, 180).called(&format!("geo-sat {queue} {loss}"))),
+        );
+    }
+    rows.push(bulk("dialup", 2, 300));
+    rows.into_iter().map(|row| Row { places: SIM, ..row }).collect()
+}
