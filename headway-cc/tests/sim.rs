@@ -279,7 +279,12 @@ fn every_lost_packet_is_told_of_first() {
 fn bad_specs_are_refused_in_words() {
     let mut one = spec("10mbit 40ms", vec![FlowSpec::bulk("reno")], 1);
     assert_eq!(run(&one), Err(SimError::UnknownController("reno".into())));
-    assert!(run(&one).unwrap_err().to_string().contains("`reno`; there are bbr1, bbr1_brake, bbr3, bbr3_brake, cubic"));
+    assert!(
+        run(&one)
+            .unwrap_err()
+            .to_string()
+            .contains("`reno`; there are bbr1, bbr1_brake, bbr3, bbr3_brake, cubic")
+    );
     one.flows.clear();
     one.mtu = 60;
     assert_eq!(run(&one), Err(SimError::Mtu(60)));

@@ -15,10 +15,9 @@ pub const TWIN: Twin = Twin {
         let braked = Bbr1Params { brake: BRAKE_CONFIRMED, ..Bbr1Params::default() };
         // The streams are noisier than paths are, and a policer is not watched.
         let eager = Bbr1Params { brake_deviations: 0, lt_loss_thresh: 1 << 40, ..braked };
-        // With these the published flag can be reached, and its least gain.
+        // With this ceiling the published flag can be reached.
         let published = Bbr1Params {
             brake: BRAKE_PUBLISHED,
-            brake_published_alpha: GAIN_UNIT,
             brake_published_ceiling: GAIN_UNIT,
             ..Bbr1Params::default()
         };

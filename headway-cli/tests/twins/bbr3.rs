@@ -18,14 +18,14 @@ pub const TWIN: Twin = Twin {
         let braked = Bbr3Params { brake: BRAKE_CONFIRMED, ..Bbr3Params::default() };
         // The streams are noisier than paths are.
         let eager = Bbr3Params { brake_deviations: 0, ..braked };
-        // With these the published flag can be reached, and its least gain.
+        // With this ceiling the published flag can be reached, with that least gain the gain is bounded.
         let published = Bbr3Params {
             brake: BRAKE_PUBLISHED,
-            brake_published_alpha: GAIN_UNIT,
             brake_published_ceiling: GAIN_UNIT,
             ..Bbr3Params::default()
         };
-        [eager, published, ecn, Bbr3Params::default(), braked].map(|p| p.words()).to_vec()
+        let bounded = Bbr3Params { brake_published_least: GAIN_UNIT / 8 * 5, ..published };
+        [eager, published, ecn, Bbr3Params::default(), braked, bounded].map(|p| p.words()).to_vec()
     },
     controllers: &[("bbr3", 3), ("bbr3_brake", 4)],
     new: |params| Box::new(Bbr3::new(Bbr3Params::from_words(params).expect("all parameters"))),
