@@ -19,8 +19,8 @@
 //! Differs from `tcp_bbr.c`: the list is in `docs/spec.md`. In packets the integers are the kernel's.
 
 use super::brake::{
-    BRAKE_CONFIRMED, BRAKE_PUBLISHED, BRAKE_WATCH, BrakeAck, add_brake, add_brake_params, brake_bw,
-    brake_gain, brake_on_ack, brake_published, brake_published_cwnd,
+    BRAKE_CONFIRMED, BRAKE_PUBLISHED, BRAKE_WATCH, BrakeAck, brake_bw, brake_gain, brake_on_ack,
+    brake_published, brake_published_cwnd, row_with_brake, row_with_brake_params,
 };
 use super::fixed::{
     BW_SCALE, BW_UNIT, GAIN_UNIT, USEC_PER_MSEC, USEC_PER_SEC, Winmax, WinmaxSample, bw_data, bw_from,
@@ -28,7 +28,7 @@ use super::fixed::{
 };
 use super::{
     Ack, CA_LOSS, CA_RECOVERY, Control, Controller, EVENT_ACK, EVENT_INIT, EVENT_LOSS, EVENT_SSTHRESH,
-    EVENT_TX_START, EVENT_UNDO, NO_RTT, row,
+    EVENT_TX_START, EVENT_UNDO, NO_RTT,
 };
 use std::sync::Arc;
 
@@ -46,7 +46,7 @@ const fn bbr_unit(parts: u64) -> u64 {
     parts * (GAIN_UNIT >> 8)
 }
 
-row! {
+row_with_brake_params! {
 /// Tunables. [`Bbr1Params::default`] gives the constants of `tcp_bbr.c`; no other place writes them.
 pub struct Bbr1Params {
     /// Window of the bandwidth filter, rounds.
@@ -115,54 +115,10 @@ pub struct Bbr1Params {
     ack_epoch_acked_reset_thresh = 1 << 20,
     /// Extra ACKed data is capped by what this time would deliver.
     extra_acked_max_us = 100 * USEC_PER_MSEC,
-    /// The answer to a path that becomes slower (`super::brake`): 0 none, 1 confirmed, 2 the published formula.
-    brake = 0,
-    /// A slot of ACKs lasts this part of the minimum RTT ...
-    brake_slot = GAIN_UNIT / 16,
-    /// ... and this while the brake is on, ...
-    brake_slot_braked = GAIN_UNIT / 2,
-    /// ... has so many ACKs that do not come together, ...
-    brake_slot_min_acks = 3,
-    /// ... and brings so many segments, or half of them in twice the time.
-    brake_slot_min_segments = 8,
-    /// A queue is an RTT above the usual by this part of the minimum RTT ...
-    brake_rtt = GAIN_UNIT / 16,
-    /// ... (while the brake is on, by this) ...
-    brake_rtt_braked = GAIN_UNIT / 8,
-    /// ... and by this time.
-    brake_rtt_us = 500,
-    /// A slot is slow that brings this part less than expected.
-    brake_rate = GAIN_UNIT / 8,
-    /// Both must be this many mean deviations away from the usual too.
-    brake_deviations = 4,
-    /// Loss stands for a queue where it is this part of what arrived ...
-    brake_loss = GAIN_UNIT / 8,
-    /// ... in so many slots in a row; CE marks where they are half of it.
-    brake_loss_slots = 2,
-    /// Weight of the newest slot in what is usual.
-    brake_memory = GAIN_UNIT / 32,
-    /// Once the queue is gone, the bound is this times what arrives ...
-    brake_grow = GAIN_UNIT * 5 / 4,
-    /// ... and this when more arrives than the slower path let through.
-    brake_grow_fast = 2 * GAIN_UNIT,
-    /// Rounds without a queue after which the bound rises though no more arrives.
-    brake_patience = 4,
-    /// The old rate is looked for so long.
-    brake_hold_us = 30 * USEC_PER_SEC,
-    /// Segments that bursts queue whatever the rate.
-    brake_extra_segments = 2,
-    /// Published formula: reduction over missing part of the bandwidth.
-    brake_published_alpha = GAIN_UNIT / 2,
-    /// Published formula: largest reduction.
-    brake_published_ceiling = GAIN_UNIT / 4,
-    /// Published formula: gain below which the window is cut.
-    brake_published_floor = GAIN_UNIT * 3 / 4,
-    /// Published formula: smallest gain then.
-    brake_published_least = GAIN_UNIT / 8,
 }
 }
 
-row! {
+row_with_brake! {
 /// Everything a connection remembers. Data in units, bandwidths and gains in the formats of [`super::fixed`].
 pub struct Bbr1State {
     /// Minimum RTT of the last window; [`NO_RTT`] before the first sample.
@@ -235,57 +191,6 @@ pub struct Bbr1State {
     extra_acked_win_rtts,
     /// The slot in use.
     extra_acked_win_idx,
-    /// `BRAKE_WATCH`, `BRAKE_DRAIN` or `BRAKE_HOLD`.
-    brake_mode,
-    /// The brake's bandwidth outside `BRAKE_WATCH`, and its bound on the window; `u64::MAX` for none.
-    brake_bw,
-    brake_window,
-    /// When the slot began, and the connection's counters then.
-    brake_slot_us,
-    brake_slot_delivered,
-    brake_slot_lost,
-    brake_slot_ce,
-    /// Smallest `rs_prior_delivered` of the slot.
-    brake_slot_prior,
-    /// ACKs of the slot that did not come together, and the last of them.
-    brake_slot_acks,
-    brake_slot_ack_us,
-    /// Longest time between two ACKs of the slot, its smallest RTT, and 1 when it has application-limited samples.
-    brake_slot_gap_us,
-    brake_slot_rtt_us,
-    brake_slot_is_app_limited,
-    /// The previous ACK, and the rate of the previous slot; 0 where it does not count.
-    brake_last_us,
-    brake_last_bw,
-    /// Mean and mean deviation of the slots' smallest RTTs and of their rates; 0: not known yet.
-    brake_usual_rtt_us,
-    brake_usual_rtt_dev_us,
-    brake_usual_bw,
-    brake_usual_bw_dev,
-    /// The least that was paced in this round and in the one before.
-    brake_paced_bw,
-    brake_paced_bw_before,
-    /// Slots in a row that were slow and lossy.
-    brake_lossy_slots,
-    /// The model's largest bandwidth when the brake was put on, and what arrived when the queue was gone.
-    brake_target_bw,
-    brake_base_bw,
-    /// When the brake was put on, and the RTT when the queue began to be emptied.
-    brake_entry_us,
-    brake_entry_rtt_us,
-    /// `delivered` when inflight had come down to the bound; 0 before.
-    brake_quiet_delivered,
-    /// `brake_rounds` when the bound was raised last.
-    brake_raise_rounds,
-    /// Counters: times the brake was put on; rounds in which it was on; times it was let go since the old rate was back
-    /// or not to be found, and since the queue was not ours.
-    brake_entries,
-    brake_rounds,
-    brake_releases,
-    brake_false_entries,
-    /// Published formula: what the last sample takes from the gain, and the flag for the window.
-    brake_reduction,
-    brake_flag,
 }
 }
 
@@ -309,9 +214,6 @@ impl Bbr1State {
         if self.extra_acked_win_idx != 0 { &mut self.extra_acked_1 } else { &mut self.extra_acked_0 }
     }
 }
-
-add_brake_params!(Bbr1Params);
-add_brake!(Bbr1State);
 
 /// A BBRv1 connection.
 #[derive(Clone, Debug)]

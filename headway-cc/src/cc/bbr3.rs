@@ -40,11 +40,11 @@ mod probe_rtt;
 mod recovery;
 mod startup;
 
-use super::brake::{add_brake, add_brake_params};
+use super::brake::{row_with_brake, row_with_brake_params};
 use super::fixed::{GAIN_UNIT, USEC_PER_MSEC, USEC_PER_SEC, bw_from};
 use super::{
     Ack, Control, Controller, EVENT_ACK, EVENT_INIT, EVENT_LOSS, EVENT_LOST, EVENT_SSTHRESH, EVENT_TX_START,
-    EVENT_UNDO, NO_RTT, row,
+    EVENT_UNDO, NO_RTT,
 };
 use braking::{bbr3_bound_cwnd_for_brake, bbr3_note_sample_for_brake, bbr3_update_brake};
 use control::{bbr3_init_pacing_rate, bbr3_set_cwnd, bbr3_set_pacing_rate, bbr3_set_send_quantum};
@@ -99,7 +99,7 @@ const fn hundredths(n: u64) -> u64 {
     (n * GAIN_UNIT + 50) / 100
 }
 
-row! {
+row_with_brake_params! {
 /// Tunables. [`Bbr3Params::default`] gives the draft's constants; no other place writes them. Gains are in the
 /// format of [`super::fixed`]; fractions that are compared or that shape a volume are in thousandths, in which the
 /// draft's are exact.
@@ -190,54 +190,10 @@ pub struct Bbr3Params {
     ecn_thresh = GAIN_UNIT / 2,
     /// Linux `bbr_full_ecn_cnt`: rounds above `ecn_thresh` that end Startup.
     startup_full_ecn_count = 2,
-    /// The answer to a path that becomes slower (`super::brake`): 0 none, 1 confirmed, 2 the published formula.
-    brake = 0,
-    /// A slot of ACKs lasts this part of the minimum RTT ...
-    brake_slot = GAIN_UNIT / 16,
-    /// ... and this while the brake is on, ...
-    brake_slot_braked = GAIN_UNIT / 2,
-    /// ... has so many ACKs that do not come together, ...
-    brake_slot_min_acks = 3,
-    /// ... and brings so many segments, or half of them in twice the time.
-    brake_slot_min_segments = 8,
-    /// A queue is an RTT above the usual by this part of the minimum RTT ...
-    brake_rtt = GAIN_UNIT / 16,
-    /// ... (while the brake is on, by this) ...
-    brake_rtt_braked = GAIN_UNIT / 8,
-    /// ... and by this time.
-    brake_rtt_us = 500,
-    /// A slot is slow that brings this part less than expected.
-    brake_rate = GAIN_UNIT / 8,
-    /// Both must be this many mean deviations away from the usual too.
-    brake_deviations = 4,
-    /// Loss stands for a queue where it is this part of what arrived ...
-    brake_loss = GAIN_UNIT / 8,
-    /// ... in so many slots in a row; CE marks where they are half of it.
-    brake_loss_slots = 2,
-    /// Weight of the newest slot in what is usual.
-    brake_memory = GAIN_UNIT / 32,
-    /// Once the queue is gone, the bound is this times what arrives ...
-    brake_grow = GAIN_UNIT * 5 / 4,
-    /// ... and this when more arrives than the slower path let through.
-    brake_grow_fast = 2 * GAIN_UNIT,
-    /// Rounds without a queue after which the bound rises though no more arrives.
-    brake_patience = 4,
-    /// The old rate is looked for so long.
-    brake_hold_us = 30 * USEC_PER_SEC,
-    /// Segments that bursts queue whatever the rate.
-    brake_extra_segments = 2,
-    /// Published formula: reduction over missing part of the bandwidth.
-    brake_published_alpha = GAIN_UNIT / 2,
-    /// Published formula: largest reduction.
-    brake_published_ceiling = GAIN_UNIT / 4,
-    /// Published formula: gain below which the window is cut.
-    brake_published_floor = GAIN_UNIT * 3 / 4,
-    /// Published formula: smallest gain then.
-    brake_published_least = GAIN_UNIT / 8,
 }
 }
 
-row! {
+row_with_brake! {
 /// Everything a connection remembers. Data in units, bandwidths and gains in the formats of [`super::fixed`],
 /// [`BBR3_INFINITY`] where the draft says Infinity, times in microseconds.
 pub struct Bbr3State {
@@ -364,62 +320,8 @@ pub struct Bbr3State {
     alpha_last_delivered_ce,
     /// Rounds of Startup above the threshold of marks.
     startup_ecn_rounds,
-    /// `BRAKE_WATCH`, `BRAKE_DRAIN` or `BRAKE_HOLD`.
-    brake_mode,
-    /// The brake's bandwidth outside `BRAKE_WATCH`, and its bound on the window; `u64::MAX` for none.
-    brake_bw,
-    brake_window,
-    /// When the slot began, and the connection's counters then.
-    brake_slot_us,
-    brake_slot_delivered,
-    brake_slot_lost,
-    brake_slot_ce,
-    /// Smallest `rs_prior_delivered` of the slot.
-    brake_slot_prior,
-    /// ACKs of the slot that did not come together, and the last of them.
-    brake_slot_acks,
-    brake_slot_ack_us,
-    /// Longest time between two ACKs of the slot, its smallest RTT, and 1 when it has application-limited samples.
-    brake_slot_gap_us,
-    brake_slot_rtt_us,
-    brake_slot_is_app_limited,
-    /// The previous ACK, and the rate of the previous slot; 0 where it does not count.
-    brake_last_us,
-    brake_last_bw,
-    /// Mean and mean deviation of the slots' smallest RTTs and of their rates; 0: not known yet.
-    brake_usual_rtt_us,
-    brake_usual_rtt_dev_us,
-    brake_usual_bw,
-    brake_usual_bw_dev,
-    /// The least that was paced in this round and in the one before.
-    brake_paced_bw,
-    brake_paced_bw_before,
-    /// Slots in a row that were slow and lossy.
-    brake_lossy_slots,
-    /// The model's largest bandwidth when the brake was put on, and what arrived when the queue was gone.
-    brake_target_bw,
-    brake_base_bw,
-    /// When the brake was put on, and the RTT when the queue began to be emptied.
-    brake_entry_us,
-    brake_entry_rtt_us,
-    /// `delivered` when inflight had come down to the bound; 0 before.
-    brake_quiet_delivered,
-    /// `brake_rounds` when the bound was raised last.
-    brake_raise_rounds,
-    /// Counters: times the brake was put on; rounds in which it was on; times it was let go since the old rate was back
-    /// or not to be found, and since the queue was not ours.
-    brake_entries,
-    brake_rounds,
-    brake_releases,
-    brake_false_entries,
-    /// Published formula: what the last sample takes from the gain, and the flag for the window.
-    brake_reduction,
-    brake_flag,
 }
 }
-
-add_brake_params!(Bbr3Params);
-add_brake!(Bbr3State);
 
 /// A BBRv3 connection.
 #[derive(Clone, Debug)]

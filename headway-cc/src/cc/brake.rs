@@ -36,17 +36,26 @@ pub const BRAKE_DRAIN: u64 = 1;
 /// [`Brake::mode`]: the queue is gone; the bound rises as far as the path lets it.
 pub const BRAKE_HOLD: u64 = 2;
 
-/// Declares one of the brake's structs and a macro that gives a controller's row, which has the same values in fields
-/// `brake…`, the way to it and back.
+/// Declares one of the brake's structs from `its field: the row's field`, and a form of [`row!`](super::row) for
+/// controllers: the row ends with these fields, and has the way to the struct and back. `$` comes in as an argument, or
+/// the inner macro could have no variables of its own.
 macro_rules! part {
-    ($(#[$m:meta])* $name:ident, $add:ident { $($(#[doc = $doc:literal])* $f:ident = $of:ident),+ $(,)? }) => {
+    ($d:tt $(#[$m:meta])* $name:ident, $row:ident { $($(#[doc = $doc:literal])* $f:ident: $of:ident $(= $value:expr)?),+ $(,)? }) => {
         $(#[$m])*
         #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
         pub struct $name { $($(#[doc = $doc])* pub $f: u64),+ }
 
-        macro_rules! $add {
-            ($row:ident) => {
-                impl $row {
+        macro_rules! $row {
+            ($d(#[$d m:meta])* pub struct $d name:ident { $d($d body:tt)* }) => {
+                $crate::cc::row! {
+                    $d(#[$d m])*
+                    pub struct $d name {
+                        $d($d body)*
+                        $($(#[doc = $doc])* $of $(= $value)?,)+
+                    }
+                }
+
+                impl $d name {
                     /// The brake's part of the row (the C twin holds it as a struct).
                     pub fn brake(&self) -> $crate::cc::brake::$name {
                         $crate::cc::brake::$name { $($f: self.$of),+ }
@@ -58,75 +67,116 @@ macro_rules! part {
                 }
             };
         }
-        pub(crate) use $add;
+        pub(crate) use $row;
     };
 }
 
 part! {
-/// The brake's parameters; what they are for stands at the fields of the controllers' rows.
-BrakeParams, add_brake_params {
-    policy = brake,
-    slot = brake_slot,
-    slot_braked = brake_slot_braked,
-    slot_min_acks = brake_slot_min_acks,
-    slot_min_segments = brake_slot_min_segments,
-    rtt = brake_rtt,
-    rtt_braked = brake_rtt_braked,
-    rtt_us = brake_rtt_us,
-    rate = brake_rate,
-    deviations = brake_deviations,
-    loss = brake_loss,
-    loss_slots = brake_loss_slots,
-    memory = brake_memory,
-    grow = brake_grow,
-    grow_fast = brake_grow_fast,
-    patience = brake_patience,
-    hold_us = brake_hold_us,
-    extra_segments = brake_extra_segments,
-    published_alpha = brake_published_alpha,
-    published_ceiling = brake_published_ceiling,
-    published_floor = brake_published_floor,
-    published_least = brake_published_least,
+$
+/// The brake's parameters.
+BrakeParams, row_with_brake_params {
+    /// The answer to a path that becomes slower (`super::brake`): 0 none, 1 confirmed, 2 the published formula.
+    policy: brake = 0,
+    /// A slot of ACKs lasts this part of the minimum RTT ...
+    slot: brake_slot = GAIN_UNIT / 16,
+    /// ... and this while the brake is on, ...
+    slot_braked: brake_slot_braked = GAIN_UNIT / 2,
+    /// ... has so many ACKs that do not come together, ...
+    slot_min_acks: brake_slot_min_acks = 3,
+    /// ... and brings so many segments, or half of them in twice the time.
+    slot_min_segments: brake_slot_min_segments = 8,
+    /// A queue is an RTT above the usual by this part of the minimum RTT ...
+    rtt: brake_rtt = GAIN_UNIT / 16,
+    /// ... (while the brake is on, by this) ...
+    rtt_braked: brake_rtt_braked = GAIN_UNIT / 8,
+    /// ... and by this time.
+    rtt_us: brake_rtt_us = 500,
+    /// A slot is slow that brings this part less than expected.
+    rate: brake_rate = GAIN_UNIT / 8,
+    /// Both must be this many mean deviations away from the usual too.
+    deviations: brake_deviations = 4,
+    /// Loss stands for a queue where it is this part of what arrived ...
+    loss: brake_loss = GAIN_UNIT / 8,
+    /// ... in so many slots in a row; CE marks where they are half of it.
+    loss_slots: brake_loss_slots = 2,
+    /// Weight of the newest slot in what is usual.
+    memory: brake_memory = GAIN_UNIT / 32,
+    /// Once the queue is gone, the bound is this times what arrives ...
+    grow: brake_grow = GAIN_UNIT * 5 / 4,
+    /// ... and this when more arrives than the slower path let through.
+    grow_fast: brake_grow_fast = 2 * GAIN_UNIT,
+    /// Rounds without a queue after which the bound rises though no more arrives.
+    patience: brake_patience = 4,
+    /// The old rate is looked for so long.
+    hold_us: brake_hold_us = 30 * USEC_PER_SEC,
+    /// Segments that bursts queue whatever the rate.
+    extra_segments: brake_extra_segments = 2,
+    /// Published formula: reduction over missing part of the bandwidth.
+    published_alpha: brake_published_alpha = GAIN_UNIT / 2,
+    /// Published formula: largest reduction.
+    published_ceiling: brake_published_ceiling = GAIN_UNIT / 4,
+    /// Published formula: gain below which the window is cut.
+    published_floor: brake_published_floor = GAIN_UNIT * 3 / 4,
+    /// Published formula: smallest gain then.
+    published_least: brake_published_least = GAIN_UNIT / 8,
 }
 }
 
 part! {
-/// What the brake remembers of a connection; described at the fields of the controllers' rows.
-Brake, add_brake {
-    mode = brake_mode,
-    bw = brake_bw,
-    window = brake_window,
-    slot_us = brake_slot_us,
-    slot_delivered = brake_slot_delivered,
-    slot_lost = brake_slot_lost,
-    slot_ce = brake_slot_ce,
-    slot_prior = brake_slot_prior,
-    slot_acks = brake_slot_acks,
-    slot_ack_us = brake_slot_ack_us,
-    slot_gap_us = brake_slot_gap_us,
-    slot_rtt_us = brake_slot_rtt_us,
-    slot_is_app_limited = brake_slot_is_app_limited,
-    last_us = brake_last_us,
-    last_bw = brake_last_bw,
-    usual_rtt_us = brake_usual_rtt_us,
-    usual_rtt_dev_us = brake_usual_rtt_dev_us,
-    usual_bw = brake_usual_bw,
-    usual_bw_dev = brake_usual_bw_dev,
-    paced_bw = brake_paced_bw,
-    paced_bw_before = brake_paced_bw_before,
-    loss_slots = brake_lossy_slots,
-    target_bw = brake_target_bw,
-    base_bw = brake_base_bw,
-    entry_us = brake_entry_us,
-    entry_rtt_us = brake_entry_rtt_us,
-    quiet_delivered = brake_quiet_delivered,
-    raise_rounds = brake_raise_rounds,
-    entries = brake_entries,
-    rounds = brake_rounds,
-    releases = brake_releases,
-    false_entries = brake_false_entries,
-    reduction = brake_reduction,
-    flag = brake_flag,
+$
+/// What the brake remembers of a connection.
+Brake, row_with_brake {
+    /// `BRAKE_WATCH`, `BRAKE_DRAIN` or `BRAKE_HOLD`.
+    mode: brake_mode,
+    /// The brake's bandwidth outside `BRAKE_WATCH`, and its bound on the window; `u64::MAX` for none.
+    bw: brake_bw,
+    window: brake_window,
+    /// When the slot began, and the connection's counters then.
+    slot_us: brake_slot_us,
+    slot_delivered: brake_slot_delivered,
+    slot_lost: brake_slot_lost,
+    slot_ce: brake_slot_ce,
+    /// Smallest `rs_prior_delivered` of the slot.
+    slot_prior: brake_slot_prior,
+    /// ACKs of the slot that did not come together, and the last of them.
+    slot_acks: brake_slot_acks,
+    slot_ack_us: brake_slot_ack_us,
+    /// Longest time between two ACKs of the slot, its smallest RTT, and 1 when it has application-limited samples.
+    slot_gap_us: brake_slot_gap_us,
+    slot_rtt_us: brake_slot_rtt_us,
+    slot_is_app_limited: brake_slot_is_app_limited,
+    /// The previous ACK, and the rate of the previous slot; 0 where it does not count.
+    last_us: brake_last_us,
+    last_bw: brake_last_bw,
+    /// Mean and mean deviation of the slots' smallest RTTs and of their rates; 0: not known yet.
+    usual_rtt_us: brake_usual_rtt_us,
+    usual_rtt_dev_us: brake_usual_rtt_dev_us,
+    usual_bw: brake_usual_bw,
+    usual_bw_dev: brake_usual_bw_dev,
+    /// The least that was paced in this round and in the one before.
+    paced_bw: brake_paced_bw,
+    paced_bw_before: brake_paced_bw_before,
+    /// Slots in a row that were slow and lossy.
+    loss_slots: brake_lossy_slots,
+    /// The model's largest bandwidth when the brake was put on, and what arrived when the queue was gone.
+    target_bw: brake_target_bw,
+    base_bw: brake_base_bw,
+    /// When the brake was put on, and the RTT when the queue began to be emptied.
+    entry_us: brake_entry_us,
+    entry_rtt_us: brake_entry_rtt_us,
+    /// `delivered` when inflight had come down to the bound; 0 before.
+    quiet_delivered: brake_quiet_delivered,
+    /// `brake_rounds` when the bound was raised last.
+    raise_rounds: brake_raise_rounds,
+    /// Counters: times the brake was put on; rounds in which it was on; times it was let go since the old rate was back
+    /// or not to be found, and since the queue was not ours.
+    entries: brake_entries,
+    rounds: brake_rounds,
+    releases: brake_releases,
+    false_entries: brake_false_entries,
+    /// Published formula: what the last sample takes from the gain, and the flag for the window.
+    reduction: brake_reduction,
+    flag: brake_flag,
 }
 }
 

@@ -210,9 +210,40 @@ const fn gain(name: &'static str, min: u64, max: u64) -> Param {
 const MS: u64 = 1_000;
 const S: u64 = 1_000_000;
 
+/// A controller's own rows, then those of the brake, which both have.
+macro_rules! rows_with_brake {
+    [$($own:expr,)+] => {
+        &[
+            $($own,)+
+            param("brake", Kind::Count, 0, 2),
+            gain("brake_slot", 1, 400),
+            gain("brake_slot_braked", 1, 400),
+            param("brake_slot_min_acks", Kind::Count, 1, 100),
+            param("brake_slot_min_segments", Kind::Count, 1, 1000),
+            gain("brake_rtt", 1, 1000),
+            gain("brake_rtt_braked", 1, 1000),
+            param("brake_rtt_us", Kind::Micros, 0, S),
+            gain("brake_rate", 1, 99),
+            param("brake_deviations", Kind::Count, 0, 100),
+            gain("brake_loss", 0, 1000),
+            param("brake_loss_slots", Kind::Count, 1, 100),
+            gain("brake_memory", 1, 100),
+            gain("brake_grow", 105, 400),
+            gain("brake_grow_fast", 105, 400),
+            param("brake_patience", Kind::Count, 1, 1000),
+            param("brake_hold_us", Kind::Micros, 0, 3600 * S),
+            param("brake_extra_segments", Kind::Count, 0, 100),
+            gain("brake_published_alpha", 0, 100),
+            gain("brake_published_ceiling", 1, 100),
+            gain("brake_published_floor", 0, 100),
+            gain("brake_published_least", 1, 100),
+        ]
+    };
+}
+
 /// `bbr1`. The ranges keep out what would stop a flow or send without bound, not what is unwise.
 pub const BBR1: ParamTable = ParamTable {
-    rows: &[
+    rows: rows_with_brake![
         param("bw_rtts", Kind::Count, 1, 1000),
         param("min_rtt_win_us", Kind::Micros, 100 * MS, 3600 * S),
         param("probe_rtt_mode_us", Kind::Micros, 0, 10 * S),
@@ -246,28 +277,6 @@ pub const BBR1: ParamTable = ParamTable {
         param("extra_acked_win_rtts", Kind::Count, 1, 1000),
         param("ack_epoch_acked_reset_thresh", Kind::Count, 1, u32::MAX as u64),
         param("extra_acked_max_us", Kind::Micros, 0, 10 * S),
-        param("brake", Kind::Count, 0, 2),
-        gain("brake_slot", 1, 400),
-        gain("brake_slot_braked", 1, 400),
-        param("brake_slot_min_acks", Kind::Count, 1, 100),
-        param("brake_slot_min_segments", Kind::Count, 1, 1000),
-        gain("brake_rtt", 1, 1000),
-        gain("brake_rtt_braked", 1, 1000),
-        param("brake_rtt_us", Kind::Micros, 0, S),
-        gain("brake_rate", 1, 99),
-        param("brake_deviations", Kind::Count, 0, 100),
-        gain("brake_loss", 0, 1000),
-        param("brake_loss_slots", Kind::Count, 1, 100),
-        gain("brake_memory", 1, 100),
-        gain("brake_grow", 105, 400),
-        gain("brake_grow_fast", 105, 400),
-        param("brake_patience", Kind::Count, 1, 1000),
-        param("brake_hold_us", Kind::Micros, 0, 3600 * S),
-        param("brake_extra_segments", Kind::Count, 0, 100),
-        gain("brake_published_alpha", 0, 100),
-        gain("brake_published_ceiling", 1, 100),
-        gain("brake_published_floor", 0, 100),
-        gain("brake_published_least", 1, 100),
     ],
     about: Bbr1Params::ABOUT,
     defaults: || Bbr1Params::default().words(),
@@ -275,7 +284,7 @@ pub const BBR1: ParamTable = ParamTable {
 
 /// `bbr3`. Ranges as in [`BBR1`].
 pub const BBR3: ParamTable = ParamTable {
-    rows: &[
+    rows: rows_with_brake![
         gain("startup_pacing_gain", 101, 1000),
         gain("drain_pacing_gain", 5, 100),
         gain("down_pacing_gain", 5, 100),
@@ -318,28 +327,6 @@ pub const BBR3: ParamTable = ParamTable {
         gain("ecn_factor", 0, 100),
         gain("ecn_thresh", 0, 100),
         param("startup_full_ecn_count", Kind::Count, 1, 1000),
-        param("brake", Kind::Count, 0, 2),
-        gain("brake_slot", 1, 400),
-        gain("brake_slot_braked", 1, 400),
-        param("brake_slot_min_acks", Kind::Count, 1, 100),
-        param("brake_slot_min_segments", Kind::Count, 1, 1000),
-        gain("brake_rtt", 1, 1000),
-        gain("brake_rtt_braked", 1, 1000),
-        param("brake_rtt_us", Kind::Micros, 0, S),
-        gain("brake_rate", 1, 99),
-        param("brake_deviations", Kind::Count, 0, 100),
-        gain("brake_loss", 0, 1000),
-        param("brake_loss_slots", Kind::Count, 1, 100),
-        gain("brake_memory", 1, 100),
-        gain("brake_grow", 105, 400),
-        gain("brake_grow_fast", 105, 400),
-        param("brake_patience", Kind::Count, 1, 1000),
-        param("brake_hold_us", Kind::Micros, 0, 3600 * S),
-        param("brake_extra_segments", Kind::Count, 0, 100),
-        gain("brake_published_alpha", 0, 100),
-        gain("brake_published_ceiling", 1, 100),
-        gain("brake_published_floor", 0, 100),
-        gain("brake_published_least", 1, 100),
     ],
     about: Bbr3Params::ABOUT,
     defaults: || Bbr3Params::default().words(),
