@@ -269,6 +269,11 @@ impl Entry {
     pub fn connection(&self) -> Option<Box<dyn Controller>> {
         (self.new)(None)
     }
+
+    /// A connection with such parameters; `None` when they are not as many.
+    pub fn with(&self, words: &[u64]) -> Option<Box<dyn Controller>> {
+        (self.new)(Some(words))
+    }
 }
 
 /// A table's defaults as its row.
@@ -287,17 +292,17 @@ pub fn name_and_settings(cc: &str) -> (&str, impl Iterator<Item = &str>) {
     (parts.next().unwrap_or_default(), parts)
 }
 
+/// The row of [`CONTROLLERS`] with this name.
+pub fn entry(name: &str) -> Option<&'static Entry> {
+    CONTROLLERS.iter().find(|e| e.name == name)
+}
+
 /// A controller by name, with settings if there are any; `None` when one of them is not known or out of range.
 pub fn controller(cc: &str) -> Option<Box<dyn Controller>> {
     let (name, settings) = name_and_settings(cc);
-    let entry = CONTROLLERS.iter().find(|e| e.name == name)?;
+    let entry = entry(name)?;
     if name.len() == cc.len() {
         return entry.connection();
     }
-    let table = entry.params?;
-    let mut words = (table.defaults)();
-    for setting in settings {
-        table.set(&mut words, setting).ok()?;
-    }
-    (entry.new)(Some(&words))
+    entry.with(&entry.params?.with(settings).ok()?)
 }

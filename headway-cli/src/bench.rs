@@ -422,11 +422,11 @@ fn check_cc(place: &Place, label: &str) -> Result<()> {
         "unknown controller `{name}` for --in {place}\nhint: there is {}",
         known.join(", ")
     );
-    let table = headway_cc::cc::CONTROLLERS.iter().find(|e| e.name == name).and_then(|e| e.params);
-    for setting in settings {
+    if name.len() < cc.len() {
+        let table = headway_cc::cc::entry(name).and_then(|e| e.params);
         let table =
             table.with_context(|| format!("`{name}` has no parameters to set\nhint: `--cc {name}`"))?;
-        table.set(&mut (table.defaults)(), setting).with_context(|| format!("cannot set `{cc}`"))?;
+        table.with(settings).with_context(|| format!("cannot set `{cc}`"))?;
     }
     Ok(())
 }

@@ -23,10 +23,8 @@ use std::path::Path;
 use std::sync::Mutex;
 
 use anyhow::{Context, Result, anyhow, bail, ensure};
-use headway_cc::cc::bbr1::{Bbr1, Bbr1Params};
-use headway_cc::cc::bbr3::{Bbr3, Bbr3Params};
 use headway_cc::cc::params::{self, ParamTable};
-use headway_cc::cc::{Ack, Control, Controller, name_and_settings};
+use headway_cc::cc::{self, Ack, Control, Controller, name_and_settings};
 use libbpf_rs::btf::types::{FuncProto, MemberAttr, Ptr, Struct, StructMember};
 use libbpf_rs::btf::{Btf, ReferencesType, TypeId};
 use libbpf_rs::{
@@ -44,8 +42,6 @@ struct Program {
     name: &'static str,
     object: &'static [u8],
     params: &'static ParamTable,
-    /// The Rust twin with such parameters; `None` when they are not as many.
-    twin: fn(&[u64]) -> Option<Box<dyn Controller>>,
 }
 
 /// Embeds an object file; libelf reads it in place and wants it aligned.
@@ -63,30 +59,10 @@ use object;
 
 /// Every controller that can be attached. A new one is one row here.
 const PROGRAMS: &[Program] = &[
-    Program {
-        name: "bbr1",
-        object: object!("bbr1"),
-        params: &params::BBR1,
-        twin: |words| Some(Box::new(Bbr1::new(Bbr1Params::from_words(words)?))),
-    },
-    Program {
-        name: "bbr3",
-        object: object!("bbr3"),
-        params: &params::BBR3,
-        twin: |words| Some(Box::new(Bbr3::new(Bbr3Params::from_words(words)?))),
-    },
-    Program {
-        name: "bbr1_brake",
-        object: object!("bbr1"),
-        params: &params::BBR1_BRAKE,
-        twin: |words| Some(Box::new(Bbr1::new(Bbr1Params::from_words(words)?))),
-    },
-    Program {
-        name: "bbr3_brake",
-        object: object!("bbr3"),
-        params: &params::BBR3_BRAKE,
-        twin: |words| Some(Box::new(Bbr3::new(Bbr3Params::from_words(words)?))),
-    },
+    Program { name: "bbr1", object: object!("bbr1"), params: &params::BBR1 },
+    Program { name: "bbr3", object: object!("bbr3"), params: &params::BBR3 },
+    Program { name: "bbr1_brake", object: object!("bbr1"), params: &params::BBR1_BRAKE },
+    Program { name: "bbr3_brake", object: object!("bbr3"), params: &params::BBR3_BRAKE },
 ];
 
 /// `TCP_CA_NAME_MAX` less the closing zero.
@@ -114,6 +90,11 @@ const ONLY_KEY: [u8; 4] = [0; 4];
 impl Program {
     fn named(name: &str) -> Option<&'static Program> {
         PROGRAMS.iter().find(|p| p.name == name)
+    }
+
+    /// The Rust twin with such parameters; `None` when they are not as many.
+    fn twin(&self, params: &[u64]) -> Option<Box<dyn Controller>> {
+        cc::entry(self.name)?.with(params)
     }
 }
 
@@ -162,10 +143,8 @@ pub fn attach(cc: &str, options: &Options) -> Result<Attached> {
     let program = Program::named(own).ok_or_else(|| unknown(own))?;
     let name = options.name.clone().unwrap_or_else(|| free_name(program.name));
     check_name(&name)?;
-    let mut wanted = Wanted::new(program, &name, options.trace);
-    for setting in settings {
-        program.params.set(&mut wanted.params, setting).with_context(|| format!("cannot set `{cc}`"))?;
-    }
+    let params = program.params.with(settings).with_context(|| format!("cannot set `{cc}`"))?;
+    let wanted = Wanted { params, ..Wanted::new(program, &name, options.trace) };
     let attached = blocker().and_then(|()| register(&wanted));
     attached.with_context(|| format!("cannot attach `{name}`"))
 }
@@ -498,7 +477,8 @@ impl Layout {
 
 /// Names of everything in one trace record after the flow.
 fn columns(program: &'static Program, params: &[u64]) -> Result<Columns> {
-    let cc = (program.twin)(params)
+    let cc = program
+        .twin(params)
         .with_context(|| format!("the Rust twin of `{}` has other parameters", program.name))?;
     let mut names: Vec<String> = Ack::FIELDS.iter().map(|f| f.to_string()).collect();
     names.extend(Control::FIELDS.iter().map(|f| format!("out.{f}")));

@@ -156,6 +156,13 @@ impl std::fmt::Display for ParamError {
 impl std::error::Error for ParamError {}
 
 impl ParamTable {
+    /// The row of defaults with these settings.
+    pub fn with<'a>(&self, settings: impl IntoIterator<Item = &'a str>) -> Result<Vec<u64>, ParamError> {
+        let mut words = (self.defaults)();
+        settings.into_iter().try_for_each(|setting| self.set(&mut words, setting))?;
+        Ok(words)
+    }
+
     /// Writes a setting such as `high_gain=2.9` into the row.
     pub fn set(&self, words: &mut [u64], setting: &str) -> Result<(), ParamError> {
         let form = || ParamError::Form { text: setting.to_string() };

@@ -69,12 +69,10 @@ impl Order {
         let program = Program::named(cc).ok_or_else(|| unknown(cc))?;
         let name = name.unwrap_or(cc);
         check_name(name)?;
-        let mut params = (program.params.defaults)();
-        for setting in settings {
-            let set = program.params.set(&mut params, setting);
-            set.with_context(|| format!("`{cc}` cannot be loaded so"))
-                .map_err(|e| anyhow!("{e:#}\nhint: `headway list --params {cc}` shows all of them"))?;
-        }
+        let params = program.params.with(settings.iter().map(String::as_str));
+        let params = params
+            .with_context(|| format!("`{cc}` cannot be loaded so"))
+            .map_err(|e| anyhow!("{e:#}\nhint: `headway list --params {cc}` shows all of them"))?;
         Ok(Order { program, name: name.to_string(), params })
     }
 

@@ -38,11 +38,9 @@ pub fn replay_check(acks_txt: &str) -> Result<ReplayReport> {
     let columns: Vec<&str> = header.split(' ').collect();
     let cc = columns.last().and_then(|c| c.split_once('.')).map_or("", |(cc, _)| cc);
     let program = Program::named(cc).with_context(|| format!("no controller of ours is called `{cc}`"))?;
-    let mut params = (program.params.defaults)();
-    if let Some((line, _)) = lines.next_if(|(l, _)| l.starts_with(SET)) {
-        line[SET.len()..].split(' ').try_for_each(|setting| program.params.set(&mut params, setting))?;
-    }
-    let start = || (program.twin)(&params).context("the controller has other parameters");
+    let set = lines.next_if(|(l, _)| l.starts_with(SET)).map(|(line, _)| line[SET.len()..].split(' '));
+    let params = program.params.with(set.into_iter().flatten())?;
+    let start = || program.twin(&params).context("the controller has other parameters");
     let mut report = ReplayReport { cc: program.name, events: 0, flows: 0, kinds: [0; 7] };
     let mut flows = HashMap::new();
     for (line, number) in lines {
@@ -99,9 +97,8 @@ mod tests {
 
     /// Three events of one flow, as the Rust controller sees them.
     fn trace_of(program: &'static Program, set: &[&str]) -> String {
-        let mut params = (program.params.defaults)();
-        set.iter().for_each(|setting| program.params.set(&mut params, setting).unwrap());
-        let mut cc = (program.twin)(&params).unwrap();
+        let params = program.params.with(set.iter().copied()).unwrap();
+        let mut cc = program.twin(&params).unwrap();
         let mut text = columns(program, &params).unwrap().header();
         for event in [EVENT_INIT, EVENT_ACK, EVENT_ACK] {
             let ack = Ack { event, smss: 1, unit_bytes: 1448, cwnd: 10, cwnd_clamp: 1000, ..Ack::default() };

@@ -41,8 +41,8 @@ struct Traced {
 impl Traced {
     fn start(program: &'static Program, tag: char, set: &[&str]) -> Self {
         let name = own_name(tag);
-        let mut wanted = Wanted::new(program, &name, true);
-        set.iter().for_each(|setting| program.params.set(&mut wanted.params, setting).unwrap());
+        let params = program.params.with(set.iter().copied()).unwrap();
+        let wanted = Wanted { params, ..Wanted::new(program, &name, true) };
         let mut attached = register(&wanted).unwrap_or_else(|e| panic!("{e:#}"));
         let sink = Shared::default();
         let trace = attached.trace(sink.clone()).unwrap();

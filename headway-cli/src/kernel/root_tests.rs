@@ -379,7 +379,6 @@ static ORACLE: Program = Program {
     name: "oracle",
     object: object!("oracle"),
     params: &ParamTable { rows: &[], about: &[], defaults: || vec![0] },
-    twin: |_| None,
 };
 
 fn has_watchable_bbr() -> bool {
