@@ -5,6 +5,7 @@
 
 use crate::shard::Shard;
 use crate::traffic::{Pattern, Traffic};
+use crate::transport::Transport;
 use crate::{doctor, interrupt, kernel, lab, place, simcell, suite};
 use anyhow::{Context, Result, bail, ensure};
 use headway_cc::path;
@@ -66,6 +67,8 @@ pub struct Plan {
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub suite: String,
     pub blocks: u32,
+    #[serde(default, skip_serializing_if = "Transport::is_tcp")]
+    pub transport: Transport,
     /// On every path that has none of its own.
     #[serde(flatten)]
     pub traffic: Traffic,
@@ -137,6 +140,7 @@ pub struct Request {
     /// A suite, whose rows bring their own traffic; paths beside it get its usual one.
     pub suite: Option<String>,
     pub blocks: u32,
+    pub transport: Transport,
     pub traffic: Traffic,
     /// The traffic's warm-up was asked for, and is not to follow from the paths.
     pub has_warmup: bool,
@@ -190,7 +194,7 @@ impl Plan {
         ensure!(!r.ccs.is_empty(), "no controller given\nhint: `--cc bbr,bbr1`");
         ensure!((1..=10_000).contains(&r.blocks), "--blocks must be between 1 and 10000");
         for (i, cc) in r.ccs.iter().enumerate() {
-            check_cc(&r.place, cc)?;
+            check_cc(&r.place, r.transport, cc)?;
             ensure!(!r.ccs[..i].contains(cc), "controller `{cc}` is given twice");
         }
         let paths = paths(r)?;
@@ -203,7 +207,7 @@ impl Plan {
             traffic.warmup_ms = warmup_ms(&r.place, &paths, traffic.seconds)?;
         }
         for traffic in paths.iter().filter_map(|p| p.traffic.as_ref()).chain([&traffic]) {
-            check_traffic(&r.place, traffic)?;
+            check_traffic(&r.place, r.transport, traffic)?;
         }
         let cells = cells(r, paths.len());
         Ok(Self {
@@ -213,6 +217,7 @@ impl Plan {
             paths,
             suite: r.suite.clone().unwrap_or_default(),
             blocks: r.blocks,
+            transport: r.transport,
             traffic,
             seed: r.seed,
             trace: r.trace,
@@ -256,6 +261,9 @@ impl Plan {
             s += &format!(" --warmup {}", t.warmup_ms as f64 / 1000.0);
         }
         s += &format!(" --seed {} --in {}", self.seed, self.place);
+        if !self.transport.is_tcp() {
+            s += &format!(" --transport {}", self.transport);
+        }
         for (flag, value) in [("--kernel", &self.kernel), ("--modules", &self.modules)] {
             if !value.is_empty() {
                 s += &format!(" {flag} {}", shell_word(value));
@@ -311,7 +319,8 @@ fn warmup_ms(place: &Place, paths: &[PathEntry], seconds: u32) -> Result<u64> {
     Ok((20 * longest_rtt_ms).max(2000).min(u64::from(seconds) * 1000 / 3))
 }
 
-fn check_traffic(place: &Place, t: &Traffic) -> Result<()> {
+fn check_traffic(place: &Place, transport: Transport, t: &Traffic) -> Result<()> {
+    transport.check(place, t.against.is_some())?;
     ensure!((1..=86_400).contains(&t.seconds), "--seconds must be between 1 and 86400");
     ensure!((1..=128).contains(&t.streams), "--streams must be between 1 and 128 (iperf3's limit)");
     ensure!(t.warmup_ms < u64::from(t.seconds) * 1000, "--warmup must be shorter than --seconds");
@@ -322,20 +331,21 @@ fn check_traffic(place: &Place, t: &Traffic) -> Result<()> {
     {
         ensure!(!(is_given && is_remote), "{flag} needs a path of its own\nhint: --in sim, lab or here");
     }
-    t.against.as_ref().map_or(Ok(()), |rival| check_cc(place, &rival.cc))
+    t.against.as_ref().map_or(Ok(()), |rival| check_cc(place, transport, &rival.cc))
 }
 
 /// Is `cc` a controller this place can run?
-fn check_cc(place: &Place, cc: &str) -> Result<()> {
+fn check_cc(place: &Place, transport: Transport, cc: &str) -> Result<()> {
     let ours = || kernel::available().attachable.iter().map(|n| n.to_string()).collect::<Vec<_>>();
     let known = match place {
-        Place::Sim => headway_cc::cc::CONTROLLERS.iter().map(|e| e.name.to_string()).collect(),
+        Place::Sim => transport.simulated(),
         Place::Lab => [ours(), lab::BUILT_IN.map(String::from).to_vec()].concat(),
         Place::Here | Place::Remote(_) => [ours(), kernel::available().registered].concat(),
     };
+    let over = if transport.is_tcp() { String::new() } else { format!(" --transport {transport}") };
     ensure!(
         known.iter().any(|k| k == cc),
-        "unknown controller `{cc}` for --in {place}\nhint: there is {}",
+        "unknown controller `{cc}` for --in {place}{over}\nhint: there is {}",
         known.join(", ")
     );
     Ok(())
@@ -602,8 +612,9 @@ fn cost(plan: &Plan, shard: Option<Shard>, jobs: usize) -> Result<(u64, u64)> {
         };
     }
     match plan.place {
-        // Measured: 30 Gbit of packets a second.
-        Place::Sim => seconds = bits / 30_000_000_000 / jobs as u64,
+        // Measured: 30 Gbit of packets a second, and 1.5 of a QUIC stack's, which encrypts them.
+        Place::Sim if plan.transport.is_tcp() => seconds = bits / 30_000_000_000 / jobs as u64,
+        Place::Sim => seconds = bits / 1_500_000_000 / jobs as u64,
         Place::Lab => seconds /= jobs as u64,
         Place::Here | Place::Remote(_) => {}
     }

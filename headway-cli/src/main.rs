@@ -23,6 +23,7 @@ mod suite;
 mod sys;
 mod tools;
 mod traffic;
+mod transport;
 
 use anyhow::{Result, bail};
 use clap::{Args, Parser, Subcommand};
@@ -33,6 +34,7 @@ use std::num::NonZeroUsize;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use traffic::{Pattern, Traffic};
+use transport::Transport;
 
 /// Congestion control that people can have, tune and trust.
 ///
@@ -146,7 +148,7 @@ struct BenchArgs {
     /// Seconds at the start of the load that the summary leaves out [default: max(2, 20 RTT), at most a third]
     #[arg(long)]
     warmup: Option<f64>,
-    /// Parallel TCP streams
+    /// Parallel streams: TCP connections, or streams of one QUIC connection
     #[arg(long, default_value_t = 1)]
     streams: u32,
     /// Let as many streams of another controller compete on the same path, with a longer round trip if asked for: cubic,
@@ -178,6 +180,10 @@ struct BenchArgs {
     /// Lab: the directory with the modules of a --kernel file
     #[arg(long, default_value = "")]
     modules: String,
+    /// What carries the data: tcp, or a QUIC stack, noq or quinn, whose streams share one connection. The stacks' own
+    /// controllers (noq-bbr3, quinn-bbr ...) run in their stack either way
+    #[arg(long, default_value_t = Transport::Tcp)]
+    transport: Transport,
     /// Keep the per-ACK trace of our own controllers (acks.txt)
     #[arg(long)]
     trace: bool,
@@ -568,6 +574,7 @@ fn request(a: &BenchArgs) -> Result<bench::Request> {
         suite: a.suite.clone(),
         blocks: a.blocks,
         traffic: traffic(a)?,
+        transport: a.transport,
         has_warmup: a.warmup.is_some(),
         seed: a.seed,
         trace: a.trace,

@@ -10,6 +10,7 @@ use crate::messages::{self, Sent};
 use crate::stats;
 use anyhow::{Context, Result, anyhow};
 use headway_cc::cc::{self, Ack, Control};
+use headway_cc::quic::sim as quic;
 use headway_cc::sim::{self, FlowBin, FlowRun, FlowSpec, LinkBin, Signals, SimRun, SimSpec};
 use serde_json::{Value, json};
 use std::fmt::Write as _;
@@ -31,7 +32,11 @@ pub fn run_cell(plan: &Plan, cell: &Cell, dir: &Path) -> Result<()> {
     let mut spec = SimSpec::new(path, flows, u64::from(traffic.seconds) * 1_000_000, cell.seed);
     spec.messages = traffic.messages;
     spec.trace = plan.trace;
-    let run = sim::run(&spec).map_err(|e| anyhow!("{e}"))?;
+    let run = match plan.transport.stack() {
+        None => sim::run(&spec),
+        Some(stack) => quic::run(stack, &spec),
+    };
+    let run = run.map_err(|e| anyhow!("{e}"))?;
     write_cell(&run, streams, dir)?;
     let mut result = CellResult::new(plan, cell, "ok");
     result.kernel = MAKER.into();

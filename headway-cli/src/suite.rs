@@ -38,6 +38,12 @@ pub const SUITES: &[Suite] = &[
         about: "the same with every combination of factor, rate, round trip, queue and length: for the simulator",
         rows: || [all_drops(), others()].concat(),
     },
+    Suite {
+        name: "quinn",
+        about: "what QUIC stacks were compared over before: a LAN, jitter with and without reordering, 100 Mbit/s over \
+                200 ms with 3 to 6 % of loss, 50 Mbit/s over 225 ms; over 1, 4, 8 and 16 streams",
+        rows: quinn,
+    },
 ];
 
 /// The rows of the suite `name` that are honest in `place`, and how many are not.
@@ -125,6 +131,26 @@ fn others() -> Vec<Row> {
     rows
 }
 
+/// `lo-ctl` is left out: a loopback without a shaper is no path of ours.
+fn quinn() -> Vec<Row> {
+    let row = |name: &str, path: &str, streams: u32, seconds: u32| {
+        let name = if streams == 1 { name.to_string() } else { format!("{name} {streams} streams") };
+        let traffic = Traffic { streams, warmup_ms: 5000, ..Traffic::bulk(seconds) };
+        Row { name, path: path.into(), traffic, places: EMULATED }
+    };
+    let mut rows: Vec<Row> = [1, 4, 8, 16].map(|n| row("lan-100", "lan-100", n, 20)).into();
+    rows.extend(["netem-100j", "netem-100j-ordered"].map(|path| row(path, path, 1, 60)));
+    rows.extend([1, 4, 8, 16].map(|n| row("us-cn-200", "us-cn-200", n, 60)));
+    // The two sides of the square wave and what is between and beyond, each by itself.
+    rows.extend([3, 4, 5, 6].map(|loss| {
+        let path = format!("100mbit 180ms queue=2.5MB loss={loss}% jitter=40ms/100ms");
+        row(&format!("us-cn-200 loss={loss}%"), &path, 1, 60)
+    }));
+    rows.push(row("vps-225", "vps-225", 1, 60));
+    rows.push(row("vps-225 loss=0.1%", "50mbit 205ms queue=1.40625MB loss=0.1% jitter=40ms/100ms", 1, 60));
+    rows
+}
+
 /// The suite's usual traffic: one bulk stream, and 128 small messages a second.
 fn traffic(seconds: u32) -> Traffic {
     let messages = headway_cc::messages::Messages { min_bytes: 100, max_bytes: 100, per_second: 128 };
@@ -155,7 +181,7 @@ mod tests {
             }
         }
         assert_eq!(all_drops().len(), 6 * 3 * 3 * 4 * 3);
-        assert_eq!(others().len(), 11);
+        assert_eq!((others().len(), quinn().len()), (11, 16));
     }
 
     #[test]
@@ -177,6 +203,6 @@ mod tests {
     #[test]
     fn an_unknown_suite_is_refused_with_the_known_ones() {
         let error = rows("drops", &Place::Sim).unwrap_err().to_string();
-        assert!(error.starts_with("unknown suite `drops`\nhint: there is drop, drop-all"), "{error}");
+        assert!(error.starts_with("unknown suite `drops`\nhint: there is drop, drop-all, quinn"), "{error}");
     }
 }
