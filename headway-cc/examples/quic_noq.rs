@@ -10,9 +10,9 @@ type Outcome = Result<(), Box<dyn Error + Send + Sync>>;
 #[tokio::main]
 async fn main() -> Outcome {
     let certificate =
-        rustls::pki_types::CertificateDer::from(&include_bytes!("../tests/data/localhost.cert.der")[..]);
+        rustls::pki_types::CertificateDer::from(&include_bytes!("../src/quic/sim/localhost.cert.der")[..]);
     let key =
-        rustls::pki_types::PrivateKeyDer::try_from(&include_bytes!("../tests/data/localhost.key.der")[..])?;
+        rustls::pki_types::PrivateKeyDer::try_from(&include_bytes!("../src/quic/sim/localhost.key.der")[..])?;
 
     // The only lines that are about congestion control: which controller, on the side that sends.
     let mut transport = TransportConfig::default();

@@ -18,6 +18,8 @@ mod noq;
 mod paced;
 #[cfg(feature = "quinn")]
 mod quinn;
+#[cfg(feature = "quic-sim")]
+pub mod sim;
 
 #[cfg(feature = "quinn")]
 pub use paced::{PacedFactory, PacedSocket};

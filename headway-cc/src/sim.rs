@@ -15,7 +15,7 @@
 //! Not modelled: receive window, SACK blocks (an ACK reports every arrival so far), TSQ, GRO.
 
 mod flow;
-mod lane;
+pub(crate) mod lane;
 mod loss;
 mod packets;
 mod receiver;
@@ -244,6 +244,8 @@ pub enum SimError {
     Mtu(u32),
     /// Something that must be above zero is not: its name.
     Zero(&'static str),
+    /// The streams of a QUIC connection share its controller, what they have to send, its start and its path.
+    OneConnection,
 }
 
 impl fmt::Display for SimError {
@@ -254,6 +256,7 @@ impl fmt::Display for SimError {
                 write!(f, "unknown controller `{name}`; there are {}", known.join(", "))
             }
             Self::Mtu(mtu) => write!(f, "an MTU of {mtu} bytes is not between 100 and 65535"),
+            Self::OneConnection => f.write_str("the flows of a QUIC connection are not alike"),
             Self::Zero(what) => write!(f, "{what} must be above zero"),
         }
     }
@@ -299,7 +302,7 @@ const PROBE: u32 = u32::MAX;
 /// [`Packet::flow`] of a message.
 const DATAGRAM: u32 = u32::MAX - 1;
 /// How long after the end a message may still arrive: everything that waits in the bottleneck then is out long before.
-const DRAIN_NS: u64 = 100_000_000_000;
+pub(crate) const DRAIN_NS: u64 = 100_000_000_000;
 
 /// Runs a simulation to its end.
 pub fn run(spec: &SimSpec) -> Result<SimRun, SimError> {
@@ -344,8 +347,8 @@ impl Simulation {
         flows.iter().enumerate().for_each(|(i, flow)| timers.set(i, flow.next_ns()));
         let probe_interval_ns = spec.probe_interval_us * 1000;
         Ok(Self {
-            down: Lane::new(&spec.path.down, spec.seed, spec.packets),
-            up: Lane::new(&spec.path.up, spec.seed, spec.packets),
+            down: Lane::new(&spec.path.down, spec.seed, spec.packets.then_some(|p| What::from(p))),
+            up: Lane::new(&spec.path.up, spec.seed, spec.packets.then_some(|p| What::from(p))),
             flows,
             timers,
             probes: Vec::new(),
@@ -489,7 +492,7 @@ impl Simulation {
 }
 
 impl Datagram {
-    fn arrive(&mut self, now_ns: u64) {
+    pub(crate) fn arrive(&mut self, now_ns: u64) {
         self.delay_us = Some((now_ns / 1000).saturating_sub(self.due_us));
     }
 }

@@ -6,6 +6,7 @@
 use crate::matrix::{self, Axes};
 use crate::shard::Shard;
 use crate::traffic::{self, Pattern, Traffic};
+use crate::transport::Transport;
 use crate::{doctor, interrupt, kernel, lab, place, simcell, suite, tools};
 use anyhow::{Context, Result, bail, ensure};
 use headway_cc::path;
@@ -68,6 +69,8 @@ pub struct Plan {
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub suite: String,
     pub blocks: u32,
+    #[serde(default, skip_serializing_if = "Transport::is_tcp")]
+    pub transport: Transport,
     /// On every path that has none of its own.
     #[serde(flatten)]
     pub traffic: Traffic,
@@ -148,6 +151,7 @@ pub struct Request {
     /// A suite, whose rows bring their own traffic; paths beside it get its usual one.
     pub suite: Option<String>,
     pub blocks: u32,
+    pub transport: Transport,
     pub traffic: Traffic,
     /// Say more about the traffic, and about the kernel.
     pub axes: Axes,
@@ -228,6 +232,7 @@ impl Plan {
             paths,
             suite: r.suite.clone().unwrap_or_default(),
             blocks: r.blocks,
+            transport: r.transport,
             traffic,
             seed: r.seed,
             trace: r.trace,
@@ -242,11 +247,11 @@ impl Plan {
     /// Can its place run its controllers and its traffic, on this machine and with this version?
     pub fn check(&self) -> Result<()> {
         for (i, cc) in self.ccs.iter().enumerate() {
-            check_cc(&self.place, cc)?;
+            check_cc(&self.place, self.transport, cc)?;
             ensure!(!self.ccs[..i].contains(cc), "controller `{cc}` is given twice");
         }
         for traffic in self.paths.iter().filter_map(|p| p.traffic.as_ref()).chain([&self.traffic]) {
-            check_traffic(&self.place, traffic)?;
+            check_traffic(&self.place, self.transport, traffic)?;
         }
         Ok(())
     }
@@ -286,6 +291,9 @@ impl Plan {
             s += &self.traffic_flags();
         }
         s += &format!(" --seed {} --in {}", self.seed, self.place);
+        if !self.transport.is_tcp() {
+            s += &format!(" --transport {}", self.transport);
+        }
         let kernels = matrix::values(self.paths.iter(), |p| p.kernel.clone());
         let kernel = if kernels.is_empty() { &self.kernel } else { &kernels };
         for (flag, value) in [("--kernel", kernel), ("--modules", &self.modules)] {
@@ -368,7 +376,8 @@ fn warmup_ms(place: &Place, paths: &[PathEntry], seconds: u32) -> Result<u64> {
     Ok((20 * longest_rtt_ms).max(2000).min(u64::from(seconds) * 1000 / 3))
 }
 
-fn check_traffic(place: &Place, t: &Traffic) -> Result<()> {
+fn check_traffic(place: &Place, transport: Transport, t: &Traffic) -> Result<()> {
+    transport.check(place, t)?;
     ensure!((1..=86_400).contains(&t.seconds), "--seconds must be between 1 and 86400");
     ensure!((1..=128).contains(&t.streams), "--streams must be between 1 and 128 (iperf3's limit)");
     ensure!(t.warmup_ms < u64::from(t.seconds) * 1000, "--warmup must be shorter than --seconds");
@@ -392,7 +401,7 @@ fn check_traffic(place: &Place, t: &Traffic) -> Result<()> {
     ] {
         ensure!(!(is_given && is_remote), "{flag} needs a path of its own\nhint: --in sim, lab or here");
     }
-    t.against.as_ref().map_or(Ok(()), |rival| check_cc(place, &rival.cc))
+    t.against.as_ref().map_or(Ok(()), |rival| check_cc(place, transport, &rival.cc))
 }
 
 /// The controller that a label means: `bbr#2` is `bbr` once more, to be compared with itself.
@@ -406,20 +415,21 @@ fn label_number(label: &str) -> Option<u64> {
 }
 
 /// Is this the label of a controller this place can run, with the settings that follow its name?
-fn check_cc(place: &Place, label: &str) -> Result<()> {
+fn check_cc(place: &Place, transport: Transport, label: &str) -> Result<()> {
     let is_plain = !label.contains('#') || label_number(label).is_some();
     ensure!(is_plain, "`{label}` is no label of a controller\nhint: `{}#2`", controller(label));
     let cc = controller(label);
     let (name, settings) = headway_cc::cc::name_and_settings(cc);
     let ours = || kernel::available().attachable.iter().map(|n| n.to_string()).collect::<Vec<_>>();
     let known = match place {
-        Place::Sim => headway_cc::cc::CONTROLLERS.iter().map(|e| e.name.to_string()).collect(),
+        Place::Sim => transport.simulated(),
         Place::Lab => [ours(), lab::BUILT_IN.map(String::from).to_vec()].concat(),
         Place::Here | Place::Remote(_) => [ours(), kernel::available().registered].concat(),
     };
+    let over = if transport.is_tcp() { String::new() } else { format!(" --transport {transport}") };
     ensure!(
         known.iter().any(|k| k == name),
-        "unknown controller `{name}` for --in {place}\nhint: there is {}",
+        "unknown controller `{name}` for --in {place}{over}\nhint: there is {}",
         known.join(", ")
     );
     if name.len() < cc.len() {
@@ -755,8 +765,9 @@ fn cost(plan: &Plan, shard: Option<Shard>, jobs: usize) -> Result<(u64, u64)> {
         };
     }
     match plan.place {
-        // Measured: 30 Gbit of packets a second.
-        Place::Sim => seconds = bits / 30_000_000_000 / jobs as u64,
+        // Measured: 30 Gbit of packets a second, and 1.5 of a QUIC stack's, which encrypts them.
+        Place::Sim if plan.transport.is_tcp() => seconds = bits / 30_000_000_000 / jobs as u64,
+        Place::Sim => seconds = bits / 1_500_000_000 / jobs as u64,
         Place::Lab => seconds /= jobs as u64,
         Place::Here | Place::Remote(_) => {}
     }

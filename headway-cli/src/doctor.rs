@@ -109,6 +109,8 @@ pub fn list() -> String {
         lab::BUILT_IN.join(", "),
         ours.registered.join(", ")
     );
+    let _ =
+        writeln!(s, "  the QUIC stacks' own: {} (sim, --transport)", headway_cc::quic::sim::OWN.join(", "));
     s.push('\n');
     s += &loaded();
     s.push_str("\npaths\n");

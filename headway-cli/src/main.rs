@@ -24,6 +24,7 @@ mod suite;
 mod sys;
 mod tools;
 mod traffic;
+mod transport;
 
 use anyhow::{Result, bail};
 use clap::{Args, Parser, Subcommand};
@@ -35,6 +36,7 @@ use std::num::NonZeroUsize;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use traffic::{Pattern, Traffic};
+use transport::Transport;
 
 /// Congestion control that people can have, tune and trust.
 ///
@@ -151,7 +153,7 @@ struct BenchArgs {
     /// Seconds at the start of the load that the summary leaves out [default: max(2, 20 RTT), at most a third]
     #[arg(long)]
     warmup: Option<f64>,
-    /// Parallel TCP streams. Several values (1,4,8) here, in --pacing, --mtu, --against and --kernel are a matrix: every path
+    /// Parallel streams: TCP connections, or streams of one QUIC connection. Several values (1,4,8) here, in --pacing, --mtu, --against and --kernel are a matrix: every path
     /// with each combination
     #[arg(long, value_delimiter = ',', default_value = "1")]
     streams: Vec<u32>,
@@ -190,6 +192,10 @@ struct BenchArgs {
     /// Lab: the directory with the modules of a --kernel file
     #[arg(long, default_value = "")]
     modules: String,
+    /// What carries the data: tcp, or a QUIC stack, noq or quinn, whose streams share one connection. The stacks' own
+    /// controllers (noq-bbr3, quinn-bbr ...) run in their stack either way
+    #[arg(long, default_value_t = Transport::Tcp)]
+    transport: Transport,
     /// Keep the per-ACK trace of our own controllers (acks.txt)
     #[arg(long)]
     trace: bool,
@@ -596,6 +602,7 @@ fn request(a: &BenchArgs) -> Result<bench::Request> {
         blocks: a.blocks,
         traffic,
         axes,
+        transport: a.transport,
         has_warmup: a.warmup.is_some(),
         seed: a.seed,
         trace: a.trace,

@@ -10,6 +10,7 @@ use crate::messages::{self, Sent};
 use crate::stats;
 use anyhow::{Context, Result, anyhow};
 use headway_cc::cc::{self, Ack, Control};
+use headway_cc::quic::sim as quic;
 use headway_cc::sim::{self, FlowBin, FlowRun, FlowSpec, LinkBin, Signals, SimRun, SimSpec};
 use serde_json::{Value, json};
 use std::fmt::Write as _;
@@ -38,7 +39,11 @@ pub fn run_cell(plan: &Plan, cell: &Cell, dir: &Path) -> Result<()> {
     spec.messages = traffic.messages;
     spec.mtu = traffic.mtu;
     spec.trace = plan.trace;
-    let run = sim::run(&spec).map_err(|e| anyhow!("{e}"))?;
+    let run = match plan.transport.stack() {
+        None => sim::run(&spec),
+        Some(stack) => quic::run(stack, &spec),
+    };
+    let run = run.map_err(|e| anyhow!("{e}"))?;
     write_cell(&run, streams, dir)?;
     let mut result = CellResult::new(plan, cell, "ok");
     result.kernel = MAKER.into();

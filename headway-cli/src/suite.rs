@@ -117,6 +117,14 @@ pub const SUITES: &[Suite] = &[
         ],
         has_twin: false,
     },
+    Suite {
+        name: "quinn",
+        about: "what QUIC stacks were compared over before: LAN, Wi-Fi, cellular, long fat and satellite paths, jitter with and \
+                without reordering, 3 to 6 % of loss at 200 ms; each over 1, 4, 8 and 16 streams",
+        rows: catalogue::quinn,
+        missing: &[("lo", "an unshaped loopback measures the host's CPU, not a controller")],
+        has_twin: false,
+    },
 ];
 
 pub fn find(name: &str) -> Result<&'static Suite> {
@@ -242,7 +250,7 @@ mod tests {
             }
         }
         assert_eq!(all_drops().len(), 6 * 3 * 3 * 4 * 3);
-        assert_eq!(others().len(), 11);
+        assert_eq!((others().len(), catalogue::quinn().len()), (11, 13 * 4));
     }
 
     #[test]

@@ -190,6 +190,53 @@ fn a_simulated_bench_is_the_same_to_the_byte_and_resumes() {
     assert_eq!(folder(&s.0.join("a")), before);
 }
 
+/// Real QUIC stacks in virtual time: ours and the stacks' own in one table, with the raw files that TCP has.
+#[test]
+fn a_quic_bench_is_the_same_to_the_byte_and_resumes() {
+    let s = Scratch::new("quic");
+    let plan = "bench --in sim --transport noq --cc bbr3,noq-cubic,quinn-cubic --path '20mbit 20ms queue=1bdp loss=0.1%' \
+                --blocks 1 --seconds 3 --streams 4 --messages --trace --seed 5";
+    for out in ["a", "b"] {
+        let o = s.headway(&format!("{plan} --out {out}"));
+        assert!(o.status.success(), "{}", stderr(&o));
+    }
+    assert_eq!(folder(&s.0.join("a")), folder(&s.0.join("b")));
+    let before = folder(&s.0.join("a"));
+    fs::remove_dir_all(s.0.join("a/cells/001")).unwrap();
+    let o = s.headway(&format!("{plan} --out a"));
+    assert!(o.status.success() && stderr(&o).contains("2 of 3 cells are there already"), "{}", stderr(&o));
+    assert_eq!(folder(&s.0.join("a")), before);
+    let text = |file: &str| fs::read_to_string(s.0.join(file)).unwrap();
+    assert!(
+        text("a/plan.json").contains("\"transport\": \"noq\"")
+            && text("a/env.json").contains("--transport noq")
+    );
+    let cells = (0..3).map(|n| format!("a/cells/{n:03}"));
+    let traced: Vec<String> = cells.filter(|cell| s.0.join(cell).join("acks.txt").exists()).collect();
+    assert_eq!(traced.len(), 1, "the trace of ours alone: {traced:?}");
+    assert!(text(&format!("{}/cell.json", traced[0])).contains("\"cc\": \"bbr3\""));
+    let o = s.headway(&format!("replay {}/acks.txt", traced[0]));
+    assert!(o.status.success(), "{}", stderr(&o));
+    let o = s.headway(&format!("{plan} --dry-run"));
+    assert!(stdout(&o).contains("3 cells"), "{}", stdout(&o));
+}
+
+#[test]
+fn a_quic_bench_says_what_it_cannot_do() {
+    let s = Scratch::new("quic-refused");
+    for (args, why) in [
+        ("--in sim --transport noq --cc bbr4", "bbr3, bbr3_brake, cubic, noq-bbr3"),
+        ("--in sim --cc noq-bbr3", "unknown controller `noq-bbr3`"),
+        ("--in lab --transport quinn --cc bbr3", "--in sim"),
+        ("--in sim --transport noq --cc bbr3 --against cubic", "--against needs TCP flows"),
+        ("--in sim --transport sctp --cc bbr3", "there is tcp, noq, quinn"),
+    ] {
+        let o = s.headway(&format!("bench {args}"));
+        assert_eq!(o.status.code(), Some(2), "{args}: {}", stderr(&o));
+        assert!(stderr(&o).contains(why), "{args}: {}", stderr(&o));
+    }
+}
+
 #[test]
 fn a_matrix_is_every_combination_and_its_plan_runs_again() {
     let s = Scratch::new("matrix");

@@ -35,13 +35,12 @@ pub(crate) struct Lane<P> {
     bins: Vec<LinkBin>,
     /// Every packet, if asked for.
     rows: Option<Vec<PacketRow>>,
+    what: Option<fn(&P) -> What>,
 }
 
-impl<P> Lane<P>
-where
-    for<'a> What: From<&'a P>,
-{
-    pub(crate) fn new(spec: &LinkSpec, seed: u64, is_logged: bool) -> Self {
+impl<P> Lane<P> {
+    /// With `what`, which says what a packet is, every packet is logged.
+    pub(crate) fn new(spec: &LinkSpec, seed: u64, what: Option<fn(&P) -> What>) -> Self {
         Self {
             link: Link::new(spec, seed),
             spec: spec.clone(),
@@ -50,8 +49,14 @@ where
             sojourn_ns_max: 0,
             at_last_bin: LinkStats::default(),
             bins: Vec::new(),
-            rows: is_logged.then(Vec::new),
+            rows: what.map(|_| Vec::new()),
+            what,
         }
+    }
+
+    #[cfg(feature = "quic-sim")]
+    pub(crate) fn stats(&self) -> &LinkStats {
+        self.link.stats()
     }
 
     #[inline]
@@ -61,7 +66,7 @@ where
 
     #[inline]
     pub(crate) fn push(&mut self, now_ns: u64, bytes: u32, ect: bool, packet: P) {
-        let what = self.rows.as_ref().map(|_| (What::from(&packet), *self.link.stats()));
+        let what = self.what.map(|what| (what(&packet), *self.link.stats()));
         self.link.push(now_ns, bytes, ect, packet);
         if let Some((what, before)) = what {
             self.note(now_ns, Step::In, bytes, what);
@@ -74,10 +79,10 @@ where
     /// To be called while [`Lane::next_ns`] is not in the future. `None`: nothing after all.
     #[inline]
     pub(crate) fn pop(&mut self, now_ns: u64) -> Option<Out<P>> {
-        let before = self.rows.as_ref().map(|_| *self.link.stats());
+        let before = self.what.map(|what| (what, *self.link.stats()));
         let out = self.link.pop(now_ns);
-        if let (Some(out), Some(before)) = (&out, before) {
-            let what = What::from(&out.packet);
+        if let (Some(out), Some((what, before))) = (&out, before) {
+            let what = what(&out.packet);
             self.note_drops(now_ns, what, &before);
             self.note(now_ns, Step::Out { in_ns: out.in_ns, sent_ns: out.sent_ns }, out.bytes, what);
         }

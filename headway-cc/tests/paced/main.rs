@@ -63,8 +63,10 @@ impl Pair {
         let world = World::new(&headway_cc::path::resolve(path).unwrap(), granularity_us);
         let runtime: Arc<dyn Runtime> = Arc::new(world.clone());
         let socket = PacedSocket::new(world.socket(SERVER), runtime.clone());
-        let cert = rustls::pki_types::CertificateDer::from(&include_bytes!("../data/localhost.cert.der")[..]);
-        let key = &include_bytes!("../data/localhost.key.der")[..];
+        let cert = rustls::pki_types::CertificateDer::from(
+            &include_bytes!("../../src/quic/sim/localhost.cert.der")[..],
+        );
+        let key = &include_bytes!("../../src/quic/sim/localhost.key.der")[..];
         let config = ServerConfig::with_single_cert(vec![cert.clone()], key.try_into().unwrap()).unwrap();
         let mut roots = rustls::RootCertStore::empty();
         roots.add(cert).unwrap();

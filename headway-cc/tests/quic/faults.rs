@@ -1,10 +1,11 @@
 //! Bad peers, bad paths and bad clocks: no panic, no stall longer than the stack's own. One file for both stacks, as
 //! `net.rs`.
 
-use super::net::{Fate, Net, Source, Spec};
+use super::net::{Fate, Net, Spec};
 use crate::trace::Trace;
 use headway_cc::cc::{Ack, Control, Controller, EVENT_INIT, EVENT_TX_START};
 use headway_cc::quic::Factory;
+use headway_cc::sim::Source;
 
 const SECOND: u64 = 1_000_000;
 const PATH: &str = "20mbit 40ms queue=1bdp";
@@ -184,7 +185,7 @@ fn timers_fire_late() {
 #[test]
 fn an_application_that_pauses_goes_on() {
     let pause = |spec: &mut Spec| {
-        spec.source = Source::Pause(4 * SECOND, 9 * SECOND);
+        spec.source = Source::OnOff { on_us: 4 * SECOND, off_us: 5 * SECOND };
         spec.tune = |t| _ = t.send_window(400_000);
     };
     each(PATH, pause, |net, trace, cc| {

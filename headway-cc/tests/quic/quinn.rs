@@ -1,49 +1,8 @@
-//! quinn 0.11 under the names that `net.rs` uses.
+//! The tests through quinn 0.11.
 
-pub mod stack {
-    use bytes::BytesMut;
-    use proto::{Connection, DatagramEvent, EcnCodepoint, Endpoint, EndpointConfig};
-    use proto::{ServerConfig, Transmit};
-    pub use quinn_proto as proto;
-    use std::net::SocketAddr;
-    use std::sync::Arc;
-    use std::time::Instant;
+pub use headway_cc::quic::sim::quinn::{net, stack};
 
-    /// How much of the controller's rate the stack's pacer lets through, per cent.
-    pub const PACED_PERCENT: u64 = 250;
-    /// The most that is known to be lost as one.
-    pub const LOST_BYTES: u64 = 65536;
-
-    pub fn endpoint(config: Arc<EndpointConfig>, server: Option<Arc<ServerConfig>>) -> Endpoint {
-        Endpoint::new(config, server, true, None)
-    }
-
-    pub fn handle(
-        endpoint: &mut Endpoint,
-        now: Instant,
-        from: SocketAddr,
-        ecn: Option<EcnCodepoint>,
-        data: BytesMut,
-        answer: &mut Vec<u8>,
-    ) -> Option<DatagramEvent> {
-        endpoint.handle(now, from, None, ecn, data, answer)
-    }
-
-    pub fn poll_transmit(
-        connection: &mut Connection,
-        now: Instant,
-        segments: usize,
-        buffer: &mut Vec<u8>,
-    ) -> Option<Transmit> {
-        connection.poll_transmit(now, segments, buffer)
-    }
-}
-
-#[cfg(test)]
 #[path = "faults.rs"]
 mod faults;
-#[path = "net.rs"]
-pub mod net;
-#[cfg(test)]
 #[path = "rows.rs"]
 mod rows;

@@ -1,11 +1,12 @@
 //! Rows of the conformance list through an adapter, read from its ACK trace. One file for both stacks, as `net.rs`.
 
-use super::net::{Net, Source, Spec};
+use super::net::{Net, Spec};
 use super::stack;
 use crate::trace::{Row, Trace};
 use headway_cc::cc::bbr3::*;
 use headway_cc::cc::{EVENT_ACK, EVENT_INIT, EVENT_LOST, EVENT_SSTHRESH, EVENT_TX_START, NO_RTT};
 use headway_cc::quic::Factory;
+use headway_cc::sim::Source;
 use stack::proto::congestion::ControllerFactory;
 use std::sync::Arc;
 
@@ -18,7 +19,7 @@ fn run(path: &str, seconds: u64, with: impl FnOnce(&mut Spec)) -> (Net, Vec<Row>
     let mut spec = Spec::new(path, factory);
     with(&mut spec);
     let mut net = Net::new(&spec);
-    net.sent = Some(Vec::new());
+    (net.sent, net.queued_us) = (Some(Vec::new()), Some(Vec::new()));
     net.run_until(seconds * 1_000_000);
     trace.replay("bbr3");
     (net, trace.rows())
@@ -62,7 +63,7 @@ fn init_08_the_window_is_that_of_rfc_9002() {
 
 #[test]
 fn init_09_the_first_rtt_replaces_the_nominal_one() {
-    let (_, rows) = run("20mbit 100ms", 1, |spec| spec.source = Source::Finite(3000));
+    let (_, rows) = run("20mbit 100ms", 1, |spec| spec.source = Source::Finite { bytes: 3000 });
     assert_eq!(rows[0].control.pacing_rate / 10_000, 3_324, "2.77 * 12000 / 1 ms");
     let first = rows.iter().find(|r| r.ack.event == EVENT_ACK && r.ack.rs_rtt_us != NO_RTT).unwrap();
     assert!((100_000..103_000).contains(&first.ack.rs_rtt_us), "{}", first.ack.rs_rtt_us);
@@ -205,15 +206,17 @@ fn ecn_marks_count_as_congestion() {
     // ECN-02: like losses: they end probes, and in the other phases they bring the short-term bounds down.
     assert!(rows.iter().any(|r| r.state("inflight_longterm") < BBR3_INFINITY));
     assert!(rows.iter().any(|r| r.state("bw_shortterm") < BBR3_INFINITY));
-    let mean_ms =
-        net.queued_us.iter().map(|us| u64::from(*us)).sum::<u64>() / net.queued_us.len() as u64 / 1000;
+    let queued_us = net.queued_us.unwrap();
+    let mean_ms = queued_us.iter().map(|us| u64::from(*us)).sum::<u64>() / queued_us.len() as u64 / 1000;
     assert!(mean_ms < 10, "{mean_ms} ms in the queue");
 }
 
 /// An application that writes less than the path carries: its samples are marked, and never lower the maximum.
 #[test]
 fn rate_09_samples_of_a_quiet_application_are_marked() {
-    let (_, rows) = run("50mbit 40ms queue=1bdp", 10, |spec| spec.source = Source::Every(20_000, 100_000));
+    let (_, rows) = run("50mbit 40ms queue=1bdp", 10, |spec| {
+        spec.source = Source::Messages { bytes: 20_000, interval_us: 100_000 }
+    });
     let acks: Vec<&Row> =
         rows.iter().filter(|r| r.ack.event == EVENT_ACK && r.ack.rs_delivered > 0).collect();
     let marked = acks.iter().filter(|r| r.ack.rs_is_app_limited == 1).count();

@@ -73,6 +73,7 @@ fn header(run: &Run, primary: &[&Comparison], notes: &[String]) -> Markup {
     let facts = [
         ("Where", place_in_words(&plan.place)),
         ("Kernel", run.kernels().join(", ")),
+        ("Transport", if plan.transport.is_tcp() { String::new() } else { plan.transport.to_string() }),
         ("Paths", plan.paths.len().to_string()),
         ("Blocks", plan.blocks.to_string()),
         ("Suite", plan.suite.clone()),

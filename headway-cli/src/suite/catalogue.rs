@@ -141,6 +141,33 @@ pub fn ietf() -> Vec<Row> {
     rows
 }
 
+/// The loss of `us-cn-200` is a square wave; its two sides and what is between and beyond stand each by itself.
+pub fn quinn() -> Vec<Row> {
+    let mut paths: Vec<(String, String, u32)> = [
+        ("lan-100", 20),
+        ("wifi-var", 40),
+        ("lte-att", 40),
+        ("lte-tmo", 40),
+        ("oceanic", 30),
+        ("geo-sat", 60),
+        ("netem-100j", 30),
+        ("netem-100j-ordered", 30),
+        ("us-cn-200", 40),
+        ("vps-225", 40),
+    ]
+    .map(|(name, seconds)| (name.into(), name.into(), seconds))
+    .into();
+    paths.extend(["3%", "4%", "6%"].map(|loss| {
+        let path = format!("100mbit 180ms queue=2.5MB loss={loss} jitter=40ms/100ms");
+        (format!("us-cn-200 loss={loss}"), path, 40)
+    }));
+    let row = |(name, path, seconds): &(String, String, u32), streams| {
+        let row = bulk(path, streams, *seconds);
+        if name == path { row } else { row.called(name) }
+    };
+    paths.iter().flat_map(|path| [1, 4, 8, 16].map(|streams| row(path, streams))).collect()
+}
+
 pub fn bbr() -> Vec<Row> {
     let mut rows: Vec<Row> = [1, 4, 10, 40, 100].map(|streams| bulk("dc-ecn", streams, 10)).into();
     rows.extend(

@@ -1,0 +1,180 @@
+//! A connection of a real QUIC stack in virtual time: [`run`] turns the [`SimSpec`] that the simulator takes into the
+//! [`SimRun`] that it gives.
+//!
+//! ```text
+//!  server: endpoint of the stack ──────► down (the bottleneck) ──────► client: endpoint of the stack
+//!     ▲  controller                                                         │
+//!     └────────────────────────────── up (ACKs) ◄───────────────────────────┘   probes and messages cross too
+//! ```
+//!
+//! The flows of the spec are streams of one connection: they share its controller. Packets, TLS, loss recovery and
+//! pacing are the stack's own; timers fire when they are due. A stack's controller does not tell what is in flight,
+//! and the pacing rate is the stack's affair: both are 0 in the bins.
+
+// The same text compiled against each stack: their types have the same names and are different types.
+#[allow(clippy::duplicate_mod)]
+pub mod noq;
+#[allow(clippy::duplicate_mod)]
+pub mod quinn;
+
+use super::Factory;
+use crate::cc::{Ack, Control};
+use crate::sim::{SimError, SimRun, SimSpec, Source, TraceRow};
+use std::sync::{Arc, Mutex, PoisonError};
+
+/// A QUIC stack.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Stack {
+    /// noq 1.x.
+    Noq,
+    /// quinn 0.11.
+    Quinn,
+}
+
+/// The controllers that the stacks ship. Each runs in its own stack, whatever stack ours run in. `noq-bbr3`
+/// and `quinn-bbr` draw random numbers that cannot be seeded from outside: every run of them is another.
+pub const OWN: &[&str] =
+    &["noq-bbr3", "noq-cubic", "noq-newreno", "quinn-bbr", "quinn-cubic", "quinn-newreno"];
+
+/// What crosses a link.
+#[derive(Clone, Debug)]
+pub(crate) enum Packet<D> {
+    Quic(D),
+    /// Numbered in the order of sending, as messages are.
+    Probe(usize),
+    Message(usize),
+}
+
+/// Runs the connection to its end: one of ours over `stack`, or one of [`OWN`].
+pub fn run(stack: Stack, spec: &SimSpec) -> Result<SimRun, SimError> {
+    let first = spec.flows.first().ok_or(SimError::Zero("the number of streams"))?;
+    if spec.flows.iter().any(|f| (&f.cc, &f.source) != (&first.cc, &first.source)) {
+        return Err(SimError::OneConnection);
+    }
+    if spec.flows.iter().any(|f| f.start_us != 0 || f.extra_rtt_us != 0) {
+        return Err(SimError::OneConnection);
+    }
+    if let Some(own) = noq::own(&first.cc) {
+        return Ok(noq::net::run(spec, own));
+    }
+    if let Some(own) = quinn::own(&first.cc) {
+        return Ok(quinn::net::run(spec, own));
+    }
+    let ours = Factory::named(&first.cc).map_err(|e| SimError::UnknownController(e.0))?.seed(spec.seed);
+    let rows: Arc<Mutex<Vec<TraceRow>>> = Arc::default();
+    let ours = match spec.trace {
+        true => {
+            let rows = rows.clone();
+            ours.trace(move |line| {
+                rows.lock().unwrap_or_else(PoisonError::into_inner).extend(trace_row(line));
+            })
+        }
+        false => ours,
+    };
+    let mut run = match stack {
+        Stack::Noq => noq::net::run(spec, Arc::new(ours)),
+        Stack::Quinn => quinn::net::run(spec, Arc::new(ours)),
+    };
+    run.flows[0].trace = std::mem::take(&mut *rows.lock().unwrap_or_else(PoisonError::into_inner));
+    Ok(run)
+}
+
+/// An event of an adapter's trace, whose first word is the flow; `None` for the line that names the columns.
+fn trace_row(line: &str) -> Option<TraceRow> {
+    let words: Vec<u64> = line.split(' ').skip(1).map(|w| w.parse().ok()).collect::<Option<_>>()?;
+    let (ack, rest) = words.split_at_checked(Ack::FIELDS.len())?;
+    let (control, state) = rest.split_at_checked(Control::FIELDS.len())?;
+    Some(TraceRow { ack: Ack::from_words(ack)?, control: Control::from_words(control)?, state: state.into() })
+}
+
+/// How many bytes the application has written to a stream by `now_ns`, and when that changes.
+pub(crate) fn offered(source: &Source, now_ns: u64) -> (u64, u64) {
+    match *source {
+        Source::Bulk => (u64::MAX, u64::MAX),
+        Source::Finite { bytes } => (bytes, u64::MAX),
+        Source::Messages { bytes, interval_us } => {
+            let n = now_ns / (interval_us * 1000) + 1;
+            (n * bytes, n * interval_us * 1000)
+        }
+        Source::OnOff { on_us, off_us } => {
+            let period_ns = (on_us + off_us) * 1000;
+            let start_ns = now_ns - now_ns % period_ns;
+            let stop_ns = start_ns + on_us * 1000;
+            if now_ns < stop_ns { (u64::MAX, stop_ns) } else { (0, start_ns + period_ns) }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::sim::FlowSpec;
+
+    fn spec(cc: &str, streams: usize, seed: u64) -> SimSpec {
+        let path = "20mbit 40ms queue=1bdp loss=0.5%".parse().unwrap();
+        let mut spec = SimSpec::new(path, vec![FlowSpec::bulk(cc); streams], 3_000_000, seed);
+        spec.messages = Some("100@50".parse().unwrap());
+        spec
+    }
+
+    /// Each controller on each stack: every series is whole, and its parts are what it sums up to.
+    #[test]
+    fn a_run_has_all_that_the_simulator_gives() {
+        for (stack, cc) in
+            OWN.iter().map(|cc| (Stack::Noq, *cc)).chain([(Stack::Noq, "bbr3"), (Stack::Quinn, "bbr1")])
+        {
+            let run = run(stack, &spec(cc, 4, 1)).unwrap();
+            assert!(run.flows.len() == 4 && run.down.len() == 30 && run.up.len() == 30, "{cc}");
+            assert!(run.probes.iter().filter(|p| p.rtt_us.is_some()).count() > 100, "{cc}");
+            assert!(run.datagrams.iter().filter(|d| d.delay_us.is_some()).count() > 100, "{cc}");
+            let delivered: u64 = run.flows.iter().map(|f| f.delivered_bytes).sum();
+            let [sent, again] = [
+                run.flows.iter().map(|f| f.sent_bytes).sum::<u64>(),
+                run.flows.iter().map(|f| f.retransmitted_bytes).sum(),
+            ];
+            assert!(
+                delivered > 500_000 && again > 0 && sent < 10_000_000,
+                "{cc}: {delivered} {again} {sent}"
+            );
+            // What was sent once and did arrive or is under way: the share of the headers is known to 1 %.
+            let lost_packets: u64 = run.down.iter().map(|b| b.lost_packets + b.drop_packets).sum();
+            let lost = lost_packets * u64::from(run.mss);
+            assert!((sent - lost) * 101 / 100 >= delivered, "{cc}: {sent} {lost} {delivered}");
+            assert!(run.flows.iter().all(|f| f.min_rtt_us >= 40_000 && f.max_cwnd_bytes > 5_000), "{cc}");
+        }
+    }
+
+    #[test]
+    fn the_same_spec_gives_the_same_run() {
+        for (stack, cc) in [(Stack::Noq, "bbr3"), (Stack::Quinn, "bbr3"), (Stack::Noq, "noq-cubic")] {
+            let mut spec = spec(cc, 4, 7);
+            spec.trace = true;
+            let first = run(stack, &spec).unwrap();
+            assert_eq!(first, run(stack, &spec).unwrap(), "{cc}");
+            assert_eq!(first.flows[0].trace.is_empty(), cc != "bbr3");
+            spec.seed = 8;
+            assert_ne!(first, run(stack, &spec).unwrap(), "{cc}");
+        }
+    }
+
+    #[test]
+    fn what_is_not_one_connection_is_refused() {
+        let mut spec = spec("bbr3", 2, 1);
+        spec.flows[1].cc = "cubic".into();
+        assert_eq!(run(Stack::Noq, &spec), Err(SimError::OneConnection));
+        spec.flows.clear();
+        assert!(run(Stack::Noq, &spec).is_err());
+        let unknown = SimError::UnknownController("bbr4".into());
+        assert_eq!(run(Stack::Quinn, &self::spec("bbr4", 1, 1)), Err(unknown));
+    }
+
+    #[test]
+    fn what_an_application_offers() {
+        let on_off = Source::OnOff { on_us: 3, off_us: 2 };
+        for (ns, expected) in [(0, (u64::MAX, 3000)), (3000, (0, 5000)), (5000, (u64::MAX, 8000))] {
+            assert_eq!(offered(&on_off, ns), expected);
+        }
+        let messages = Source::Messages { bytes: 10, interval_us: 2 };
+        assert_eq!([offered(&messages, 1999), offered(&messages, 2000)], [(10, 2000), (20, 4000)]);
+    }
+}

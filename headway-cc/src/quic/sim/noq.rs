@@ -1,0 +1,67 @@
+//! noq 1.x under the names that `net.rs` uses, and its own controllers.
+
+#[path = "net.rs"]
+pub mod net;
+
+use stack::proto::congestion::{Bbr3Config, ControllerFactory, CubicConfig, NewRenoConfig};
+use std::sync::Arc;
+
+/// A controller that the stack ships, by its name in [`super::OWN`].
+pub(super) fn own(name: &str) -> Option<Arc<dyn ControllerFactory + Send + Sync>> {
+    Some(match name {
+        "noq-bbr3" => Arc::new(Bbr3Config::default()),
+        "noq-cubic" => Arc::new(CubicConfig::default()),
+        "noq-newreno" => Arc::new(NewRenoConfig::default()),
+        _ => return None,
+    })
+}
+
+/// The stack.
+pub mod stack {
+    #![allow(missing_docs)]
+
+    use bytes::BytesMut;
+    pub use noq_proto as proto;
+    use proto::{Connection, DatagramEvent, EcnCodepoint, Endpoint, EndpointConfig, FourTuple};
+    use proto::{PathId, ServerConfig, Transmit};
+    use std::net::SocketAddr;
+    use std::num::NonZeroUsize;
+    use std::sync::Arc;
+    use std::time::{Duration, Instant};
+
+    /// How much of the controller's rate the stack's pacer lets through, per cent.
+    pub const PACED_PERCENT: u64 = 100;
+    /// The most that is known to be lost as one.
+    pub const LOST_BYTES: u64 = 1472;
+
+    pub fn endpoint(config: Arc<EndpointConfig>, server: Option<Arc<ServerConfig>>) -> Endpoint {
+        Endpoint::new(config, server, true)
+    }
+
+    pub fn handle(
+        endpoint: &mut Endpoint,
+        now: Instant,
+        from: SocketAddr,
+        ecn: Option<EcnCodepoint>,
+        data: BytesMut,
+        answer: &mut Vec<u8>,
+    ) -> Option<DatagramEvent> {
+        endpoint.handle(now, FourTuple::new(from, None), ecn, data, answer)
+    }
+
+    pub fn poll_transmit(
+        connection: &mut Connection,
+        now: Instant,
+        segments: usize,
+        buffer: &mut Vec<u8>,
+    ) -> Option<Transmit> {
+        connection.poll_transmit(now, NonZeroUsize::new(segments)?, buffer)
+    }
+
+    /// Window, smoothed round trip, packets declared lost.
+    pub fn path(connection: &mut Connection) -> (u64, Duration, u64) {
+        connection
+            .path_stats(PathId::ZERO)
+            .map_or((0, Duration::ZERO, 0), |s| (s.cwnd, s.rtt, s.lost_packets))
+    }
+}
