@@ -25,6 +25,7 @@ fn in_blocks(seed: u64) -> Order {
         paths: vec!["10mbit 20ms".into()],
         suite: None,
         blocks: BLOCKS as u32,
+        transport: crate::transport::Transport::Tcp,
         traffic: Traffic::bulk(10),
         has_warmup: false,
         seed,

@@ -185,7 +185,7 @@ fn transport(spec: &Spec) -> TransportConfig {
     let far = VarInt::from_u32(1 << 30);
     transport.receive_window(far).stream_receive_window(far).send_window(32 << 20);
     transport.max_concurrent_uni_streams(VarInt::from_u32(spec.streams as u32));
-    transport.max_idle_timeout(VarInt::from_u32(3_600_000).try_into().ok());
+    transport.max_idle_timeout(Some(VarInt::from_u32(3_600_000).into()));
     (spec.tune)(&mut transport);
     transport
 }
