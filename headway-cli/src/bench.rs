@@ -387,7 +387,7 @@ fn check_traffic(place: &Place, transport: Transport, t: &Traffic) -> Result<()>
     ensure!(!is_pausing || t.pacing_bps.is_none(), "--pacing is iperf3's, and --on-off does without it");
     if let Some(messages) = &t.messages {
         ensure!(
-            messages.max_bytes + 28 <= t.mtu,
+            messages.max_bytes + headway_cc::messages::HEADER_BYTES <= t.mtu,
             "messages of {} bytes do not fit --mtu {}",
             messages.max_bytes,
             t.mtu

@@ -102,11 +102,16 @@ pub struct EmuLog {
     pub reads: u64,
 }
 
+/// Whoever makes or times packets may not be later than this, 5 % of the base RTT and 1 ms at least, in one of a thousand.
+pub fn lateness_limit_us(base_rtt_us: u64) -> u64 {
+    (base_rtt_us / 20).max(1000)
+}
+
 impl EmuLog {
     /// The rule, fixed beforehand and blind to the traffic, by which a run does not count: the emulator itself lost
-    /// packets, or was later than 5 % of the base RTT (1 ms at least) with one packet in a thousand.
+    /// packets, or was later than [`lateness_limit_us`].
     pub fn disturbed(&self, base_rtt_us: u64) -> Option<String> {
-        let limit_us = (base_rtt_us / 20).max(1000);
+        let limit_us = lateness_limit_us(base_rtt_us);
         let late = self.late;
         if self.kernel_drops > 0 {
             return Some(format!("the kernel lost {} packets outside the emulated path", self.kernel_drops));

@@ -3,6 +3,7 @@
 //! For places without an emulator, whose lateness says the same. It wakes on a fixed schedule: a stall of 50 ms counts as
 //! fifty late wake-ups, not as one.
 
+use crate::emu::lateness_limit_us;
 use crate::{probe, sys};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -77,7 +78,7 @@ impl Hiccups {
 
     /// The rule, fixed beforehand and blind to the traffic, by which a run does not count; the emulator's own.
     pub fn disturbed(&self, base_rtt_us: u64) -> Option<String> {
-        let limit_us = (base_rtt_us / 20).max(1000);
+        let limit_us = lateness_limit_us(base_rtt_us);
         let late_us = self.p999_us();
         (late_us > limit_us).then(|| {
             format!(

@@ -5,6 +5,7 @@
 //! start of the load; `late_us` is how long after its moment the message was handed to the kernel; `delay_us` is one way
 //! and counts from the moment it was due, so that a sender that was held up hides nothing; `-` when it never arrived.
 
+use crate::emu::lateness_limit_us;
 use crate::probe::now_us;
 use crate::{stats, sys};
 use anyhow::{Context, Result};
@@ -141,7 +142,7 @@ pub fn to_text(messages: impl IntoIterator<Item = Sent>) -> String {
 /// Why the run does not count: the sender itself was as late as the emulator must not be (`EmuLog::disturbed`), with
 /// messages due from `from_us` on, when the load's programs have been started.
 pub fn disturbed(messages: &[Sent], from_us: i64, base_rtt_us: u64) -> Option<String> {
-    let limit_us = (base_rtt_us / 20).max(1000) as f64;
+    let limit_us = lateness_limit_us(base_rtt_us) as f64;
     let inside = messages.iter().filter(|m| m.due_us >= from_us);
     let late: Vec<f64> = inside.map(|m| m.late_us as f64).collect();
     let p999_us = stats::quantile(&late, 0.999)?;

@@ -161,6 +161,18 @@ pub fn fisher(a: u64, b: u64, c: u64, d: u64) -> f64 {
     as_rare.map(f64::exp).sum::<f64>().min(1.0)
 }
 
+/// Mean; `None` for an empty sample.
+pub fn mean(values: &[f64]) -> Option<f64> {
+    (!values.is_empty()).then(|| values.iter().sum::<f64>() / values.len() as f64)
+}
+
+/// Standard deviation of a sample; none of a single value.
+pub fn deviation(values: &[f64]) -> Option<f64> {
+    let mean = mean(values).filter(|_| values.len() > 1)?;
+    let sum: f64 = values.iter().map(|v| (v - mean).powi(2)).sum();
+    Some((sum / (values.len() - 1) as f64).sqrt())
+}
+
 /// Median; `None` for an empty sample.
 pub fn median(values: &[f64]) -> Option<f64> {
     median_of_sorted(&sorted(values))
@@ -275,6 +287,12 @@ fn median_of_sorted(values: &[f64]) -> Option<f64> {
 #[cfg(test)]
 pub(crate) mod tests {
     use super::*;
+
+    #[test]
+    fn one_value_has_no_deviation() {
+        assert_eq!((mean(&[]), mean(&[1.0, 3.0]), deviation(&[2.0])), (None, Some(2.0), None));
+        assert_eq!(deviation(&[1.0, 3.0]), Some(2f64.sqrt()));
+    }
 
     /// Made by SciPy; the script is `stats.py` beside it.
     const GOLDEN: &str = include_str!("../tests/data/stats.txt");

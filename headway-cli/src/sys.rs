@@ -50,29 +50,25 @@ pub fn wait_readable<const N: usize>(
     timeout_ns: Option<u64>,
 ) -> io::Result<[bool; N]> {
     let mut polls = fds.map(|fd| libc::pollfd { fd: fd.as_raw_fd(), events: libc::POLLIN, revents: 0 });
+    poll(&mut polls, timeout_ns)?;
+    Ok(polls.map(|p| p.revents != 0))
+}
+
+/// Waits until `fd` takes more to send or `timeout_ns` has passed.
+pub fn wait_writable(fd: BorrowedFd<'_>, timeout_ns: u64) -> io::Result<()> {
+    poll(&mut [libc::pollfd { fd: fd.as_raw_fd(), events: libc::POLLOUT, revents: 0 }], Some(timeout_ns))
+}
+
+/// One ppoll; a signal ends it with nothing to report.
+fn poll(polls: &mut [libc::pollfd], timeout_ns: Option<u64>) -> io::Result<()> {
     let timeout = timeout_ns.map(|ns| libc::timespec {
         tv_sec: (ns / 1_000_000_000) as libc::time_t,
         tv_nsec: (ns % 1_000_000_000) as libc::c_long,
     });
     let timeout_ptr = timeout.as_ref().map_or(ptr::null(), ptr::from_ref);
-    // SAFETY: `polls` holds N entries, the timeout is null or lives until after the call, no signal mask.
-    let n = unsafe { libc::ppoll(polls.as_mut_ptr(), N as libc::nfds_t, timeout_ptr, ptr::null()) };
+    // SAFETY: a slice of entries, the timeout is null or lives until after the call, no signal mask.
+    let n = unsafe { libc::ppoll(polls.as_mut_ptr(), polls.len() as libc::nfds_t, timeout_ptr, ptr::null()) };
     match check(n) {
-        Err(e) if e.kind() == io::ErrorKind::Interrupted => Ok([false; N]),
-        Err(e) => Err(e),
-        Ok(_) => Ok(polls.map(|p| p.revents != 0)),
-    }
-}
-
-/// Waits until `fd` takes more to send or `timeout_ns` has passed.
-pub fn wait_writable(fd: BorrowedFd<'_>, timeout_ns: u64) -> io::Result<()> {
-    let mut poll = libc::pollfd { fd: fd.as_raw_fd(), events: libc::POLLOUT, revents: 0 };
-    let timeout = libc::timespec {
-        tv_sec: (timeout_ns / 1_000_000_000) as libc::time_t,
-        tv_nsec: (timeout_ns % 1_000_000_000) as libc::c_long,
-    };
-    // SAFETY: one entry, a timeout that outlives the call, no signal mask.
-    match check(unsafe { libc::ppoll(&mut poll, 1, &timeout, ptr::null()) }) {
         Err(e) if e.kind() != io::ErrorKind::Interrupted => Err(e),
         _ => Ok(()),
     }

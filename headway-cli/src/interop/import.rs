@@ -6,6 +6,7 @@
 //! its reason. Nobody knows the order of such runs, so there are no blocks.
 
 use super::{flent, ping, pscheduler};
+use crate::stats;
 use crate::tools::{self, Load};
 use anyhow::{Context, Result, ensure};
 use serde_json::Value;
@@ -215,12 +216,10 @@ pub fn summary_csv(imported: &[Imported]) -> String {
         }
     }
     let mut text = String::from("host,streams,pacing_mbps,cc,goodput_mbps_mean,goodput_mbps_stddev,n\n");
-    for (key, values) in groups.iter().filter(|(_, values)| values.len() > 1) {
-        let n = values.len() as f64;
-        let mean = values.iter().sum::<f64>() / n;
-        let sd = (values.iter().map(|v| (v - mean).powi(2)).sum::<f64>() / (n - 1.0)).sqrt();
+    for (key, values) in &groups {
+        let (Some(mean), Some(sd)) = (stats::mean(values), stats::deviation(values)) else { continue };
         let key = key.each_ref().map(|w| crate::report::quoted(w)).join(",");
-        text += &format!("{key},{mean:.6},{sd:.6},{n}\n");
+        text += &format!("{key},{mean:.6},{sd:.6},{}\n", values.len());
     }
     text
 }

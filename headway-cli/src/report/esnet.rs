@@ -6,6 +6,7 @@ use super::Run;
 use super::table::aligned;
 use crate::bench::Place;
 use crate::metric::CellData;
+use crate::stats::{deviation, mean};
 use crate::traffic::Traffic;
 
 const COLUMNS: [&str; 8] =
@@ -55,26 +56,4 @@ fn is_told_by_columns(run: &Run, path: usize) -> bool {
     let rest = |t: &Traffic| Traffic { streams: 1, pacing_bps: None, ..t.clone() };
     let own = rest(run.plan.traffic(path));
     (0..run.plan.paths.len()).all(|other| rest(run.plan.traffic(other)) == own)
-}
-
-fn mean(values: &[f64]) -> Option<f64> {
-    (!values.is_empty()).then(|| values.iter().sum::<f64>() / values.len() as f64)
-}
-
-/// Of a sample; none of a single value.
-fn deviation(values: &[f64]) -> Option<f64> {
-    let mean = mean(values).filter(|_| values.len() > 1)?;
-    let sum: f64 = values.iter().map(|v| (v - mean).powi(2)).sum();
-    Some((sum / (values.len() - 1) as f64).sqrt())
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn one_value_has_no_deviation() {
-        assert_eq!((mean(&[]), mean(&[1.0, 3.0]), deviation(&[2.0])), (None, Some(2.0), None));
-        assert_eq!(deviation(&[1.0, 3.0]), Some(2f64.sqrt()));
-    }
 }
