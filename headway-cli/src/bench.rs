@@ -500,7 +500,10 @@ pub fn run(plan: &Plan, o: &Options) -> Result<usize> {
     });
     match first_error.into_inner().unwrap_or_else(|e| e.into_inner()) {
         Some(e) => Err(e),
-        None => Ok(progress.failed.load(Ordering::Relaxed)),
+        None => {
+            progress.end(jobs);
+            Ok(progress.failed.load(Ordering::Relaxed))
+        }
     }
 }
 
@@ -803,14 +806,20 @@ impl Progress {
             self.failed.fetch_add(1, Ordering::Relaxed);
         }
         let left = self.start.elapsed().mul_f64((self.total - done) as f64 / done as f64);
-        let left = Duration::from_secs(left.as_secs());
+        let left = left.as_secs();
         let path = &plan.paths[cell.path].name;
         eprintln!(
-            "[{done}/{}] block {} {path}: {} {status} ({left:?} left)",
+            "[{done}/{}] block {} {path}: {} {status} ({left} s left)",
             self.total,
             cell.block + 1,
             cell.cc
         );
+    }
+
+    /// The wall time of what ran now.
+    fn end(&self, jobs: usize) {
+        let (seconds, side_by_side) = (self.start.elapsed().as_secs_f64(), jobs.min(self.total));
+        eprintln!("{} cells took {seconds:.1} s, {side_by_side} side by side", self.total);
     }
 }
 
