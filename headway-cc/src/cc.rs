@@ -292,6 +292,23 @@ pub fn name_and_settings(cc: &str) -> (&str, impl Iterator<Item = &str>) {
     (parts.next().unwrap_or_default(), parts)
 }
 
+/// How the line of a trace begins that has the settings.
+pub const TRACE_SET: &str = "# set ";
+
+/// The columns of a trace after the flow: the event, what was decided, the controller's state.
+pub fn trace_columns(name: &str, controller: &dyn Controller) -> Vec<String> {
+    let event = Ack::FIELDS.iter().map(|f| f.to_string());
+    let out = Control::FIELDS.iter().map(|f| format!("out.{f}"));
+    let state = controller.state_fields().iter().map(|f| format!("{name}.{f}"));
+    event.chain(out).chain(state).collect()
+}
+
+/// The lines of a trace before its events: the columns, and the settings if there are any.
+pub fn trace_header(columns: &[String], settings: &[&str]) -> String {
+    let columns = format!("# flow {}\n", columns.join(" "));
+    if settings.is_empty() { columns } else { format!("{columns}{TRACE_SET}{}\n", settings.join(" ")) }
+}
+
 /// The row of [`CONTROLLERS`] with this name.
 pub fn entry(name: &str) -> Option<&'static Entry> {
     CONTROLLERS.iter().find(|e| e.name == name)

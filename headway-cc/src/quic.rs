@@ -24,7 +24,7 @@ pub mod sim;
 #[cfg(feature = "quinn")]
 pub use paced::{PacedFactory, PacedSocket};
 
-use crate::cc::{self, Ack, Control, Controller};
+use crate::cc::{self, Controller};
 use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -85,14 +85,12 @@ impl Factory {
     }
 
     /// Writes every event of every controller: `sink` is given lines without their ends, first the one that names
-    /// the columns. The form is that of the kernel's trace, and `headway replay` reads it. A sink that is slow slows
+    /// the columns and, if there are settings, the one that has them. The form is that of the kernel's trace, and `headway replay` reads it. A sink that is slow slows
     /// the connection.
     pub fn trace(mut self, sink: impl Fn(&str) + Send + Sync + 'static) -> Self {
-        let mut columns = String::from("# flow");
-        Ack::FIELDS.iter().for_each(|field| columns += &format!(" {field}"));
-        Control::FIELDS.iter().for_each(|field| columns += &format!(" out.{field}"));
-        (self.new)().state_fields().iter().for_each(|field| columns += &format!(" {}.{field}", self.name));
-        sink(&columns);
+        let (name, settings) = cc::name_and_settings(&self.name);
+        let columns = cc::trace_columns(name, &*(self.new)());
+        cc::trace_header(&columns, &settings.collect::<Vec<_>>()).lines().for_each(&sink);
         self.trace = Some(Arc::new(sink));
         self
     }

@@ -24,7 +24,7 @@ use std::sync::Mutex;
 
 use anyhow::{Context, Result, anyhow, bail, ensure};
 use headway_cc::cc::params::{self, ParamTable};
-use headway_cc::cc::{self, Ack, Control, Controller, name_and_settings};
+use headway_cc::cc::{self, Controller, name_and_settings};
 use libbpf_rs::btf::types::{FuncProto, MemberAttr, Ptr, Struct, StructMember};
 use libbpf_rs::btf::{Btf, ReferencesType, TypeId};
 use libbpf_rs::{
@@ -477,12 +477,10 @@ impl Layout {
 
 /// Names of everything in one trace record after the flow.
 fn columns(program: &'static Program, params: &[u64]) -> Result<Columns> {
-    let cc = program
+    let twin = program
         .twin(params)
         .with_context(|| format!("the Rust twin of `{}` has other parameters", program.name))?;
-    let mut names: Vec<String> = Ack::FIELDS.iter().map(|f| f.to_string()).collect();
-    names.extend(Control::FIELDS.iter().map(|f| format!("out.{f}")));
-    names.extend(cc.state_fields().iter().map(|f| format!("{}.{f}", program.name)));
+    let names = cc::trace_columns(program.name, &*twin);
     Ok(Columns { names, set: program.params.changed(params) })
 }
 

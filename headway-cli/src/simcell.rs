@@ -9,7 +9,7 @@ use crate::interop::packets;
 use crate::messages::{self, Sent};
 use crate::stats;
 use anyhow::{Context, Result, anyhow};
-use headway_cc::cc::{self, Ack, Control};
+use headway_cc::cc;
 use headway_cc::quic::sim as quic;
 use headway_cc::sim::{self, FlowBin, FlowRun, FlowSpec, LinkBin, Signals, SimRun, SimSpec};
 use serde_json::{Value, json};
@@ -321,13 +321,11 @@ fn link_row(dir: &str, bin: &LinkBin) -> String {
 
 /// The events of all flows that use the first flow's controller, flow after flow; `None` when nothing was traced.
 pub fn acks_txt(run: &SimRun) -> Option<String> {
-    let name = &run.flows.iter().find(|f| !f.trace.is_empty())?.cc;
-    let controller = cc::controller(name)?;
-    let out = Control::FIELDS.iter().map(|f| format!("out.{f}"));
-    let state = controller.state_fields().iter().map(|f| format!("{name}.{f}"));
-    let columns: Vec<String> = Ack::FIELDS.iter().map(|f| f.to_string()).chain(out).chain(state).collect();
-    let mut text = format!("# flow {}\n", columns.join(" "));
-    for (index, flow) in run.flows.iter().enumerate().filter(|(_, f)| f.cc == *name) {
+    let traced = &run.flows.iter().find(|f| !f.trace.is_empty())?.cc;
+    let (name, settings) = cc::name_and_settings(traced);
+    let columns = cc::trace_columns(name, &*cc::controller(traced)?);
+    let mut text = cc::trace_header(&columns, &settings.collect::<Vec<_>>());
+    for (index, flow) in run.flows.iter().enumerate().filter(|(_, f)| f.cc == *traced) {
         for row in &flow.trace {
             let words =
                 row.ack.words().into_iter().chain(row.control.words()).chain(row.state.iter().copied());
@@ -381,6 +379,17 @@ mod tests {
         assert_eq!(link_txt(&run).lines().count(), 1 + 2 * 20);
         assert!(probe_txt(&run).contains(" -\n"), "some probes were lost or are still on their way");
         assert!(acks_txt(&sample(false)).is_none());
+    }
+
+    #[test]
+    fn the_trace_of_a_controller_with_settings_replays() {
+        for cc in ["bbr3", "bbr3_brake:brake=2", "bbr1:high_gain=2:cwnd_gain=3"] {
+            let path = "20mbit 40ms queue=1bdp loss=0.5% @1s 5mbit".parse().unwrap();
+            let mut spec = SimSpec::new(path, vec![FlowSpec::bulk(cc)], 2_000_000, 3);
+            spec.trace = true;
+            let report = crate::kernel::replay::replay_check(&acks_txt(&run(&spec).unwrap()).unwrap()).unwrap();
+            assert!(cc.starts_with(report.cc) && report.events > 100, "{cc}: {report:?}");
+        }
     }
 
     #[test]

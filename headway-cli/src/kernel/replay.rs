@@ -4,10 +4,9 @@
 use std::collections::HashMap;
 
 use anyhow::{Context, Result, bail, ensure};
-use headway_cc::cc::{Ack, Controller, EVENT_INIT};
+use headway_cc::cc::{Ack, Controller, EVENT_INIT, TRACE_SET};
 
 use super::Program;
-use super::trace::SET;
 
 /// What was compared.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -38,7 +37,8 @@ pub fn replay_check(acks_txt: &str) -> Result<ReplayReport> {
     let columns: Vec<&str> = header.split(' ').collect();
     let cc = columns.last().and_then(|c| c.split_once('.')).map_or("", |(cc, _)| cc);
     let program = Program::named(cc).with_context(|| format!("no controller of ours is called `{cc}`"))?;
-    let set = lines.next_if(|(l, _)| l.starts_with(SET)).map(|(line, _)| line[SET.len()..].split(' '));
+    let set =
+        lines.next_if(|(l, _)| l.starts_with(TRACE_SET)).map(|(line, _)| line[TRACE_SET.len()..].split(' '));
     let params = program.params.with(set.into_iter().flatten())?;
     let start = || program.twin(&params).context("the controller has other parameters");
     let mut report = ReplayReport { cc: program.name, events: 0, flows: 0, kinds: [0; 7] };
@@ -135,7 +135,7 @@ mod tests {
         let text = trace_of(bbr3, &set);
         assert!(text.contains("\n# set pacing_margin_percent=20% init_rtt_us=9ms\n7:5201 0 "), "{text}");
         assert_eq!(replay_check(&text).unwrap().events, 3);
-        let without: Vec<&str> = text.lines().filter(|l| !l.starts_with(SET)).collect();
+        let without: Vec<&str> = text.lines().filter(|l| !l.starts_with(TRACE_SET)).collect();
         let error = format!("{:#}", replay_check(&without.join("\n")).unwrap_err());
         assert!(error.contains("line 2") && error.contains("`out.pacing_rate`"), "{error}");
         assert!(replay_check(&text.replace("init_rtt_us", "speed")).is_err());

@@ -12,6 +12,7 @@ use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
 use anyhow::{Context, Result, anyhow, ensure};
+use headway_cc::cc;
 use libbpf_rs::{MapHandle, RingBufferBuilder};
 
 use super::{read_counters, to_words};
@@ -32,16 +33,9 @@ pub struct Columns {
 impl Columns {
     /// The lines before the events.
     pub(super) fn header(&self) -> String {
-        let mut lines = format!("# flow {}\n", self.names.join(" "));
-        if !self.set.is_empty() {
-            lines += &format!("{SET}{}\n", self.set.join(" "));
-        }
-        lines
+        cc::trace_header(&self.names, &self.set.iter().map(String::as_str).collect::<Vec<_>>())
     }
 }
-
-/// How the line of the parameters begins.
-pub(super) const SET: &str = "# set ";
 
 /// A trace being written by a thread of its own.
 #[derive(Debug)]
