@@ -6,6 +6,7 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
+use std::time::{Duration, SystemTime};
 
 /// A scratch directory that goes away with the test.
 struct Scratch(PathBuf);
@@ -330,20 +331,42 @@ fn when_a_guest_is_killed_the_other_cells_go_on() {
 }
 
 #[test]
-fn no_guest_outlives_headway() {
+fn a_bench_that_is_killed_five_times_loses_nothing_has_nothing_twice_and_leaves_no_guest() {
     if kernel("").is_none() {
         return;
     }
-    let s = Scratch::new("orphan");
-    let mut headway =
-        s.bench("run", &["--cc", "cubic"]).stderr(Stdio::null()).stdout(Stdio::null()).spawn().unwrap();
-    let guest = first_guest(&mut headway);
-    kill(headway.id());
-    headway.wait().unwrap();
-    // Ends when the kernel has carried the signal out; the test's own time limit is the caller's.
-    while is_running(guest) {
-        std::thread::yield_now();
+    let s = Scratch::new("cut");
+    let plan = ["--cc", "cubic,bbr1,reno", "--path", "5mbit 10ms queue=1bdp", "--jobs", "2"];
+    let whole = s.run("whole", &plan);
+    assert!(whole.status.success(), "{}", text(&whole));
+    let cells = |out: &str| {
+        let names = fs::read_dir(s.0.join(out).join("cells")).into_iter().flatten().flatten();
+        names.filter(|e| !e.file_name().to_string_lossy().starts_with('.')).count()
+    };
+    let all = cells("whole");
+    assert_eq!(all, 6);
+    for there in 0..5 {
+        let mut headway = s.bench("cut", &plan).stderr(Stdio::null()).stdout(Stdio::null()).spawn().unwrap();
+        first_guest(&mut headway);
+        while cells("cut") < there && headway.try_wait().unwrap().is_none() {
+            std::thread::yield_now();
+        }
+        // Another moment of the cell each time: its boot, its load, its end.
+        let ms = SystemTime::UNIX_EPOCH.elapsed().unwrap().subsec_micros() % 2000;
+        std::thread::sleep(Duration::from_millis(ms.into()));
+        let guests = guests(&headway);
+        kill(headway.id());
+        headway.wait().unwrap();
+        assert!(cells("cut") < all, "killed too late, {ms} ms after cell {there}");
+        // They end when the kernel has carried the signal out; the test's own time limit is the caller's.
+        while guests.iter().any(|guest| is_running(*guest)) {
+            std::thread::yield_now();
+        }
     }
+    let there = format!("{} of {all} cells are there already", cells("cut"));
+    let cut = s.run("cut", &plan);
+    assert!(cut.status.success() && text(&cut).contains(&there), "{there}\n{}", text(&cut));
+    assert_eq!(raw_files(&s.0.join("cut")), raw_files(&s.0.join("whole")));
 }
 
 /// A process that has ended but was not waited for by its new parent counts as ended.
