@@ -16,6 +16,7 @@ mod metric;
 mod pausing;
 mod place;
 mod probe;
+mod remote;
 mod report;
 mod shard;
 mod simcell;
@@ -180,7 +181,8 @@ struct BenchArgs {
     /// Seed of every random choice; the same plan and seed give the same bytes in sim and lab
     #[arg(long, default_value_t = 1)]
     seed: u64,
-    /// Where: sim, lab, here, or `remote HOST[:PORT]`
+    /// Where: sim, lab, here, or `remote HOST[:PORT][,HOST…]`: iperf3 servers, each tried before the run; the one with the
+    /// lowest round-trip time among those that answer without a failure is fixed for the whole run
     #[arg(long = "in", num_args = 1..=2, default_value = "lab", value_names = ["PLACE", "HOST"])]
     place: Vec<String>,
     /// The run folder; an existing one of the same plan is continued [default: a new headway-run-N]
@@ -607,6 +609,7 @@ fn request(a: &BenchArgs) -> Result<bench::Request> {
         seed: a.seed,
         trace: a.trace,
         modules: a.modules.clone(),
+        remote: remote::Setup::default(),
     })
 }
 

@@ -1,17 +1,16 @@
-//! One cell on the running kernel: through the emulator (`here`, and the same code inside the lab's guest), or over
-//! the real path to an iperf3 server (`remote`).
+//! One cell on the running kernel through the emulator: `here`, and the same code inside the lab's guest. What it has in
+//! common with a cell over a real path (`remote.rs`) is here too: the sender's controller and the verdict on a load.
 
 use crate::bench::{Cell, CellResult, Place, Plan, controller, write_atomic};
 use crate::emu::{Detour, Emu, EmuOptions, Far, Netns};
-use crate::hiccup::Meter;
 use crate::messages::{self, MessageFlow, Sockets};
 use crate::probe::{self, Prober};
 use crate::traffic::{self, Pattern, Traffic};
 use crate::{kernel, lab, pausing, tools};
-use anyhow::{Context, Result, bail, ensure};
+use anyhow::{Context, Result, ensure};
 use std::collections::BTreeMap;
 use std::fs::File;
-use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4, ToSocketAddrs};
+use std::net::{Ipv4Addr, SocketAddrV4};
 use std::panic::resume_unwind;
 use std::path::Path as FsPath;
 use std::time::Duration;
@@ -19,11 +18,9 @@ use std::time::Duration;
 /// Time between two probes: 100 a second add 67 kbit/s and give a finite p99 after 3.7 s.
 const PROBE_INTERVAL_US: u64 = 10_000;
 /// Probes before the load starts: what the base RTT is read from on a real path.
-const IDLE: Duration = Duration::from_millis(1000);
+pub const IDLE: Duration = Duration::from_millis(1000);
 /// The load runs this much longer than the plan says before it is given up.
-const GRACE: Duration = Duration::from_secs(20);
-/// The prober of a real path is gentler.
-const REMOTE_PROBE_INTERVAL_US: u64 = 20_000;
+pub const GRACE: Duration = Duration::from_secs(20);
 
 /// Runs one cell through the emulator on the running kernel and writes its raw files into `dir`.
 pub fn run_cell_here(plan: &Plan, cell: &Cell, dir: &FsPath) -> Result<()> {
@@ -86,15 +83,13 @@ pub fn run_cell_here(plan: &Plan, cell: &Cell, dir: &FsPath) -> Result<()> {
     let sender = cc.finish()?;
     let load = if said.is_empty() { load } else { load.context(said) }?;
     let rival_load = rival_load.transpose().context("the rival's iperf3")?;
-    conclude(
-        plan,
-        cell,
-        dir,
-        (&load, &sender),
-        rival_load.as_deref().zip(rival.as_deref()),
-        path.base_rtt_us(),
-        disturbed.map(|why| format!("disturbed: {why}")),
-    )
+    let mut result = CellResult::new(plan, cell, "ok");
+    if let Some(why) = disturbed {
+        result.status = format!("disturbed: {why}");
+    }
+    result.base_rtt_us = path.base_rtt_us();
+    let rival_load = rival_load.as_deref().zip(rival.as_deref());
+    conclude(result, dir, (&load, &sender), rival_load)
 }
 
 /// A link that marks is of use to hosts that negotiate ECN, as the simulator's do.
@@ -127,49 +122,13 @@ fn message_sockets(emu: &Emu, far: &Netns) -> Result<Sockets> {
     Ok(Sockets { near, far: far.enter(|| messages::socket(emu.far_addr()))? })
 }
 
-/// Runs one cell over the real path to the plan's host.
-pub fn run_cell_remote(plan: &Plan, cell: &Cell, dir: &FsPath) -> Result<()> {
-    let Place::Remote(host) = &plan.place else { bail!("the plan names no remote host") };
-    let to = resolve(host)?;
-    let SocketAddr::V4(v4) = to else { bail!("`{host}` has only an IPv6 address; the prober needs IPv4") };
-    let cc = Sender::prepare(controller(&cell.cc), plan.trace, dir)?;
-    let prober = Prober::start(Prober::socket()?, *v4.ip(), REMOTE_PROBE_INTERVAL_US);
-    let meter = Meter::start();
-    std::thread::sleep(IDLE);
-    let start_us = probe::now_us();
-    let traffic = plan.traffic(cell.path);
-    let job = tools::Job {
-        to: v4.ip().to_string(),
-        port: to.port(),
-        cc: &cc.name,
-        traffic,
-        pattern: traffic.pattern,
-        pacing_bps: traffic.pacing_bps,
-    };
-    let load = job.run(std::process::Command::new("iperf3"), GRACE)?;
-    let hiccups = meter.stop();
-    let probes = prober.stop()?;
-    write_atomic(&dir.join("probe.txt"), &probe::to_text(&probes, start_us))?;
-    let sender = cc.finish()?;
-    let idle = probes.iter().filter(|p| p.sent_us < start_us).filter_map(|p| p.rtt_us).min();
-    let base_rtt_us =
-        idle.with_context(|| format!("`{host}` answers no ICMP echo: no latency can be measured"))?;
-    let disturbed = hiccups.disturbed(base_rtt_us as u64).map(|why| format!("disturbed: {why}"));
-    conclude(plan, cell, dir, (&load, &sender), None, base_rtt_us as u64, disturbed)
-}
-
 /// Judges each load by its JSON and writes what the report needs. With a load goes its controller's name in the kernel.
-fn conclude(
-    plan: &Plan,
-    cell: &Cell,
+pub fn conclude(
+    mut result: CellResult,
     dir: &FsPath,
     ours: (&str, &str),
     rival: Option<(&str, &str)>,
-    base_rtt_us: u64,
-    disturbed: Option<String>,
 ) -> Result<()> {
-    let mut result = CellResult::new(plan, cell, disturbed.as_deref().unwrap_or("ok"));
-    result.base_rtt_us = base_rtt_us;
     result.kernel = kernel::release();
     result.sender_cc = ours.1.to_string();
     result.rival_cc = rival.map_or_else(String::new, |(_, cc)| cc.to_string());
@@ -184,29 +143,17 @@ fn conclude(
     result.write(dir)
 }
 
-/// `HOST[:PORT]` → an address, IPv4 preferred; iperf3's port unless one is given.
-fn resolve(host: &str) -> Result<SocketAddr> {
-    let with_port = if host.contains(':') { host.to_string() } else { format!("{host}:5201") };
-    let found: Vec<SocketAddr> = with_port
-        .to_socket_addrs()
-        .with_context(|| {
-            format!("cannot resolve `{host}`\nhint: give HOST or HOST:PORT of a running `iperf3 -s`")
-        })?
-        .collect();
-    let best = found.iter().find(|a| a.is_ipv4()).or(found.first()).copied();
-    best.with_context(|| format!("`{host}` has no address"))
-}
-
 /// The sender's controller: the kernel's own, or ours while it is attached.
-struct Sender {
-    name: String,
+#[derive(Debug)]
+pub struct Sender {
+    pub name: String,
     trace: Option<kernel::trace::Trace>,
     attached: Option<kernel::Attached>,
 }
 
 impl Sender {
     /// Attaches the cell's controller if it is ours; the trace, if the plan asks for one, goes to `acks.txt`.
-    fn prepare(cc: &str, is_traced: bool, dir: &FsPath) -> Result<Self> {
+    pub fn prepare(cc: &str, is_traced: bool, dir: &FsPath) -> Result<Self> {
         if !kernel::available().attachable.contains(&headway_cc::cc::name_and_settings(cc).0) {
             ensure!(
                 kernel::is_registered(cc),
@@ -228,7 +175,7 @@ impl Sender {
 
     /// Ends the trace, then takes the controller out of the kernel; the name that it had there. What would make the
     /// run say something about another controller than the one it names is an error.
-    fn finish(self) -> Result<String> {
+    pub fn finish(self) -> Result<String> {
         if let Some(trace) = self.trace {
             let traced = trace.finish()?;
             ensure!(
@@ -310,7 +257,7 @@ fn cpu_model() -> String {
     line.and_then(|l| l.split_once(": ")).map(|(_, m)| m.to_string()).unwrap_or_default()
 }
 
-fn sysctl(key: &str) -> String {
+pub fn sysctl(key: &str) -> String {
     let file = format!("/proc/sys/{}", key.replace('.', "/"));
     std::fs::read_to_string(file).unwrap_or_default().trim().replace('\t', " ")
 }

@@ -1,0 +1,112 @@
+//! `headway bench --in remote` over paths that `headway emu` makes: every server is in a namespace of its own. What is
+//! asserted are facts; whether the machine was quiet enough for a run to count is not the question.
+
+use serde_json::Value;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
+
+const HEADWAY: &str = env!("CARGO_BIN_EXE_headway");
+const SERVER: &str = "exec iperf3 -s -J -i 0.1";
+/// One short cell.
+const BENCH: &str = "$HEADWAY bench --blocks 1 --seconds 1 --warmup 0.2 --out $OUT --cc reno --in remote";
+
+/// A run folder that goes away with the test.
+struct Run(PathBuf);
+
+impl Run {
+    /// `None` where this is not root.
+    fn new(name: &str) -> Option<Self> {
+        if !Path::new("/proc/self").metadata().is_ok_and(|m| m.uid() == 0) {
+            eprintln!("skipped: needs root");
+            return None;
+        }
+        let dir =
+            Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("remote-{name}-{}", std::process::id()));
+        let _ = std::fs::remove_dir_all(&dir);
+        Some(Self(dir))
+    }
+
+    /// A shell script at the near end of a path, `far` at its far end.
+    fn script(&self, path: &str, far: &str, script: &str) -> Command {
+        let mut command = Command::new(HEADWAY);
+        command.args(["emu", path, "--far", far, "--", "sh", "-c", script]);
+        command.env("HEADWAY", HEADWAY).env("OUT", &self.0).stdin(Stdio::null());
+        command
+    }
+
+    fn sh(&self, path: &str, far: &str, script: &str) -> Output {
+        self.script(path, far, script).output().expect("headway runs")
+    }
+
+    fn text(&self, file: &str) -> String {
+        std::fs::read_to_string(self.0.join(file)).unwrap_or_else(|e| panic!("{file}: {e}"))
+    }
+
+    fn json(&self, file: &str) -> Value {
+        serde_json::from_str(&self.text(file)).expect("JSON")
+    }
+}
+
+impl Drop for Run {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
+
+fn said(output: &Output) -> String {
+    String::from_utf8_lossy(&[output.stdout.as_slice(), &output.stderr].concat()).into_owned()
+}
+
+#[test]
+fn root_the_nearest_server_that_answers_is_fixed_for_the_whole_run() {
+    let Some(run) = Run::new("nearest") else { return };
+    // Inside the path to a server 40 ms away another path, to one 10 ms away.
+    let hosts = "127.0.0.1,$HEADWAY_LOCAL,$HEADWAY_PEER:5299,$OUTER,$HEADWAY_PEER";
+    let inner = format!(
+        "{BENCH} {hosts}; rm -r $OUT/cells/000 && cp $OUT/env.json $OUT/first.json && {BENCH} {hosts}"
+    );
+    let script = format!(
+        "export OUTER=$HEADWAY_PEER; iperf3 -s -J -i 0.1 >/dev/null 2>&1 & trap \"kill $!\" EXIT; sleep 0.5; $HEADWAY emu '50mbit 10ms' -- sh -c '{inner}'"
+    );
+    let output = run.sh("50mbit 30ms", SERVER, &script);
+    let said = said(&output);
+    let candidates = run.json("first.json")["remote"]["candidates"].clone();
+    let all = candidates.as_array().unwrap_or_else(|| panic!("{said}"));
+    let failure = |i: usize| all[i]["failure"].as_str().expect("a text");
+    for own in [0, 1] {
+        assert!(failure(own).contains("address of this machine"), "{candidates}");
+        assert!(all[own]["rtt_us"].is_null() && all[own]["test_bps"].is_null(), "{candidates}");
+    }
+    assert!(failure(2).contains("unable to connect"), "{candidates}");
+    let rtt_us = |i: usize| all[i]["rtt_us"].as_i64().expect("a number");
+    if failure(3).is_empty() && failure(4).is_empty() {
+        assert!(rtt_us(3) >= 40_000 && rtt_us(4) >= 10_000, "{candidates}");
+    }
+    let chosen = run.json("plan.json")["remote"]["server"].clone();
+    let best = (0..5)
+        .filter(|i| failure(*i).is_empty())
+        .min_by_key(|i| rtt_us(*i))
+        .unwrap_or_else(|| panic!("{said}"));
+    assert_eq!(chosen, all[best]["host"], "{candidates}");
+    // The run that went on asked nobody again.
+    assert_eq!(run.json("env.json")["remote"], run.json("first.json")["remote"]);
+    let cell = run.json("cells/000/cell.json");
+    assert_eq!(cell["sender_cc"], "reno", "{said}");
+    assert!(cell["base_rtt_us"].as_i64().is_some_and(|us| us >= 10_000), "{cell}");
+    assert_eq!(run.json("cells/000/load.json")["end"]["sender_tcp_congestion"], "reno", "{said}");
+}
+
+#[test]
+fn root_without_a_server_nothing_is_measured() {
+    let Some(run) = Run::new("nobody") else { return };
+    let output = run.sh("50mbit 10ms", "exec sleep 1000", &format!("{BENCH} $HEADWAY_LOCAL,$HEADWAY_PEER"));
+    let said = said(&output);
+    for words in
+        ["error: no server can be used", "address of this machine", "unable to connect", "hint: start"]
+    {
+        assert!(said.contains(words), "{said}");
+    }
+    assert_eq!(output.status.code(), Some(1), "{said}");
+    assert!(!run.0.exists(), "a folder was made");
+}
