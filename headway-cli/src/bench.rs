@@ -143,6 +143,9 @@ pub struct CellResult {
     /// Why earlier attempts at this cell came to nothing.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub attempts: Vec<String>,
+    /// What a reader must know beside the figures; the same words for the same thing, so that a report can count.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub notes: Vec<String>,
 }
 
 /// What `headway bench` was asked for.
@@ -259,7 +262,16 @@ impl Plan {
         for traffic in self.paths.iter().filter_map(|p| p.traffic.as_ref()).chain([&self.traffic]) {
             check_traffic(&self.place, self.transport, traffic)?;
         }
+        ensure!(
+            !self.trace || self.traffics().all(|t| t.direction.is_forward()),
+            "--trace is of a sender on this machine\nhint: leave out --direction reverse"
+        );
         Ok(())
+    }
+
+    /// What happens on each of its paths.
+    pub fn traffics(&self) -> impl Iterator<Item = &Traffic> {
+        (0..self.paths.len()).map(|path| self.traffic(path))
     }
 
     /// The cells of a shard; all of them without one.
@@ -328,6 +340,8 @@ impl Plan {
         let mut s = format!(" --seconds {} --streams {streams}{}", usual.seconds, usual.pattern.flags());
         for (flag, value, none) in [
             ("--pacing", list(&|t| traffic::pacing_text(t.pacing_bps)), "0"),
+            ("--direction", list(&|t| t.direction.to_string()), "forward"),
+            ("--cpu-load", list(&|t| t.cpu_load_percent.to_string()), "0"),
             ("--mtu", list(&|t| t.mtu.to_string()), "1500"),
             ("--against", list(&|t| traffic::rival_text(t.against.as_ref())), "none"),
         ] {
@@ -407,6 +421,22 @@ fn check_traffic(place: &Place, transport: Transport, t: &Traffic) -> Result<()>
     ] {
         ensure!(!(is_given && is_remote), "{flag} needs a path of its own\nhint: --in sim, lab or here");
     }
+    ensure!(t.cpu_load_percent <= 100, "--cpu-load is a percentage, 0 to 100");
+    ensure!(
+        t.cpu_load_percent == 0 || is_remote || *place == Place::Here,
+        "--cpu-load needs a real clock: virtual time does not feel a busy CPU\nhint: --in here or remote HOST"
+    );
+    let is_reverse = !t.direction.is_forward();
+    ensure!(
+        is_remote || !is_reverse,
+        "--direction reverse needs a real path: an emulated one is the same with its ends exchanged\n\
+         hint: write the path as the data meets it, `up=RATE` is the way back; or --in remote HOST"
+    );
+    ensure!(
+        !is_reverse || t.pacing_bps.is_none(),
+        "--pacing is of a sender on this machine: iperf3 before 3.17 sends it to no server\n\
+         hint: leave out --direction reverse"
+    );
     t.against.as_ref().map_or(Ok(()), |rival| check_cc(place, transport, &rival.cc))
 }
 
@@ -480,10 +510,7 @@ pub fn run(plan: &Plan, o: &Options) -> Result<usize> {
     };
     let (plan, ground) = (&plan, Ground { lab_kernels, remote });
     let _lock = open_run(plan, &o.out)?;
-    let mut env = place::env(plan, &ground.lab_kernels)?;
-    if let Some(remote) = &ground.remote {
-        env["remote"] = remote.env();
-    }
+    let env = place::env(plan, &ground.lab_kernels, ground.remote.as_ref())?;
     write_atomic(&o.out.join("env.json"), &(serde_json::to_string_pretty(&env)? + "\n"))?;
     let own: Vec<&Cell> = plan.cells_of(o.shard).collect();
     let todo: Vec<&Cell> = own.iter().copied().filter(|c| !cell_dir(&o.out, c).exists()).collect();
@@ -699,6 +726,7 @@ impl CellResult {
             rival_cc: traffic.against.as_ref().map_or_else(String::new, |rival| rival.cc.clone()),
             base_rtt_us: 0,
             attempts: Vec::new(),
+            notes: Vec::new(),
         }
     }
 

@@ -6,7 +6,7 @@ use crate::emu::{Detour, Emu, EmuOptions, Far, Netns};
 use crate::messages::{self, MessageFlow, Sockets};
 use crate::probe::{self, Prober};
 use crate::traffic::{self, Pattern, Traffic};
-use crate::{kernel, lab, pausing, tools};
+use crate::{cpu, kernel, lab, machine, pausing, remote, tools};
 use anyhow::{Context, Result, ensure};
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -52,8 +52,10 @@ pub fn run_cell_here(plan: &Plan, cell: &Cell, dir: &FsPath) -> Result<()> {
     let socket = emu.near().enter(Prober::socket)?;
     let prober = Prober::start(socket, emu.far_addr(), PROBE_INTERVAL_US);
     let sockets = traffic.messages.map(|_| message_sockets(&emu, far)).transpose()?;
+    let _busy = cpu::Forced::start(traffic.cpu_load_percent);
     // Another seed is another moment: what is periodic in sender and path meets in another phase.
     std::thread::sleep(IDLE + Duration::from_micros(cell.seed % 100_000));
+    let watch = (plan.place == Place::Here).then(|| cpu::Watch::start(traffic.seconds, dir));
     emu.start_clock();
     let start_us = probe::now_us();
     let length_us = i64::from(traffic.seconds) * 1_000_000;
@@ -66,6 +68,7 @@ pub fn run_cell_here(plan: &Plan, cell: &Cell, dir: &FsPath) -> Result<()> {
         let ours = load(tools::PORT, &cc.name, (traffic.pattern, traffic.pacing_bps));
         (ours, rival.map(|t| t.join().unwrap_or_else(|panic| resume_unwind(panic))))
     });
+    let cpus = watch.map(cpu::Watch::stop);
     let messages = flow.transpose()?.map(MessageFlow::finish).transpose()?;
     let probes = prober.stop()?;
     let log = emu.stop()?;
@@ -88,6 +91,10 @@ pub fn run_cell_here(plan: &Plan, cell: &Cell, dir: &FsPath) -> Result<()> {
         result.status = format!("disturbed: {why}");
     }
     result.base_rtt_us = path.base_rtt_us();
+    if let Some(cpus) = cpus {
+        result.notes.extend(cpu::note("sender and receiver", &cpus, traffic.cpu_load_percent));
+        write_atomic(&dir.join("cpu.txt"), &cpu::to_text(&[("both", cpus)]))?;
+    }
     let rival_load = rival_load.as_deref().zip(rival.as_deref());
     conclude(result, dir, (&load, &sender), rival_load)
 }
@@ -173,6 +180,16 @@ impl Sender {
         Ok(Self { name: attached.name().to_string(), trace, attached: Some(attached) })
     }
 
+    /// A controller that another machine sends with, where it is called `name`. iperf3 sets it at both ends, so this kernel must
+    /// have one of that name, too.
+    pub fn elsewhere(cc: &str, name: &str) -> Result<Self> {
+        if kernel::is_registered(name) {
+            return Ok(Self { name: name.to_string(), trace: None, attached: None });
+        }
+        let attached = kernel::attach(cc, &kernel::Options { name: Some(name.into()), trace: false })?;
+        Ok(Self { name: name.to_string(), trace: None, attached: Some(attached) })
+    }
+
     /// Ends the trace, then takes the controller out of the kernel; the name that it had there. What would make the
     /// run say something about another controller than the one it names is an error.
     pub fn finish(self) -> Result<String> {
@@ -224,7 +241,11 @@ impl Rival {
 
 /// What a reader must know about the machine to judge the run. Nothing that changes between two runs of the same
 /// plan in `sim` and `lab`, so that their folders are the same to the byte.
-pub fn env(plan: &Plan, lab_kernels: &BTreeMap<String, lab::Kernel>) -> Result<serde_json::Value> {
+pub fn env(
+    plan: &Plan,
+    lab_kernels: &BTreeMap<String, lab::Kernel>,
+    remote: Option<&remote::Session>,
+) -> Result<serde_json::Value> {
     let mut env = serde_json::json!({
         "headway": env!("CARGO_PKG_VERSION"),
         "command": plan.command(),
@@ -235,29 +256,18 @@ pub fn env(plan: &Plan, lab_kernels: &BTreeMap<String, lab::Kernel>) -> Result<s
         let versions: Vec<&str> = lab_kernels.values().map(|k| k.version.as_str()).collect();
         env["lab"]["kernel"] = versions.join(", ").into();
     }
-    if matches!(plan.place, Place::Here | Place::Remote(_)) {
-        env["kernel"] = kernel::release().into();
-        env["cpu"] = cpu_model().into();
-        env["iperf3"] = tools::version("iperf3").into();
-        for key in [
-            "net.core.default_qdisc",
-            "net.ipv4.tcp_rmem",
-            "net.ipv4.tcp_wmem",
-            "net.ipv4.tcp_congestion_control",
-        ] {
-            env["sysctl"][key] = sysctl(key).into();
-        }
+    if plan.place == Place::Here {
+        extend(&mut env, machine::describe(None));
+    }
+    if let Some(remote) = remote {
+        extend(&mut env, machine::describe(Some(remote.peer())));
+        env["remote"] = remote.env();
     }
     Ok(env)
 }
 
-fn cpu_model() -> String {
-    let text = std::fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
-    let line = text.lines().find(|l| l.starts_with("model name"));
-    line.and_then(|l| l.split_once(": ")).map(|(_, m)| m.to_string()).unwrap_or_default()
-}
-
-pub fn sysctl(key: &str) -> String {
-    let file = format!("/proc/sys/{}", key.replace('.', "/"));
-    std::fs::read_to_string(file).unwrap_or_default().trim().replace('\t', " ")
+fn extend(env: &mut serde_json::Value, with: serde_json::Value) {
+    if let (Some(env), serde_json::Value::Object(with)) = (env.as_object_mut(), with) {
+        env.extend(with);
+    }
 }

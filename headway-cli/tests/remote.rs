@@ -110,3 +110,52 @@ fn root_without_a_server_nothing_is_measured() {
     assert_eq!(output.status.code(), Some(1), "{said}");
     assert!(!run.0.exists(), "a folder was made");
 }
+
+#[test]
+fn root_both_directions_are_measured_and_the_sender_is_proven() {
+    let Some(run) = Run::new("reverse") else { return };
+    let bench = BENCH.replace("--in", "--direction forward,reverse --in");
+    let output = run.sh("20mbit 10ms up=5mbit", SERVER, &format!("{bench} $HEADWAY_PEER"));
+    let said = said(&output);
+    for index in ["000", "001"] {
+        let cell = run.json(&format!("cells/{index}/cell.json"));
+        let load = run.json(&format!("cells/{index}/load.json"));
+        let is_reverse = cell["direction"] == "reverse";
+        assert_eq!(cell["path"]["name"].as_str().map(|n| n.ends_with("direction=reverse")), Some(is_reverse));
+        assert_eq!(load["start"]["test_start"]["reverse"].as_u64(), Some(is_reverse.into()), "{said}");
+        assert_eq!(load["end"]["sender_tcp_congestion"], "reno", "{said}");
+        let has_note = cell["notes"][0].as_str().is_some_and(|n| n.starts_with("the server sent"));
+        assert_eq!(has_note, is_reverse, "{cell}");
+        // 5 Mbit/s is the rate of the way back, which carries the data of the reverse run.
+        let bytes = load["end"]["sum_received"]["bytes"].as_u64().expect("a number");
+        assert!(bytes > 0 && (!is_reverse || bytes < 5_000_000 / 8 * 2), "{bytes}");
+    }
+}
+
+#[test]
+fn root_probes_go_where_they_are_sent_and_busy_cpus_are_recorded() {
+    let Some(run) = Run::new("probe") else { return };
+    // The prober's target is nearer than the server: 5 ms and not 45 ms.
+    let bench = format!("{BENCH} $OUTER --probe $HEADWAY_PEER --cpu-load 100");
+    let script = format!("export OUTER=$HEADWAY_PEER; $HEADWAY emu '50mbit 5ms' -- sh -c '{bench}'");
+    let output = run.sh("20mbit 40ms", SERVER, &script);
+    let said = said(&output);
+    let env = run.json("env.json");
+    let candidate = &env["remote"]["candidates"][0];
+    assert_ne!(
+        env["remote"]["probe"],
+        candidate["address"].as_str().unwrap_or_default().trim_end_matches(":5201"),
+        "{said}"
+    );
+    assert!(candidate["rtt_us"].as_i64().is_some_and(|us| us >= 45_000), "TCP's: {candidate}");
+    let cell = run.json("cells/000/cell.json");
+    assert_eq!((cell["cpu_load_percent"].as_i64(), &cell["notes"]), (Some(100), &Value::Null), "{cell}");
+    let rows = run.text("cells/000/cpu.txt");
+    let mut lines = rows.lines();
+    assert_eq!(lines.next(), Some("# side cpu busy_percent"));
+    assert!(rows.contains("sender 0 "), "{rows}");
+    let nic = &env["nic"];
+    assert_eq!((nic["device"].as_str(), nic["mtu"].as_u64()), (Some("headway"), Some(1500)), "{nic}");
+    assert!(nic["kind"] == "tun" && nic["address"].is_null() && nic["steering"].is_null(), "{nic}");
+    assert!(nic["qdisc"][0]["kind"].is_string() && env["sysctl"]["net.ipv4.tcp_rmem"].is_string(), "{env}");
+}

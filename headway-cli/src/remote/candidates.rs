@@ -2,8 +2,9 @@
 
 use super::{Context, Deserialize, Result, Serialize, SocketAddrV4, bail, ensure};
 use crate::probe::{Probe, Prober};
+use crate::tools::{self, Load};
 use crate::traffic::{Pattern, Traffic};
-use crate::{place, sys, tools};
+use crate::{machine, sys};
 use std::net::{Ipv4Addr, SocketAddr, ToSocketAddrs};
 use std::process::Command;
 use std::time::Duration;
@@ -22,7 +23,7 @@ pub struct Candidate {
     /// As it was given.
     pub host: String,
     pub address: String,
-    /// The smallest of its echoes.
+    /// The smallest of its echoes; with `--probe`, of TCP's.
     pub rtt_us: Option<i64>,
     /// What one stream brought there in the connection test.
     pub test_bps: Option<u64>,
@@ -33,13 +34,15 @@ pub struct Candidate {
 /// `HOST[:PORT][,HOST…]` → names and ports.
 pub fn parse(hosts: &str) -> Result<Vec<(&str, u16)>> {
     let words: Vec<&str> = hosts.split(',').collect();
+    let servers = words.iter().copied().map(parse_one).collect::<Result<_>>()?;
     for (i, word) in words.iter().enumerate() {
-        ensure!(!words[..i].contains(word), "`{word}` is given twice in `--in remote {hosts}`");
+        ensure!(!words[..i].contains(word), "`{word}` is given twice");
     }
-    words.iter().map(|word| parse_one(word).with_context(|| format!("in `--in remote {hosts}`"))).collect()
+    Ok(servers)
 }
 
-fn parse_one(word: &str) -> Result<(&str, u16)> {
+/// One of them; a target of the prober has a port for nothing.
+pub fn parse_one(word: &str) -> Result<(&str, u16)> {
     let (name, port) = match word.split_once(':') {
         None => (word, Some(tools::PORT)),
         Some((name, port)) => (name, port.parse().ok().filter(|port| *port > 0)),
@@ -66,12 +69,11 @@ pub fn resolve(word: &str) -> Result<SocketAddrV4> {
 }
 
 /// Traffic to an address of this machine crosses no network: no controller could matter.
-pub fn refuse_self(server: SocketAddrV4) -> Result<()> {
+pub fn refuse_self(address: Ipv4Addr) -> Result<()> {
     let own = own_addresses()?;
     ensure!(
-        !own.contains(server.ip()) && !server.ip().is_loopback() && !server.ip().is_unspecified(),
-        "{} is an address of this machine: nothing would cross a network\nhint: name another machine, or --in here",
-        server.ip()
+        !own.contains(&address) && !address.is_loopback() && !address.is_unspecified(),
+        "{address} is an address of this machine: nothing would cross a network\nhint: name another machine, or --in here",
     );
     Ok(())
 }
@@ -83,12 +85,21 @@ fn own_addresses() -> Result<Vec<Ipv4Addr>> {
     Ok(all.into_iter().filter(|a| std::net::UdpSocket::bind((*a, 0)).is_ok()).collect())
 }
 
-/// Every candidate, one after the other: a test must not disturb another one's echoes.
-pub fn try_all(hosts: &str) -> Result<Vec<Candidate>> {
+/// A target of the prober that is not the server: it must answer.
+pub fn probe_target(host: &str) -> Result<Ipv4Addr> {
+    let address = *resolve(host)?.ip();
+    refuse_self(address)?;
+    echo(address).1?;
+    Ok(address)
+}
+
+/// Every candidate, one after the other: a test must not disturb another one's echoes. Where the probes of the run go elsewhere
+/// a server need not answer them, and its round-trip time is the smallest that TCP saw.
+pub fn try_all(hosts: &str, echoes: bool) -> Result<Vec<Candidate>> {
     let mut all = Vec::new();
     for word in hosts.split(',') {
         let mut candidate = Candidate { host: word.into(), ..Candidate::default() };
-        if let Err(e) = try_one(&mut candidate) {
+        if let Err(e) = try_one(&mut candidate, echoes) {
             candidate.failure = crate::sentence(&e);
         }
         eprintln!("{}", candidate.line());
@@ -97,16 +108,37 @@ pub fn try_all(hosts: &str) -> Result<Vec<Candidate>> {
     Ok(all)
 }
 
-fn try_one(candidate: &mut Candidate) -> Result<()> {
+fn try_one(candidate: &mut Candidate, echoes: bool) -> Result<()> {
     let server = resolve(&candidate.host)?;
     candidate.address = server.to_string();
-    refuse_self(server)?;
-    let prober = Prober::start(Prober::socket()?, *server.ip(), ECHO_INTERVAL_US);
-    std::thread::sleep(Duration::from_micros((ECHOES - 1) * ECHO_INTERVAL_US + ECHO_INTERVAL_US / 2));
-    let probes = prober.stop()?;
-    candidate.rtt_us = probes.iter().filter_map(|p| p.rtt_us).min();
-    candidate.test_bps = Some(test(server)?);
-    all_answered(&probes)
+    refuse_self(*server.ip())?;
+    let answered = match echoes {
+        true => {
+            let (rtt_us, answered) = echo(*server.ip());
+            candidate.rtt_us = rtt_us;
+            answered
+        }
+        false => Ok(()),
+    };
+    let load = test(server)?;
+    candidate.test_bps = Some(load.received_bytes * 8_000_000 / load.received_us.max(1));
+    if !echoes {
+        candidate.rtt_us = load.sent.iter().flat_map(|i| &i.srtt_us).min().map(|us| *us as i64);
+    }
+    answered
+}
+
+/// The smallest round-trip time, and whether every echo was answered.
+fn echo(to: Ipv4Addr) -> (Option<i64>, Result<()>) {
+    let probes = Prober::socket().and_then(|socket| {
+        let prober = Prober::start(socket, to, ECHO_INTERVAL_US);
+        std::thread::sleep(Duration::from_micros((ECHOES - 1) * ECHO_INTERVAL_US + ECHO_INTERVAL_US / 2));
+        prober.stop()
+    });
+    match probes {
+        Ok(probes) => (probes.iter().filter_map(|p| p.rtt_us).min(), all_answered(&probes)),
+        Err(e) => (None, Err(e)),
+    }
 }
 
 fn all_answered(probes: &[Probe]) -> Result<()> {
@@ -115,10 +147,10 @@ fn all_answered(probes: &[Probe]) -> Result<()> {
     Ok(())
 }
 
-/// A short transfer with this machine's usual controller; what arrived, in bit/s.
-fn test(server: SocketAddrV4) -> Result<u64> {
+/// A short transfer with this machine's usual controller.
+fn test(server: SocketAddrV4) -> Result<Load> {
     let traffic = Traffic::bulk(TEST_S);
-    let cc = place::sysctl("net.ipv4.tcp_congestion_control");
+    let cc = machine::sysctl("net.ipv4.tcp_congestion_control");
     let job = tools::Job {
         to: server.ip().to_string(),
         port: server.port(),
@@ -130,7 +162,7 @@ fn test(server: SocketAddrV4) -> Result<u64> {
     let text = job.run(Command::new("iperf3"), GRACE)?;
     let load = tools::parse_iperf3(&text).map_err(anyhow::Error::msg)?;
     load.judge(&cc).map_err(anyhow::Error::msg)?;
-    Ok(load.received_bytes * 8_000_000 / load.received_us.max(1))
+    Ok(load)
 }
 
 /// The lowest round-trip time among those without any failure; of equals the first.
@@ -212,9 +244,9 @@ mod tests {
     #[test]
     fn this_machine_is_no_server() {
         for own in ["127.0.0.1", "127.8.9.10", "0.0.0.0"] {
-            let error = refuse_self(SocketAddrV4::new(own.parse().unwrap(), 5201)).unwrap_err();
+            let error = refuse_self(own.parse().unwrap()).unwrap_err();
             assert!(error.to_string().contains("address of this machine"), "{error}");
         }
-        assert!(refuse_self("192.0.2.1:5201".parse().unwrap()).is_ok());
+        assert!(refuse_self("192.0.2.1".parse().unwrap()).is_ok());
     }
 }
