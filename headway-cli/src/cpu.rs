@@ -57,7 +57,7 @@ pub fn busy(before: &[Ticks], after: &[Ticks]) -> Vec<(usize, f64)> {
 }
 
 /// `cpu.txt` of the ends whose CPUs are known.
-pub fn to_text(sides: &[(&str, Vec<(usize, f64)>)]) -> String {
+pub fn to_text<'a>(sides: impl IntoIterator<Item = (&'a str, &'a [(usize, f64)])>) -> String {
     let mut s = String::from("# side cpu busy_percent\n");
     for (side, cpus) in sides {
         for (cpu, percent) in cpus {
@@ -183,7 +183,7 @@ mod tests {
         let cpus = busy(&ticks(BEFORE), &ticks(AFTER));
         // cpu0: 95 more ticks, 5 idle and 5 waiting.
         assert_eq!(cpus.iter().map(|(n, p)| (*n, (p * 10.0) as u32)).collect::<Vec<_>>(), [(0, 894), (1, 0)]);
-        assert_eq!(to_text(&[("sender", cpus)]), "# side cpu busy_percent\nsender 0 89.5\nsender 1 0.0\n");
+        assert_eq!(to_text([("sender", &*cpus)]), "# side cpu busy_percent\nsender 0 89.5\nsender 1 0.0\n");
         assert_eq!(busy(&ticks(BEFORE), &ticks(BEFORE)), []);
         assert_eq!(busy(&ticks(BEFORE), &ticks("cpu0 1\n")), [], "a CPU that went away");
     }

@@ -127,6 +127,12 @@ enum Cmd {
     /// Hold our controllers in the running kernel equal to Rust while a socket switches between them and pauses
     #[command(hide = true)]
     CheckSwitching,
+    /// What `bench --ssh` starts at the far end: answers questions until its standard input ends
+    #[command(hide = true)]
+    FarEnd {
+        /// The folder it was copied to, which it removes
+        folder: PathBuf,
+    },
     /// Check a per-ACK trace (acks.txt): feed its inputs to the Rust controller and demand equality
     Replay {
         /// acks.txt of a cell that was run with `--trace`
@@ -199,6 +205,17 @@ struct BenchArgs {
     /// Remote: probe the latency under load to this host instead of the server
     #[arg(long, value_name = "HOST", default_value = "")]
     probe: String,
+    /// Remote: give the network card that the route leaves through the fq qdisc for the length of the run, and put the old one
+    /// back however the run ends. Needs root
+    #[arg(long)]
+    fq: bool,
+    /// For tests: any other qdisc and its options
+    #[arg(long, hide = true, default_value = "", conflicts_with = "fq")]
+    qdisc: String,
+    /// Remote: ask the server's machine over ssh (without a password; your own configuration applies) for its environment and CPU
+    /// use, and let it send with our controllers in reverse runs. This program is copied there and removed
+    #[arg(long, value_name = "[USER@]HOST", default_value = "")]
+    ssh: String,
     /// The run folder; an existing one of the same plan is continued [default: a new headway-run-N]
     #[arg(long)]
     out: Option<PathBuf>,
@@ -230,7 +247,7 @@ struct BenchArgs {
     /// Run the plan of this run folder or plan.json again, as it is: same cells, order and seeds
     #[arg(long, value_name = "PLAN", conflicts_with_all = [
         "cc", "path", "suite", "blocks", "seconds", "warmup", "streams", "pacing", "direction", "cpu_load", "mtu", "against", "rate", "on_off",
-        "messages", "seed", "place", "probe", "kernel", "modules", "trace",
+        "messages", "seed", "place", "probe", "fq", "qdisc", "ssh", "kernel", "modules", "trace",
     ])]
     plan: Option<PathBuf>,
     /// Only show the cells, the time and the bytes this would take
@@ -471,6 +488,10 @@ fn run(cli: Cli) -> Result<ExitCode> {
             print!("{}", kernel::switching::check()?);
             Ok(ExitCode::SUCCESS)
         }
+        Cmd::FarEnd { folder } => {
+            remote::far::serve(&folder)?;
+            Ok(ExitCode::SUCCESS)
+        }
         Cmd::Replay { file } => {
             println!("{}", kernel::replay::replay_file(&file)?);
             Ok(ExitCode::SUCCESS)
@@ -623,7 +644,12 @@ fn request(a: &BenchArgs) -> Result<bench::Request> {
         seed: a.seed,
         trace: a.trace,
         modules: a.modules.clone(),
-        remote: remote::Setup { probe: a.probe.clone(), ..remote::Setup::default() },
+        remote: remote::Setup {
+            server: String::new(),
+            probe: a.probe.clone(),
+            qdisc: if a.fq { remote::FQ.into() } else { a.qdisc.clone() },
+            ssh: a.ssh.clone(),
+        },
     })
 }
 

@@ -93,7 +93,7 @@ pub fn run_cell_here(plan: &Plan, cell: &Cell, dir: &FsPath) -> Result<()> {
     result.base_rtt_us = path.base_rtt_us();
     if let Some(cpus) = cpus {
         result.notes.extend(cpu::note("sender and receiver", &cpus, traffic.cpu_load_percent));
-        write_atomic(&dir.join("cpu.txt"), &cpu::to_text(&[("both", cpus)]))?;
+        write_atomic(&dir.join("cpu.txt"), &cpu::to_text([("both", &*cpus)]))?;
     }
     let rival_load = rival_load.as_deref().zip(rival.as_deref());
     conclude(result, dir, (&load, &sender), rival_load)

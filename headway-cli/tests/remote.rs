@@ -11,7 +11,7 @@ const SERVER: &str = "exec iperf3 -s -J -i 0.1";
 /// One short cell.
 const BENCH: &str = "$HEADWAY bench --blocks 1 --seconds 1 --warmup 0.2 --out $OUT --cc reno --in remote";
 
-/// A run folder that goes away with the test.
+/// A folder that goes away with the test; the run is in `run` in it.
 struct Run(PathBuf);
 
 impl Run {
@@ -24,6 +24,7 @@ impl Run {
         let dir =
             Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("remote-{name}-{}", std::process::id()));
         let _ = std::fs::remove_dir_all(&dir);
+        std::fs::create_dir_all(&dir).expect("a folder");
         Some(Self(dir))
     }
 
@@ -31,7 +32,11 @@ impl Run {
     fn script(&self, path: &str, far: &str, script: &str) -> Command {
         let mut command = Command::new(HEADWAY);
         command.args(["emu", path, "--far", far, "--", "sh", "-c", script]);
-        command.env("HEADWAY", HEADWAY).env("OUT", &self.0).stdin(Stdio::null());
+        command
+            .env("HEADWAY", HEADWAY)
+            .env("WORK", &self.0)
+            .env("OUT", self.0.join("run"))
+            .stdin(Stdio::null());
         command
     }
 
@@ -40,7 +45,7 @@ impl Run {
     }
 
     fn text(&self, file: &str) -> String {
-        std::fs::read_to_string(self.0.join(file)).unwrap_or_else(|e| panic!("{file}: {e}"))
+        std::fs::read_to_string(self.0.join("run").join(file)).unwrap_or_else(|e| panic!("{file}: {e}"))
     }
 
     fn json(&self, file: &str) -> Value {
@@ -108,7 +113,7 @@ fn root_without_a_server_nothing_is_measured() {
         assert!(said.contains(words), "{said}");
     }
     assert_eq!(output.status.code(), Some(1), "{said}");
-    assert!(!run.0.exists(), "a folder was made");
+    assert!(!run.0.join("run").exists(), "a folder was made");
 }
 
 #[test]
@@ -158,4 +163,142 @@ fn root_probes_go_where_they_are_sent_and_busy_cpus_are_recorded() {
     assert_eq!((nic["device"].as_str(), nic["mtu"].as_u64()), (Some("headway"), Some(1500)), "{nic}");
     assert!(nic["kind"] == "tun" && nic["address"].is_null() && nic["steering"].is_null(), "{nic}");
     assert!(nic["qdisc"][0]["kind"].is_string() && env["sysctl"]["net.ipv4.tcp_rmem"].is_string(), "{env}");
+}
+
+#[test]
+fn root_the_qdisc_is_put_back_however_the_run_ends() {
+    let Some(run) = Run::new("qdisc") else { return };
+    let wait = |what: &str| {
+        format!(
+            "i=0; until tc qdisc show dev headway | grep -q '{what}' || [ $i = 300 ]; do i=$((i+1)); sleep 0.1; done"
+        )
+    };
+    let killed = |signal: &str| {
+        let long = BENCH.replace("--seconds 1", "--seconds 20").replace("$OUT", &format!("$OUT-{signal}"));
+        let (forced, back) = (wait("limit 77p"), wait("tbf 8001:"));
+        format!(
+            "{long} $HEADWAY_PEER --qdisc 'pfifo limit 77' & bench=$!; {forced}; show {signal}-during; kill -{signal} $bench; {back}; \
+             show {signal}; wait $bench"
+        )
+    };
+    let script = [
+        "show() { tc qdisc show dev headway > $WORK/$1; }",
+        "tc qdisc replace dev headway root handle 8001: tbf rate 100mbit burst 50kb latency 50ms && show before",
+        &format!("{BENCH} $HEADWAY_PEER --qdisc 'pfifo limit 77'; show normal"),
+        &format!("{BENCH} $HEADWAY_PEER --qdisc 'pfifo limit 77' --ssh nobody@127.0.0.1; show error")
+            .replace("$OUT", "$OUT-error"),
+        &format!("{BENCH} $HEADWAY_PEER --qdisc no_such_kind; show unknown").replace("$OUT", "$OUT-unknown"),
+        &killed("TERM"),
+        &killed("KILL"),
+        "true",
+    ];
+    let output = run.sh("50mbit 10ms", SERVER, &script.join("\n"));
+    let said = said(&output);
+    let shown = |name: &str| {
+        std::fs::read_to_string(run.0.join(name)).unwrap_or_else(|e| panic!("{name}: {e}\n{said}"))
+    };
+    assert!(shown("before").contains("tbf 8001: root"), "{said}");
+    assert_eq!(run.json("env.json")["nic"]["qdisc"][0]["kind"], "pfifo", "{said}");
+    assert!(run.json("env.json")["remote"]["qdisc_before"].as_str().is_some_and(|q| q.contains("tbf 8001:")));
+    for name in ["TERM-during", "KILL-during"] {
+        assert!(shown(name).contains("pfifo"), "{name}: {said}");
+    }
+    for name in ["normal", "error", "unknown", "TERM", "KILL"] {
+        assert_eq!(shown(name), shown("before"), "{name}: {said}");
+    }
+    assert!(
+        said.contains("cannot give `headway` the qdisc no_such_kind") && !run.0.join("run-unknown").exists(),
+        "{said}"
+    );
+}
+
+/// sshd in the far end's namespace, with keys of the test's own, and an `ssh` that knows them. `None` where there is no sshd.
+fn far_end_with_ssh(run: &Run) -> Option<String> {
+    if !Path::new("/usr/sbin/sshd").exists() {
+        eprintln!("skipped: needs /usr/sbin/sshd (Debian's openssh-server)");
+        return None;
+    }
+    let work = run.0.to_str().expect("a plain name");
+    for key in ["host", "user"] {
+        let made = Command::new("ssh-keygen")
+            .args(["-q", "-t", "ed25519", "-N", "", "-f"])
+            .arg(run.0.join(key))
+            .status();
+        assert!(made.expect("ssh-keygen").success());
+    }
+    std::fs::create_dir_all(run.0.join("bin")).expect("a folder");
+    std::fs::create_dir_all(run.0.join("far")).expect("a folder");
+    let sshd = format!(
+        "HostKey {work}/host\nAuthorizedKeysFile {work}/user.pub\nStrictModes no\nUsePAM no\nPidFile none\n\
+         PermitRootLogin yes\nSetEnv TMPDIR={work}/far\n"
+    );
+    let ssh = format!(
+        "IdentityFile {work}/user\nStrictHostKeyChecking no\nUserKnownHostsFile /dev/null\nLogLevel ERROR\n"
+    );
+    for (name, text) in [("sshd_config", &sshd), ("ssh_config", &ssh)] {
+        std::fs::write(run.0.join(name), text).expect("a file");
+    }
+    let wrapper = run.0.join("bin/ssh");
+    std::fs::write(&wrapper, format!("#!/bin/sh\nexec /usr/bin/ssh -F {work}/ssh_config \"$@\"\n"))
+        .expect("a file");
+    let mode = std::os::unix::fs::PermissionsExt::from_mode(0o700);
+    std::fs::set_permissions(&wrapper, mode).expect("its mode");
+    // sshd wants /run/sshd; the machine's /run is left alone.
+    Some(format!(
+        "unshare -m sh -c 'mount -t tmpfs none /run && mkdir -m 755 /run/sshd && exec /usr/sbin/sshd -D -e -f {work}/sshd_config' \
+         2>{work}/sshd.log & exec iperf3 -s -J -i 0.1"
+    ))
+}
+
+#[test]
+fn root_the_far_end_is_asked_over_ssh_and_nothing_is_left_there() {
+    let Some(run) = Run::new("ssh") else { return };
+    let Some(far) = far_end_with_ssh(&run) else { return };
+    let bench = BENCH.replace("reno", "reno,bbr1").replace("--in", "--direction reverse --in");
+    let long = bench.replace("--seconds 1", "--seconds 20").replace("$OUT", "$OUT-killed");
+    let script = [
+        "export PATH=$WORK/bin:$PATH; until ssh root@$HEADWAY_PEER true; do sleep 0.3; done",
+        &format!("{bench} $HEADWAY_PEER --ssh root@$HEADWAY_PEER; ls $WORK/far > $WORK/left"),
+        &format!("{long} $HEADWAY_PEER --ssh root@$HEADWAY_PEER & bench=$!"),
+        "i=0; until pgrep -f \"far-end $WORK/far\" > $WORK/agents || [ $i = 600 ]; do i=$((i+1)); sleep 0.1; done",
+        "ls $WORK/far > $WORK/left-during; kill -KILL $bench",
+        "i=0; while pgrep -f \"far-end $WORK/far\" > $WORK/agents-left && [ $i != 300 ]; do i=$((i+1)); sleep 0.1; done",
+        "ls $WORK/far > $WORK/left-killed; true",
+    ];
+    let output = run.sh("200mbit 5ms", &far, &script.join("\n"));
+    let log = std::fs::read_to_string(run.0.join("sshd.log")).unwrap_or_default();
+    let said = said(&output) + &log;
+    let read = |name: &str| {
+        std::fs::read_to_string(run.0.join(name)).unwrap_or_else(|e| panic!("{name}: {e}\n{said}"))
+    };
+    assert!(run.0.join("run/env.json").exists(), "{said}");
+    let far_end = run.json("env.json")["remote"]["far_end"].clone();
+    assert_eq!(
+        (&far_end["nic"]["device"], far_end["kernel"].is_string()),
+        (&Value::from("headway"), true),
+        "{said}"
+    );
+    for index in ["000", "001"] {
+        let cell = run.json(&format!("cells/{index}/cell.json"));
+        assert!(cell["notes"][0].as_str().is_some_and(|n| n.contains("--ssh set there")), "{cell} {said}");
+        let load = run.json(&format!("cells/{index}/load.json"));
+        assert_eq!(load["end"]["sender_tcp_congestion"], cell["sender_cc"], "{cell}");
+        let cpus = run.text(&format!("cells/{index}/cpu.txt"));
+        assert!(cpus.contains("receiver 0 ") && cpus.contains("sender 0 "), "{cpus}");
+    }
+    assert_eq!(read("left"), "", "{said}");
+    assert_ne!(read("agents"), "", "no program ran at the far end: {said}");
+    assert_eq!((read("agents-left"), read("left-killed")), (String::new(), String::new()), "{said}");
+}
+
+#[test]
+fn root_a_far_end_that_ssh_does_not_reach_is_named() {
+    let Some(run) = Run::new("no-ssh") else { return };
+    let output = run.sh("50mbit 10ms", SERVER, &format!("{BENCH} $HEADWAY_PEER --ssh nobody@$HEADWAY_PEER"));
+    let said = said(&output);
+    assert!(
+        said.contains("cannot copy this program to `nobody@") && said.contains("hint: does `ssh "),
+        "{said}"
+    );
+    assert!(!run.0.join("run").exists(), "a folder was made");
 }
