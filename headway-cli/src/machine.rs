@@ -213,9 +213,21 @@ mod tests {
     fn a_device_that_is_not_there_is_no_error() {
         let nic = nic("no-such-device");
         assert_eq!(nic["device"], "no-such-device");
-        assert!(
-            nic["speed_mbit"].is_null() && nic["steering"] == json!({}) && nic["irq_affinity"] == json!({})
-        );
+        assert!(nic["speed_mbit"].is_null() && nic["steering"].is_null() && nic["qdisc"].is_null(), "{nic}");
+    }
+
+    #[test]
+    fn each_queue_says_which_cpus_handle_it() {
+        let dir = std::env::temp_dir().join(format!("headway-queues-{}", std::process::id()));
+        fs::create_dir_all(dir.join("rx-0")).unwrap();
+        fs::create_dir_all(dir.join("tx-0")).unwrap();
+        fs::write(dir.join("rx-0/rps_cpus"), "3\n").unwrap();
+        fs::write(dir.join("rx-0/rps_flow_cnt"), "0\n").unwrap();
+        fs::write(dir.join("tx-0/xps_cpus"), "1\n").unwrap();
+        let seen = steering(&dir);
+        fs::remove_dir_all(&dir).unwrap();
+        let expected = json!({ "rx-0": { "rps_cpus": "3", "rps_flows": "0" }, "tx-0": { "xps_cpus": "1" } });
+        assert_eq!(seen, expected);
     }
 
     #[test]
