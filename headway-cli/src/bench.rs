@@ -4,6 +4,7 @@
 //! where it stopped, and `headway report` works on any folder that was ever made.
 
 use crate::matrix::{self, Axes};
+use crate::remote::{self, Setup};
 use crate::shard::Shard;
 use crate::traffic::{self, Pattern, Traffic};
 use crate::transport::Transport;
@@ -32,7 +33,7 @@ pub enum Place {
     Lab,
     /// The running kernel, namespaces and the emulator.
     Here,
-    /// The running kernel and the real path to an iperf3 server, `HOST[:PORT]`.
+    /// The running kernel and the real path to an iperf3 server, the best of `HOST[:PORT][,HOST…]`.
     Remote(String),
 }
 
@@ -83,6 +84,8 @@ pub struct Plan {
     /// The lab kernel's modules, `--modules` as given.
     #[serde(default)]
     pub modules: String,
+    #[serde(default, skip_serializing_if = "Setup::is_usual")]
+    pub remote: Setup,
     /// In the order of execution.
     pub cells: Vec<Cell>,
 }
@@ -140,6 +143,9 @@ pub struct CellResult {
     /// Why earlier attempts at this cell came to nothing.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub attempts: Vec<String>,
+    /// What a reader must know beside the figures; the same words for the same thing, so that a report can count.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub notes: Vec<String>,
 }
 
 /// What `headway bench` was asked for.
@@ -160,6 +166,7 @@ pub struct Request {
     pub seed: u64,
     pub trace: bool,
     pub modules: String,
+    pub remote: Setup,
 }
 
 /// How to run a plan.
@@ -238,6 +245,7 @@ impl Plan {
             trace: r.trace,
             kernel: if r.axes.kernels.len() == 1 { r.axes.kernels[0].clone() } else { String::new() },
             modules: r.modules.clone(),
+            remote: r.remote.clone(),
             cells,
         };
         plan.check()?;
@@ -246,6 +254,7 @@ impl Plan {
 
     /// Can its place run its controllers and its traffic, on this machine and with this version?
     pub fn check(&self) -> Result<()> {
+        self.remote.check(self)?;
         for (i, cc) in self.ccs.iter().enumerate() {
             check_cc(&self.place, self.transport, cc)?;
             ensure!(!self.ccs[..i].contains(cc), "controller `{cc}` is given twice");
@@ -253,7 +262,16 @@ impl Plan {
         for traffic in self.paths.iter().filter_map(|p| p.traffic.as_ref()).chain([&self.traffic]) {
             check_traffic(&self.place, self.transport, traffic)?;
         }
+        ensure!(
+            !self.trace || self.traffics().all(|t| t.direction.is_forward()),
+            "--trace is of a sender on this machine\nhint: leave out --direction reverse"
+        );
         Ok(())
+    }
+
+    /// What happens on each of its paths.
+    pub fn traffics(&self) -> impl Iterator<Item = &Traffic> {
+        (0..self.paths.len()).map(|path| self.traffic(path))
     }
 
     /// The cells of a shard; all of them without one.
@@ -290,7 +308,7 @@ impl Plan {
         if self.given().next().is_some() {
             s += &self.traffic_flags();
         }
-        s += &format!(" --seed {} --in {}", self.seed, self.place);
+        s += &format!(" --seed {} --in {}{}", self.seed, self.place, self.remote.flags());
         if !self.transport.is_tcp() {
             s += &format!(" --transport {}", self.transport);
         }
@@ -322,6 +340,8 @@ impl Plan {
         let mut s = format!(" --seconds {} --streams {streams}{}", usual.seconds, usual.pattern.flags());
         for (flag, value, none) in [
             ("--pacing", list(&|t| traffic::pacing_text(t.pacing_bps)), "0"),
+            ("--direction", list(&|t| t.direction.to_string()), "forward"),
+            ("--cpu-load", list(&|t| t.cpu_load_percent.to_string()), "0"),
             ("--mtu", list(&|t| t.mtu.to_string()), "1500"),
             ("--against", list(&|t| traffic::rival_text(t.against.as_ref())), "none"),
         ] {
@@ -401,6 +421,22 @@ fn check_traffic(place: &Place, transport: Transport, t: &Traffic) -> Result<()>
     ] {
         ensure!(!(is_given && is_remote), "{flag} needs a path of its own\nhint: --in sim, lab or here");
     }
+    ensure!(t.cpu_load_percent <= 100, "--cpu-load is a percentage, 0 to 100");
+    ensure!(
+        t.cpu_load_percent == 0 || is_remote || *place == Place::Here,
+        "--cpu-load needs a real clock: virtual time does not feel a busy CPU\nhint: --in here or remote HOST"
+    );
+    let is_reverse = !t.direction.is_forward();
+    ensure!(
+        is_remote || !is_reverse,
+        "--direction reverse needs a real path: an emulated one is the same with its ends exchanged\n\
+         hint: write the path as the data meets it, `up=RATE` is the way back; or --in remote HOST"
+    );
+    ensure!(
+        !is_reverse || t.pacing_bps.is_none(),
+        "--pacing is of a sender on this machine: iperf3 before 3.17 sends it to no server\n\
+         hint: leave out --direction reverse"
+    );
     t.against.as_ref().map_or(Ok(()), |rival| check_cc(place, transport, &rival.cc))
 }
 
@@ -468,8 +504,13 @@ fn cells(r: &Request, ccs: &[String], paths: usize) -> Vec<Cell> {
 pub fn run(plan: &Plan, o: &Options) -> Result<usize> {
     doctor::need(plan)?;
     let lab_kernels = lab_kernels(plan)?;
+    let (remote, plan) = match remote::Session::open(plan, &o.out)? {
+        Some((session, plan)) => (Some(session), plan),
+        None => (None, plan.clone()),
+    };
+    let (plan, ground) = (&plan, Ground { lab_kernels, remote });
     let _lock = open_run(plan, &o.out)?;
-    let env = place::env(plan, &lab_kernels)?;
+    let env = place::env(plan, &ground.lab_kernels, ground.remote.as_ref())?;
     write_atomic(&o.out.join("env.json"), &(serde_json::to_string_pretty(&env)? + "\n"))?;
     let own: Vec<&Cell> = plan.cells_of(o.shard).collect();
     let todo: Vec<&Cell> = own.iter().copied().filter(|c| !cell_dir(&o.out, c).exists()).collect();
@@ -490,7 +531,7 @@ pub fn run(plan: &Plan, o: &Options) -> Result<usize> {
                     if first_error.lock().unwrap_or_else(|e| e.into_inner()).is_some() {
                         break;
                     }
-                    match run_and_keep(plan, cell, &lab_kernels, &o.out) {
+                    match run_and_keep(plan, cell, &ground, &o.out) {
                         Ok(status) => progress.done(plan, cell, &status),
                         Err(e) => *first_error.lock().unwrap_or_else(|e| e.into_inner()) = Some(e),
                     }
@@ -505,6 +546,12 @@ pub fn run(plan: &Plan, o: &Options) -> Result<usize> {
             Ok(progress.failed.load(Ordering::Relaxed))
         }
     }
+}
+
+/// What lasts as long as the run.
+struct Ground {
+    lab_kernels: BTreeMap<String, lab::Kernel>,
+    remote: Option<remote::Session>,
 }
 
 /// The kernels that the plan names, by those names; none outside the lab.
@@ -589,12 +636,7 @@ pub fn cell_dir(out: &FsPath, cell: &Cell) -> PathBuf {
 
 /// Runs one cell into a temporary folder and renames it: a cell folder that exists is whole.
 /// A cell that fails is kept with its reason; only what stops every cell (a full disk) is an error.
-fn run_and_keep(
-    plan: &Plan,
-    cell: &Cell,
-    lab_kernels: &BTreeMap<String, lab::Kernel>,
-    out: &FsPath,
-) -> Result<String> {
+fn run_and_keep(plan: &Plan, cell: &Cell, ground: &Ground, out: &FsPath) -> Result<String> {
     let dest = cell_dir(out, cell);
     let tmp = out.join("cells").join(format!(".{:03}.tmp", cell.index));
     fs::create_dir_all(&tmp).with_context(|| format!("cannot create `{}`", tmp.display()))?;
@@ -608,7 +650,7 @@ fn run_and_keep(
         eprintln!("attempt {attempt} at cell {:03} failed, trying again", cell.index);
         std::thread::sleep(Duration::from_secs(2 * u64::from(attempt)));
     };
-    let (status, attempts) = with_attempts(limit, pause, || attempt(plan, cell, lab_kernels, &tmp))?;
+    let (status, attempts) = with_attempts(limit, pause, || attempt(plan, cell, ground, &tmp))?;
     if !attempts.is_empty() {
         CellResult { attempts, ..CellResult::read(&tmp)? }.write(&tmp)?;
     }
@@ -639,23 +681,22 @@ fn with_attempts(
 }
 
 /// Runs the cell once into `tmp`, which is emptied first.
-fn attempt(
-    plan: &Plan,
-    cell: &Cell,
-    lab_kernels: &BTreeMap<String, lab::Kernel>,
-    tmp: &FsPath,
-) -> Result<String> {
+fn attempt(plan: &Plan, cell: &Cell, ground: &Ground, tmp: &FsPath) -> Result<String> {
     fs::remove_dir_all(tmp)
         .and_then(|()| fs::create_dir(tmp))
         .with_context(|| format!("cannot empty `{}`", tmp.display()))?;
-    let ran = match (&plan.place, lab_kernels.get(plan.kernel_of(cell.path))) {
-        (Place::Sim, _) => simcell::run_cell(plan, cell, tmp),
-        (Place::Lab, Some(kernel)) => {
+    let ran = match &plan.place {
+        Place::Sim => simcell::run_cell(plan, cell, tmp),
+        Place::Lab => {
+            let kernel =
+                ground.lab_kernels.get(plan.kernel_of(cell.path)).context("the lab has no kernel")?;
             lab::run_cell(kernel, plan, cell, tmp, lab::Limits::for_cell(plan, cell))
         }
-        (Place::Lab, None) => bail!("the lab has no kernel"),
-        (Place::Here, _) => place::run_cell_here(plan, cell, tmp),
-        (Place::Remote(_), _) => place::run_cell_remote(plan, cell, tmp),
+        Place::Here => place::run_cell_here(plan, cell, tmp),
+        Place::Remote(_) => {
+            let session = ground.remote.as_ref().context("the plan has no server")?;
+            remote::run_cell(session, plan, cell, tmp)
+        }
     };
     if let Err(e) = ran {
         ensure!(!is_disk_full(&e), "{e:#}\nhint: free some room and run the same command again");
@@ -688,6 +729,7 @@ impl CellResult {
             rival_cc: traffic.against.as_ref().map_or_else(String::new, |rival| rival.cc.clone()),
             base_rtt_us: 0,
             attempts: Vec::new(),
+            notes: Vec::new(),
         }
     }
 

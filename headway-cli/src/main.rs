@@ -2,6 +2,7 @@
 
 mod bench;
 mod compare;
+mod cpu;
 mod doctor;
 mod emu;
 mod guest;
@@ -10,12 +11,14 @@ mod interop;
 mod interrupt;
 mod kernel;
 mod lab;
+mod machine;
 mod matrix;
 mod messages;
 mod metric;
 mod pausing;
 mod place;
 mod probe;
+mod remote;
 mod report;
 mod shard;
 mod simcell;
@@ -35,7 +38,7 @@ use std::ffi::OsString;
 use std::num::NonZeroUsize;
 use std::path::PathBuf;
 use std::process::ExitCode;
-use traffic::{Pattern, Traffic};
+use traffic::{Direction, Pattern, Traffic};
 use transport::Transport;
 
 /// Congestion control that people can have, tune and trust.
@@ -124,6 +127,12 @@ enum Cmd {
     /// Hold our controllers in the running kernel equal to Rust while a socket switches between them and pauses
     #[command(hide = true)]
     CheckSwitching,
+    /// What `bench --ssh` starts at the far end: answers questions until its standard input ends
+    #[command(hide = true)]
+    FarEnd {
+        /// The folder it was copied to, which it removes
+        folder: PathBuf,
+    },
     /// Check a per-ACK trace (acks.txt): feed its inputs to the Rust controller and demand equality
     Replay {
         /// acks.txt of a cell that was run with `--trace`
@@ -153,13 +162,22 @@ struct BenchArgs {
     /// Seconds at the start of the load that the summary leaves out [default: max(2, 20 RTT), at most a third]
     #[arg(long)]
     warmup: Option<f64>,
-    /// Parallel streams: TCP connections, or streams of one QUIC connection. Several values (1,4,8) here, in --pacing, --mtu, --against and --kernel are a matrix: every path
+    /// Parallel streams: TCP connections, or streams of one QUIC connection. Several values (1,4,8) here, in --pacing, --direction,
+    /// --cpu-load, --mtu, --against and --kernel are a matrix: every path
     /// with each combination
     #[arg(long, value_delimiter = ',', default_value = "1")]
     streams: Vec<u32>,
     /// Let no stream send faster than this, whatever its controller says (0: no limit): 0,12gbit
     #[arg(long, value_delimiter = ',', default_value = "0", value_name = "RATE")]
     pacing: Vec<String>,
+    /// Remote: who sends, this machine (forward) or the server (reverse). A server sends with what its own kernel has under the
+    /// controller's name, and a run counts only where iperf3 says that it did
+    #[arg(long, value_enum, value_delimiter = ',', default_value = "forward")]
+    direction: Vec<Direction>,
+    /// Here and remote: keep every CPU of this machine busy for so many percent of the time, beside what the load needs, as a
+    /// condition: 0,100
+    #[arg(long, value_delimiter = ',', default_value = "0", value_name = "PERCENT")]
+    cpu_load: Vec<u32>,
     /// MTU of the path: 1500,9000
     #[arg(long, value_delimiter = ',', default_value = "1500")]
     mtu: Vec<u32>,
@@ -180,9 +198,24 @@ struct BenchArgs {
     /// Seed of every random choice; the same plan and seed give the same bytes in sim and lab
     #[arg(long, default_value_t = 1)]
     seed: u64,
-    /// Where: sim, lab, here, or `remote HOST[:PORT]`
+    /// Where: sim, lab, here, or `remote HOST[:PORT][,HOST…]`: iperf3 servers, each tried before the run; the one with the
+    /// lowest round-trip time among those that answer without a failure is fixed for the whole run
     #[arg(long = "in", num_args = 1..=2, default_value = "lab", value_names = ["PLACE", "HOST"])]
     place: Vec<String>,
+    /// Remote: probe the latency under load to this host instead of the server
+    #[arg(long, value_name = "HOST", default_value = "")]
+    probe: String,
+    /// Remote: give the network card that the route leaves through the fq qdisc for the length of the run, and put the old one
+    /// back however the run ends. Needs root
+    #[arg(long)]
+    fq: bool,
+    /// For tests: any other qdisc and its options
+    #[arg(long, hide = true, default_value = "", conflicts_with = "fq")]
+    qdisc: String,
+    /// Remote: ask the server's machine over ssh (without a password; your own configuration applies) for its environment and CPU
+    /// use, and let it send with our controllers in reverse runs. This program is copied there and removed
+    #[arg(long, value_name = "[USER@]HOST", default_value = "")]
+    ssh: String,
     /// The run folder; an existing one of the same plan is continued [default: a new headway-run-N]
     #[arg(long)]
     out: Option<PathBuf>,
@@ -213,8 +246,8 @@ struct BenchArgs {
     format: report::Format,
     /// Run the plan of this run folder or plan.json again, as it is: same cells, order and seeds
     #[arg(long, value_name = "PLAN", conflicts_with_all = [
-        "cc", "path", "suite", "blocks", "seconds", "warmup", "streams", "pacing", "mtu", "against", "rate", "on_off",
-        "messages", "seed", "place", "kernel", "modules", "trace",
+        "cc", "path", "suite", "blocks", "seconds", "warmup", "streams", "pacing", "direction", "cpu_load", "mtu", "against", "rate", "on_off",
+        "messages", "seed", "place", "probe", "fq", "qdisc", "ssh", "kernel", "modules", "trace",
     ])]
     plan: Option<PathBuf>,
     /// Only show the cells, the time and the bytes this would take
@@ -455,6 +488,10 @@ fn run(cli: Cli) -> Result<ExitCode> {
             print!("{}", kernel::switching::check()?);
             Ok(ExitCode::SUCCESS)
         }
+        Cmd::FarEnd { folder } => {
+            remote::far::serve(&folder)?;
+            Ok(ExitCode::SUCCESS)
+        }
         Cmd::Replay { file } => {
             println!("{}", kernel::replay::replay_file(&file)?);
             Ok(ExitCode::SUCCESS)
@@ -588,7 +625,7 @@ fn request(a: &BenchArgs) -> Result<bench::Request> {
     let is_usual = is_usual && axes.is_only_kernels();
     anyhow::ensure!(
         is_usual || a.suite.is_none() || !a.path.is_empty(),
-        "a suite brings its own traffic: --seconds, --streams, --pacing, --mtu, --rate, --on-off, --messages, --against and --warmup are \
+        "a suite brings its own traffic: --seconds, --streams, --pacing, --direction, --cpu-load, --mtu, --rate, --on-off, --messages, --against and --warmup are \
          for paths beside it\nhint: leave them out, or add --path"
     );
     if let Some(w) = a.warmup {
@@ -607,6 +644,12 @@ fn request(a: &BenchArgs) -> Result<bench::Request> {
         seed: a.seed,
         trace: a.trace,
         modules: a.modules.clone(),
+        remote: remote::Setup {
+            server: String::new(),
+            probe: a.probe.clone(),
+            qdisc: if a.fq { remote::FQ.into() } else { a.qdisc.clone() },
+            ssh: a.ssh.clone(),
+        },
     })
 }
 
@@ -615,6 +658,8 @@ fn axes(a: &BenchArgs) -> Result<Axes> {
     let axes = Axes {
         streams: a.streams.clone(),
         pacing_bps: a.pacing.iter().map(|text| traffic::pacing(text)).collect::<Result<_>>()?,
+        direction: a.direction.clone(),
+        cpu_load_percent: a.cpu_load.clone(),
         mtu: a.mtu.clone(),
         against: a.against.iter().map(|text| traffic::rival(text)).collect::<Result<_>>()?,
         kernels: a.kernel.clone(),

@@ -1,7 +1,7 @@
 //! The matrix: where a flag of `bench` has several values, each path becomes one entry of the plan for each of them.
 
 use crate::bench::PathEntry;
-use crate::traffic::{self, Rival, Traffic};
+use crate::traffic::{self, Direction, Rival, Traffic};
 use anyhow::{Result, ensure};
 
 /// The values of the flags that take lists; one each is no matrix.
@@ -9,6 +9,8 @@ use anyhow::{Result, ensure};
 pub struct Axes {
     pub streams: Vec<u32>,
     pub pacing_bps: Vec<Option<u64>>,
+    pub direction: Vec<Direction>,
+    pub cpu_load_percent: Vec<u32>,
     pub mtu: Vec<u32>,
     pub against: Vec<Option<Rival>>,
     /// The lab's kernels; these apply to a suite's rows as well, which bring their own traffic.
@@ -21,6 +23,8 @@ impl Default for Axes {
         Self {
             streams: vec![1],
             pacing_bps: vec![None],
+            direction: vec![Direction::Forward],
+            cpu_load_percent: vec![0],
             mtu: vec![traffic::usual_mtu()],
             against: vec![None],
             kernels: vec![String::new()],
@@ -34,6 +38,8 @@ impl Axes {
         Traffic {
             streams: self.streams[0],
             pacing_bps: self.pacing_bps[0],
+            direction: self.direction[0],
+            cpu_load_percent: self.cpu_load_percent[0],
             mtu: self.mtu[0],
             against: self.against[0].clone(),
             ..rest
@@ -44,6 +50,8 @@ impl Axes {
     pub fn check(&self) -> Result<()> {
         distinct("--streams", &self.streams)?;
         distinct("--pacing", &self.pacing_bps)?;
+        distinct("--direction", &self.direction)?;
+        distinct("--cpu-load", &self.cpu_load_percent)?;
         distinct("--mtu", &self.mtu)?;
         distinct("--against", &self.against)?;
         distinct("--kernel", &self.kernels)
@@ -51,7 +59,8 @@ impl Axes {
 
     /// Nothing but the kernel has several values.
     pub fn is_only_kernels(&self) -> bool {
-        [self.streams.len(), self.pacing_bps.len(), self.mtu.len(), self.against.len()] == [1; 4]
+        let lists = [self.streams.len(), self.pacing_bps.len(), self.direction.len(), self.mtu.len()];
+        lists == [1; 4] && [self.against.len(), self.cpu_load_percent.len()] == [1; 2]
     }
 
     /// Every path with every combination of values, the last axis changing fastest. Only values of lists are in its name.
@@ -71,6 +80,12 @@ impl Axes {
         });
         paths = cross(paths, &self.pacing_bps, |e, bps| {
             traffic(e, &|t| t.pacing_bps = *bps).then(|| format!("pacing={}", traffic::pacing_text(*bps)))
+        });
+        paths = cross(paths, &self.direction, |e, direction| {
+            traffic(e, &|t| t.direction = *direction).then(|| format!("direction={direction}"))
+        });
+        paths = cross(paths, &self.cpu_load_percent, |e, percent| {
+            traffic(e, &|t| t.cpu_load_percent = *percent).then(|| format!("cpu-load={percent}"))
         });
         paths = cross(paths, &self.mtu, |e, mtu| traffic(e, &|t| t.mtu = *mtu).then(|| format!("mtu={mtu}")));
         paths = cross(paths, &self.against, |e, rival| {

@@ -1,17 +1,16 @@
-//! One cell on the running kernel: through the emulator (`here`, and the same code inside the lab's guest), or over
-//! the real path to an iperf3 server (`remote`).
+//! One cell on the running kernel through the emulator: `here`, and the same code inside the lab's guest. What it has in
+//! common with a cell over a real path (`remote.rs`) is here too: the sender's controller and the verdict on a load.
 
 use crate::bench::{Cell, CellResult, Place, Plan, controller, write_atomic};
 use crate::emu::{Detour, Emu, EmuOptions, Far, Netns};
-use crate::hiccup::Meter;
 use crate::messages::{self, MessageFlow, Sockets};
 use crate::probe::{self, Prober};
 use crate::traffic::{self, Pattern, Traffic};
-use crate::{kernel, lab, pausing, tools};
-use anyhow::{Context, Result, bail, ensure};
+use crate::{cpu, kernel, lab, machine, pausing, remote, tools};
+use anyhow::{Context, Result, ensure};
 use std::collections::BTreeMap;
 use std::fs::File;
-use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4, ToSocketAddrs};
+use std::net::{Ipv4Addr, SocketAddrV4};
 use std::panic::resume_unwind;
 use std::path::Path as FsPath;
 use std::time::Duration;
@@ -19,11 +18,9 @@ use std::time::Duration;
 /// Time between two probes: 100 a second add 67 kbit/s and give a finite p99 after 3.7 s.
 const PROBE_INTERVAL_US: u64 = 10_000;
 /// Probes before the load starts: what the base RTT is read from on a real path.
-const IDLE: Duration = Duration::from_millis(1000);
+pub const IDLE: Duration = Duration::from_millis(1000);
 /// The load runs this much longer than the plan says before it is given up.
-const GRACE: Duration = Duration::from_secs(20);
-/// The prober of a real path is gentler.
-const REMOTE_PROBE_INTERVAL_US: u64 = 20_000;
+pub const GRACE: Duration = Duration::from_secs(20);
 
 /// Runs one cell through the emulator on the running kernel and writes its raw files into `dir`.
 pub fn run_cell_here(plan: &Plan, cell: &Cell, dir: &FsPath) -> Result<()> {
@@ -55,8 +52,10 @@ pub fn run_cell_here(plan: &Plan, cell: &Cell, dir: &FsPath) -> Result<()> {
     let socket = emu.near().enter(Prober::socket)?;
     let prober = Prober::start(socket, emu.far_addr(), PROBE_INTERVAL_US);
     let sockets = traffic.messages.map(|_| message_sockets(&emu, far)).transpose()?;
+    let _busy = cpu::Forced::start(traffic.cpu_load_percent);
     // Another seed is another moment: what is periodic in sender and path meets in another phase.
     std::thread::sleep(IDLE + Duration::from_micros(cell.seed % 100_000));
+    let watch = (plan.place == Place::Here).then(|| cpu::Watch::start(traffic.seconds, dir));
     emu.start_clock();
     let start_us = probe::now_us();
     let length_us = i64::from(traffic.seconds) * 1_000_000;
@@ -69,6 +68,7 @@ pub fn run_cell_here(plan: &Plan, cell: &Cell, dir: &FsPath) -> Result<()> {
         let ours = load(tools::PORT, &cc.name, (traffic.pattern, traffic.pacing_bps));
         (ours, rival.map(|t| t.join().unwrap_or_else(|panic| resume_unwind(panic))))
     });
+    let cpus = watch.map(cpu::Watch::stop);
     let messages = flow.transpose()?.map(MessageFlow::finish).transpose()?;
     let probes = prober.stop()?;
     let log = emu.stop()?;
@@ -86,15 +86,17 @@ pub fn run_cell_here(plan: &Plan, cell: &Cell, dir: &FsPath) -> Result<()> {
     let sender = cc.finish()?;
     let load = if said.is_empty() { load } else { load.context(said) }?;
     let rival_load = rival_load.transpose().context("the rival's iperf3")?;
-    conclude(
-        plan,
-        cell,
-        dir,
-        (&load, &sender),
-        rival_load.as_deref().zip(rival.as_deref()),
-        path.base_rtt_us(),
-        disturbed.map(|why| format!("disturbed: {why}")),
-    )
+    let mut result = CellResult::new(plan, cell, "ok");
+    if let Some(why) = disturbed {
+        result.status = format!("disturbed: {why}");
+    }
+    result.base_rtt_us = path.base_rtt_us();
+    if let Some(cpus) = cpus {
+        result.notes.extend(cpu::note("sender and receiver", &cpus, traffic.cpu_load_percent));
+        write_atomic(&dir.join("cpu.txt"), &cpu::to_text([("both", &*cpus)]))?;
+    }
+    let rival_load = rival_load.as_deref().zip(rival.as_deref());
+    conclude(result, dir, (&load, &sender), rival_load)
 }
 
 /// A link that marks is of use to hosts that negotiate ECN, as the simulator's do.
@@ -127,49 +129,13 @@ fn message_sockets(emu: &Emu, far: &Netns) -> Result<Sockets> {
     Ok(Sockets { near, far: far.enter(|| messages::socket(emu.far_addr()))? })
 }
 
-/// Runs one cell over the real path to the plan's host.
-pub fn run_cell_remote(plan: &Plan, cell: &Cell, dir: &FsPath) -> Result<()> {
-    let Place::Remote(host) = &plan.place else { bail!("the plan names no remote host") };
-    let to = resolve(host)?;
-    let SocketAddr::V4(v4) = to else { bail!("`{host}` has only an IPv6 address; the prober needs IPv4") };
-    let cc = Sender::prepare(controller(&cell.cc), plan.trace, dir)?;
-    let prober = Prober::start(Prober::socket()?, *v4.ip(), REMOTE_PROBE_INTERVAL_US);
-    let meter = Meter::start();
-    std::thread::sleep(IDLE);
-    let start_us = probe::now_us();
-    let traffic = plan.traffic(cell.path);
-    let job = tools::Job {
-        to: v4.ip().to_string(),
-        port: to.port(),
-        cc: &cc.name,
-        traffic,
-        pattern: traffic.pattern,
-        pacing_bps: traffic.pacing_bps,
-    };
-    let load = job.run(std::process::Command::new("iperf3"), GRACE)?;
-    let hiccups = meter.stop();
-    let probes = prober.stop()?;
-    write_atomic(&dir.join("probe.txt"), &probe::to_text(&probes, start_us))?;
-    let sender = cc.finish()?;
-    let idle = probes.iter().filter(|p| p.sent_us < start_us).filter_map(|p| p.rtt_us).min();
-    let base_rtt_us =
-        idle.with_context(|| format!("`{host}` answers no ICMP echo: no latency can be measured"))?;
-    let disturbed = hiccups.disturbed(base_rtt_us as u64).map(|why| format!("disturbed: {why}"));
-    conclude(plan, cell, dir, (&load, &sender), None, base_rtt_us as u64, disturbed)
-}
-
 /// Judges each load by its JSON and writes what the report needs. With a load goes its controller's name in the kernel.
-fn conclude(
-    plan: &Plan,
-    cell: &Cell,
+pub fn conclude(
+    mut result: CellResult,
     dir: &FsPath,
     ours: (&str, &str),
     rival: Option<(&str, &str)>,
-    base_rtt_us: u64,
-    disturbed: Option<String>,
 ) -> Result<()> {
-    let mut result = CellResult::new(plan, cell, disturbed.as_deref().unwrap_or("ok"));
-    result.base_rtt_us = base_rtt_us;
     result.kernel = kernel::release();
     result.sender_cc = ours.1.to_string();
     result.rival_cc = rival.map_or_else(String::new, |(_, cc)| cc.to_string());
@@ -184,29 +150,17 @@ fn conclude(
     result.write(dir)
 }
 
-/// `HOST[:PORT]` → an address, IPv4 preferred; iperf3's port unless one is given.
-fn resolve(host: &str) -> Result<SocketAddr> {
-    let with_port = if host.contains(':') { host.to_string() } else { format!("{host}:5201") };
-    let found: Vec<SocketAddr> = with_port
-        .to_socket_addrs()
-        .with_context(|| {
-            format!("cannot resolve `{host}`\nhint: give HOST or HOST:PORT of a running `iperf3 -s`")
-        })?
-        .collect();
-    let best = found.iter().find(|a| a.is_ipv4()).or(found.first()).copied();
-    best.with_context(|| format!("`{host}` has no address"))
-}
-
 /// The sender's controller: the kernel's own, or ours while it is attached.
-struct Sender {
-    name: String,
+#[derive(Debug)]
+pub struct Sender {
+    pub name: String,
     trace: Option<kernel::trace::Trace>,
     attached: Option<kernel::Attached>,
 }
 
 impl Sender {
     /// Attaches the cell's controller if it is ours; the trace, if the plan asks for one, goes to `acks.txt`.
-    fn prepare(cc: &str, is_traced: bool, dir: &FsPath) -> Result<Self> {
+    pub fn prepare(cc: &str, is_traced: bool, dir: &FsPath) -> Result<Self> {
         if !kernel::available().attachable.contains(&headway_cc::cc::name_and_settings(cc).0) {
             ensure!(
                 kernel::is_registered(cc),
@@ -226,9 +180,19 @@ impl Sender {
         Ok(Self { name: attached.name().to_string(), trace, attached: Some(attached) })
     }
 
+    /// A controller that another machine sends with, where it is called `name`. iperf3 sets it at both ends, so this kernel must
+    /// have one of that name, too.
+    pub fn elsewhere(cc: &str, name: &str) -> Result<Self> {
+        if kernel::is_registered(name) {
+            return Ok(Self { name: name.to_string(), trace: None, attached: None });
+        }
+        let attached = kernel::attach(cc, &kernel::Options { name: Some(name.into()), trace: false })?;
+        Ok(Self { name: name.to_string(), trace: None, attached: Some(attached) })
+    }
+
     /// Ends the trace, then takes the controller out of the kernel; the name that it had there. What would make the
     /// run say something about another controller than the one it names is an error.
-    fn finish(self) -> Result<String> {
+    pub fn finish(self) -> Result<String> {
         if let Some(trace) = self.trace {
             let traced = trace.finish()?;
             ensure!(
@@ -277,7 +241,11 @@ impl Rival {
 
 /// What a reader must know about the machine to judge the run. Nothing that changes between two runs of the same
 /// plan in `sim` and `lab`, so that their folders are the same to the byte.
-pub fn env(plan: &Plan, lab_kernels: &BTreeMap<String, lab::Kernel>) -> Result<serde_json::Value> {
+pub fn env(
+    plan: &Plan,
+    lab_kernels: &BTreeMap<String, lab::Kernel>,
+    remote: Option<&remote::Session>,
+) -> Result<serde_json::Value> {
     let mut env = serde_json::json!({
         "headway": env!("CARGO_PKG_VERSION"),
         "command": plan.command(),
@@ -288,29 +256,18 @@ pub fn env(plan: &Plan, lab_kernels: &BTreeMap<String, lab::Kernel>) -> Result<s
         let versions: Vec<&str> = lab_kernels.values().map(|k| k.version.as_str()).collect();
         env["lab"]["kernel"] = versions.join(", ").into();
     }
-    if matches!(plan.place, Place::Here | Place::Remote(_)) {
-        env["kernel"] = kernel::release().into();
-        env["cpu"] = cpu_model().into();
-        env["iperf3"] = tools::version("iperf3").into();
-        for key in [
-            "net.core.default_qdisc",
-            "net.ipv4.tcp_rmem",
-            "net.ipv4.tcp_wmem",
-            "net.ipv4.tcp_congestion_control",
-        ] {
-            env["sysctl"][key] = sysctl(key).into();
-        }
+    if plan.place == Place::Here {
+        extend(&mut env, machine::describe(None));
+    }
+    if let Some(remote) = remote {
+        extend(&mut env, machine::describe(Some(remote.peer())));
+        env["remote"] = remote.env();
     }
     Ok(env)
 }
 
-fn cpu_model() -> String {
-    let text = std::fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
-    let line = text.lines().find(|l| l.starts_with("model name"));
-    line.and_then(|l| l.split_once(": ")).map(|(_, m)| m.to_string()).unwrap_or_default()
-}
-
-fn sysctl(key: &str) -> String {
-    let file = format!("/proc/sys/{}", key.replace('.', "/"));
-    std::fs::read_to_string(file).unwrap_or_default().trim().replace('\t', " ")
+fn extend(env: &mut serde_json::Value, with: serde_json::Value) {
+    if let (Some(env), serde_json::Value::Object(with)) = (env.as_object_mut(), with) {
+        env.extend(with);
+    }
 }

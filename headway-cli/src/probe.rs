@@ -26,11 +26,11 @@ pub struct Probe {
     pub rtt_us: Option<i64>,
 }
 
-/// A running prober.
+/// A running prober; it ends when it is dropped, too.
 #[derive(Debug)]
 pub struct Prober {
     stop: Arc<AtomicBool>,
-    thread: JoinHandle<Result<Vec<Probe>>>,
+    thread: Option<JoinHandle<Result<Vec<Probe>>>>,
 }
 
 /// The monotonic clock in microseconds.
@@ -51,13 +51,20 @@ impl Prober {
         let stop = Arc::new(AtomicBool::new(false));
         let flag = stop.clone();
         let thread = std::thread::spawn(move || run(&socket, to, interval_us as i64, &flag));
-        Self { stop, thread }
+        Self { stop, thread: Some(thread) }
     }
 
     /// Stops sending, waits for late answers, returns every probe in the order of sending.
-    pub fn stop(self) -> Result<Vec<Probe>> {
+    pub fn stop(mut self) -> Result<Vec<Probe>> {
         self.stop.store(true, Ordering::Relaxed);
-        self.thread.join().map_err(|_| anyhow::anyhow!("the latency prober crashed"))?
+        let crashed = || anyhow::anyhow!("the latency prober crashed");
+        self.thread.take().ok_or_else(crashed)?.join().map_err(|_| crashed())?
+    }
+}
+
+impl Drop for Prober {
+    fn drop(&mut self) {
+        self.stop.store(true, Ordering::Relaxed);
     }
 }
 

@@ -445,7 +445,27 @@ fn notes(run: &Run, counts: &[Count]) -> Vec<String> {
         }
     }
     notes.extend((0..METRICS.len()).flat_map(|metric| bounds(run, metric)));
+    notes.extend(told(run));
     notes
+}
+
+/// What the cells themselves note, counted for each controller.
+fn told(run: &Run) -> Vec<String> {
+    let mut counts: Vec<(&str, &str, usize)> = Vec::new();
+    for cell in run.cells.iter().filter(|c| c.excluded.is_none()) {
+        for note in cell.data.iter().flat_map(|d| &d.result.notes) {
+            match counts.iter_mut().find(|(cc, text, _)| (*cc, *text) == (&*cell.cell.cc, note)) {
+                Some((_, _, count)) => *count += 1,
+                None => counts.push((&cell.cell.cc, note, 1)),
+            }
+        }
+    }
+    counts.sort_unstable();
+    let line = |(cc, text, count): (&str, &str, usize)| {
+        let all = run.cells.iter().filter(|c| c.cell.cc == cc && c.excluded.is_none()).count();
+        format!("{cc}, {count} of {all} runs: {text}.")
+    };
+    counts.into_iter().map(line).collect()
 }
 
 /// Says of each controller how many runs have a lower bound only.
@@ -493,6 +513,23 @@ mod tests {
     fn find<'a>(summary: &'a Findings, path: usize, metric: &str, candidate: &str) -> &'a Comparison {
         let wanted = |c: &&Comparison| c.path == path && c.metric.name == metric && c.candidate == candidate;
         summary.comparisons.iter().find(wanted).unwrap()
+    }
+
+    #[test]
+    fn what_cells_note_is_counted_where_they_count() {
+        let folder = synthetic::run("noted", 2);
+        let plan = bench::read_plan(&folder.dir).unwrap();
+        let of_cubic: Vec<_> = plan.cells.iter().filter(|c| c.cc == "cubic").collect();
+        for (i, cell) in of_cubic[..2].iter().enumerate() {
+            let mut result = bench::CellResult::read(&folder.cell(cell.index)).unwrap();
+            result.notes = vec!["the server sent".into()];
+            result.status = if i == 0 { "ok".into() } else { "disturbed: by a test".into() };
+            result.write(&folder.cell(cell.index)).unwrap();
+        }
+        let (findings, table) = made(&folder);
+        let line = "cubic, 1 of 5 runs: the server sent.";
+        assert!(findings.notes.iter().any(|n| n == line), "{:?}", findings.notes);
+        assert!(table.contains(&format!("note: {line}")) && page(&folder).contains(line), "{table}");
     }
 
     #[test]

@@ -76,6 +76,9 @@ impl Job<'_> {
             let (bytes, _) = Pattern::chunk(rate_bps);
             command.args(["-b", &rate_bps.to_string(), "-l", &bytes.to_string()]);
         }
+        if !traffic.direction.is_forward() {
+            command.arg("-R");
+        }
         if let Some(bps) = self.pacing_bps {
             command.args(["--fq-rate", &bps.to_string()]);
         }
@@ -159,6 +162,8 @@ pub struct Load {
     /// Payload bytes of a full segment; `None` when iperf3 does not tell.
     pub mss_bytes: Option<u64>,
     pub sender_cc: Option<String>,
+    /// The server sent (`-R`).
+    pub is_reverse: bool,
     /// Share of one CPU that the two iperf3 processes used, in percent.
     pub sender_cpu_percent: Option<f64>,
     pub receiver_cpu_percent: Option<f64>,
@@ -202,6 +207,9 @@ impl Load {
         }
         match self.sender_cc.as_deref() {
             Some(name) if name == cc => Ok(()),
+            Some(name) if self.is_reverse => {
+                Err(format!("the sender, which is the server, used its own `{name}`, not `{cc}`"))
+            }
             Some(name) => Err(format!("the sender used `{name}`, not `{cc}`")),
             None => Err("iperf3 did not say which controller the sender used".into()),
         }
@@ -222,6 +230,15 @@ pub fn parse_iperf3(text: &str) -> Result<Load, String> {
     if !received.is_object() || !end["sum_sent"].is_object() {
         return Err("iperf3's output has no summary (`end.sum_sent`, `end.sum_received`)".into());
     }
+    let is_reverse = start["test_start"]["reverse"] == 1;
+    let cpu = |host: &str| end["cpu_utilization_percent"][host].as_f64();
+    // The client is one side and the server, whose output comes with it, is the other.
+    let mut sides =
+        [("host_total", intervals(&value)), ("remote_total", intervals(&value["server_output_json"]))];
+    if is_reverse {
+        sides.reverse();
+    }
+    let [(sender, sent), (receiver, received_intervals)] = sides;
     Ok(Load {
         version: text_of(&start["version"]).unwrap_or_default(),
         duration_us: micros(&start["test_start"]["duration"]),
@@ -231,10 +248,11 @@ pub fn parse_iperf3(text: &str) -> Result<Load, String> {
         retransmits: end["sum_sent"]["retransmits"].as_u64(),
         mss_bytes: start["tcp_mss_default"].as_u64().filter(|mss| *mss > 0),
         sender_cc: text_of(&end["sender_tcp_congestion"]),
-        sender_cpu_percent: end["cpu_utilization_percent"]["host_total"].as_f64(),
-        receiver_cpu_percent: end["cpu_utilization_percent"]["remote_total"].as_f64(),
-        sent: intervals(&value),
-        received: intervals(&value["server_output_json"]),
+        is_reverse,
+        sender_cpu_percent: cpu(sender),
+        receiver_cpu_percent: cpu(receiver),
+        sent,
+        received: received_intervals,
         rest,
     })
 }
@@ -523,8 +541,18 @@ mod tests {
     }
 
     #[test]
-    fn a_reverse_run_knows_no_window_of_the_sender() {
+    fn in_a_reverse_run_the_server_is_the_sender() {
         let load = parse_iperf3(recorded!("reverse")).unwrap();
-        assert!(load.sent.iter().all(|i| i.srtt_us.is_empty() && i.retransmits.is_none()));
+        let forward = parse_iperf3(recorded!("ok")).unwrap();
+        assert!(load.is_reverse && !forward.is_reverse);
+        let value: Value = serde_json::from_str(recorded!("reverse")).unwrap();
+        let cpu = &value["end"]["cpu_utilization_percent"];
+        assert_eq!(load.receiver_cpu_percent, cpu["host_total"].as_f64());
+        assert_eq!(load.sender_cpu_percent, cpu["remote_total"].as_f64());
+        // The client's own intervals are the receiver's, and know nothing of the sender's windows.
+        assert_eq!(load.received.len(), value["intervals"].as_array().unwrap().len());
+        assert!(load.received.iter().all(|i| i.srtt_us.is_empty() && i.retransmits.is_none()));
+        let error = load.judge("nosuch").unwrap_err();
+        assert!(error.contains("which is the server") && error.contains("not `nosuch`"), "{error}");
     }
 }

@@ -21,6 +21,11 @@ pub struct Traffic {
     /// No stream under test sends faster, whatever its controller says (`SO_MAX_PACING_RATE`).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pacing_bps: Option<u64>,
+    #[serde(default, skip_serializing_if = "Direction::is_forward")]
+    pub direction: Direction,
+    /// Every CPU of this machine is kept busy for so much of the time, at least.
+    #[serde(default, skip_serializing_if = "is_none")]
+    pub cpu_load_percent: u32,
     /// Of the path, in bytes.
     #[serde(default = "usual_mtu", skip_serializing_if = "is_usual_mtu")]
     pub mtu: u32,
@@ -41,12 +46,18 @@ impl Traffic {
             against: None,
             pattern: Pattern::Bulk,
             pacing_bps: None,
+            direction: Direction::Forward,
+            cpu_load_percent: 0,
             mtu: usual_mtu(),
             messages: None,
             seconds,
             warmup_ms: 2000,
         }
     }
+}
+
+fn is_none(percent: &u32) -> bool {
+    *percent == 0
 }
 
 pub fn usual_mtu() -> u32 {
@@ -81,6 +92,29 @@ pub fn rival(text: &str) -> Result<Option<Rival>> {
 /// As [`rival`] reads it.
 pub fn rival_text(rival: Option<&Rival>) -> String {
     rival.map_or("none".into(), Rival::to_string)
+}
+
+/// Which end sends the data under test.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, clap::ValueEnum)]
+#[serde(rename_all = "lowercase")]
+pub enum Direction {
+    /// This one.
+    #[default]
+    Forward,
+    /// The server.
+    Reverse,
+}
+
+impl Direction {
+    pub fn is_forward(&self) -> bool {
+        *self == Self::Forward
+    }
+}
+
+impl fmt::Display for Direction {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(if self.is_forward() { "forward" } else { "reverse" })
+    }
 }
 
 /// When each stream under test has data to send. A rival is always bulk.

@@ -66,6 +66,23 @@ fn wrong_usage_exits_2_and_names_the_word() {
         ("bench --in remote 192.0.2.1 --cc cubic --messages", "--messages"),
         ("bench --in remote 192.0.2.1 --cc cubic --suite drop", "--suite"),
         ("bench --in remote 192.0.2.1 --cc cubic --on-off 1s/1s", "--on-off"),
+        ("bench --in remote 192.0.2.1,, --cc cubic", "`` is no server"),
+        ("bench --in remote 192.0.2.1:http --cc cubic", "`192.0.2.1:http`"),
+        ("bench --in remote 192.0.2.1,192.0.2.1 --cc cubic", "twice"),
+        ("bench --in remote 192.0.2.1 --cc cubic --probe a:b", "`--probe a:b`"),
+        ("bench --in sim --cc bbr1 --path clean --probe 192.0.2.1", "--probe"),
+        ("bench --in remote 192.0.2.1 --cc cubic --direction back", "back"),
+        ("bench --in remote 192.0.2.1 --cc cubic --direction forward,reverse --pacing 1mbit", "--pacing"),
+        ("bench --in remote 192.0.2.1 --cc bbr1 --direction reverse --trace", "--trace"),
+        ("bench --in remote 192.0.2.1 --cc bbr1:cwnd_gain=1.5 --direction reverse", "`bbr1:cwnd_gain=1.5`"),
+        ("bench --in sim --cc bbr1 --path clean --direction reverse", "its ends exchanged"),
+        ("bench --in sim --cc bbr1 --path clean --fq", "--fq"),
+        ("bench --in here --cc bbr --path clean --ssh host", "--ssh"),
+        ("bench --in remote 192.0.2.1,192.0.2.2 --cc cubic --ssh host", "names several"),
+        ("bench --in remote 192.0.2.1 --cc cubic --ssh=-oProxyCommand=x", "no [USER@]HOST"),
+        ("bench --in remote 192.0.2.1 --cc cubic --cpu-load 101", "--cpu-load"),
+        ("bench --in remote 192.0.2.1 --cc cubic --cpu-load x", "x"),
+        ("bench --in lab --cc bbr1 --path clean --cpu-load 0,100", "virtual time"),
         ("bench --in sim --cc bbr1 --suite nosuch", "unknown suite `nosuch`"),
         ("bench --in sim --cc bbr1 --suite drop --seconds 5", "--seconds"),
         ("bench --in sim --cc bbr1 --path drop-2x-50mbit-40ms-4bdb-5s", "`4bdb` at column 21"),
@@ -126,6 +143,21 @@ fn wrong_usage_exits_2_and_names_the_word() {
         assert_eq!(stdout(&o), "", "{args}");
     }
     assert_eq!(fs::read_dir(&s.0).unwrap().count(), 0, "wrong usage must leave nothing behind");
+}
+
+#[test]
+fn a_remote_plan_has_directions_and_busy_cpus_as_axes() {
+    let s = Scratch::new("remote-axes");
+    let o = s.headway(
+        "bench --in remote 192.0.2.1,192.0.2.2 --cc cubic --blocks 2 --direction forward,reverse --cpu-load 0,100 --probe 192.0.2.9 \
+         --fq --dry-run",
+    );
+    let text = stdout(&o);
+    assert!(o.status.success() && text.contains("\n8 cells, "), "{text}{}", stderr(&o));
+    for (direction, percent) in [("forward", 0), ("forward", 100), ("reverse", 0), ("reverse", 100)] {
+        let name = format!("`192.0.2.1,192.0.2.2 direction={direction} cpu-load={percent}`");
+        assert_eq!(text.matches(&name).count(), 2, "{text}");
+    }
 }
 
 #[test]

@@ -128,6 +128,7 @@ fn root_messages_run_beside_a_load_that_pauses() {
     assert!(delays.len() > 250 && delays.iter().all(|us| *us >= 10_000), "half of 20 ms: {messages}");
     let load: serde_json::Value = serde_json::from_str(&read("load.json")).expect("JSON");
     assert_eq!(load["end"]["sender_tcp_congestion"], "reno");
+    assert!(read("cpu.txt").contains("\nboth 0 "), "one machine is both ends: {}", read("cpu.txt"));
     let bytes = |bin: usize| load["server_output_json"]["intervals"][bin]["sum"]["bytes"].as_u64().unwrap();
     // The queue of 20 ms and what waits in the sockets is through after 0.5 s of the pause.
     let (on, off): (u64, u64) = ((2..10).map(bytes).sum(), (15..20).map(bytes).sum());

@@ -27,7 +27,16 @@ fn task(plan: &Plan, cell: &Cell) -> Result<Value> {
     let Place::Remote(host) = &plan.place else {
         anyhow::bail!("a pScheduler task needs a host\nhint: --in remote HOST");
     };
+    let host = if plan.remote.server.is_empty() { host } else { &plan.remote.server };
+    ensure!(
+        !host.contains(','),
+        "a pScheduler task has one destination, not `{host}`\nhint: name one server"
+    );
     let traffic = plan.traffic(cell.path);
+    ensure!(
+        traffic.cpu_load_percent == 0,
+        "a pScheduler task cannot keep CPUs busy\nhint: leave out --cpu-load"
+    );
     ensure!(
         traffic.against.is_none() && traffic.messages.is_none(),
         "a pScheduler task is one transfer: nothing can run beside it\nhint: leave out --against and --messages"
@@ -56,6 +65,9 @@ fn task(plan: &Plan, cell: &Cell) -> Result<Value> {
         // `fq-rate` came with schema 7.
         spec["schema"] = 7.into();
         spec["fq-rate"] = bps.into();
+    }
+    if !traffic.direction.is_forward() {
+        spec["reverse"] = true.into();
     }
     if let Some(port) = port {
         spec["single-ended"] = true.into();
@@ -126,7 +138,7 @@ mod tests {
     use super::*;
     use crate::bench::PathEntry;
     use crate::report::synthetic;
-    use crate::traffic::Traffic;
+    use crate::traffic::{Direction, Traffic};
 
     fn plan(host: &str) -> Plan {
         let entry =
@@ -172,6 +184,12 @@ mod tests {
         let other = task(&self::plan("dtn.example:5202"), &plan.cells[0]).unwrap();
         assert_eq!(other["test"]["spec"]["single-ended-port"], 5202);
         assert_eq!(other["test"]["spec"]["dest"], "dtn.example");
+        let mut chosen = self::plan("a.example,b.example");
+        assert!(task(&chosen, &plan.cells[0]).unwrap_err().to_string().contains("one destination"));
+        chosen.remote.server = "b.example".into();
+        chosen.traffic.direction = Direction::Reverse;
+        let spec = task(&chosen, &plan.cells[0]).unwrap()["test"]["spec"].clone();
+        assert_eq!((&spec["dest"], &spec["reverse"]), (&json!("b.example"), &json!(true)));
         let lab = Plan { place: Place::Lab, ..plan };
         assert!(task(&lab, &lab.cells[0]).unwrap_err().to_string().contains("--in remote HOST"));
     }

@@ -42,6 +42,13 @@ pub fn build(modules: Option<&Path>) -> Result<Vec<u8>> {
     Ok(archive.finish())
 }
 
+/// A program under `name`, and its libraries under the names that the dynamic linker uses.
+pub fn program(name: &str, path: &Path) -> Result<BTreeMap<String, Vec<u8>>> {
+    let mut files = BTreeMap::new();
+    add_program(&mut files, name, path)?;
+    Ok(files)
+}
+
 /// The program and every shared library that the dynamic linker would load for it, at the paths it would use.
 fn add_program(files: &mut BTreeMap<String, Vec<u8>>, name: &str, path: &Path) -> Result<()> {
     let read = |path: &Path| std::fs::read(path).with_context(|| format!("cannot read {}", path.display()));

@@ -24,7 +24,10 @@ pub fn text(run: &Run) -> String {
 fn row(run: &Run, path: usize, cc: &str) -> Vec<String> {
     let entry = &run.plan.paths[path];
     let host = match &run.plan.place {
-        Place::Remote(host) => host,
+        Place::Remote(hosts) if is_told_by_columns(run, path) => match run.plan.remote.server.as_str() {
+            "" => hosts,
+            _ => &run.plan.remote.server,
+        },
         _ if !entry.given.is_empty() && entry.kernel.is_empty() && is_told_by_columns(run, path) => {
             &entry.given
         }

@@ -71,7 +71,7 @@ fn header(run: &Run, primary: &[&Comparison], notes: &[String]) -> Markup {
     let plan = &run.plan;
     let one = (0..plan.paths.len()).all(|path| plan.traffic(path).warmup_ms == plan.traffic(0).warmup_ms);
     let facts = [
-        ("Where", place_in_words(&plan.place)),
+        ("Where", place_in_words(plan)),
         ("Kernel", run.kernels().join(", ")),
         ("Transport", if plan.transport.is_tcp() { String::new() } else { plan.transport.to_string() }),
         ("Paths", plan.paths.len().to_string()),
@@ -114,7 +114,12 @@ fn in_words_of(t: &Traffic) -> String {
     let pacing =
         t.pacing_bps.map_or(String::new(), |bps| format!(", paced at {} each", pacing_text(Some(bps))));
     let mtu = if is_usual_mtu(&t.mtu) { String::new() } else { format!(", MTU {}", t.mtu) };
-    format!("{streams}{pattern}{pacing}{against}{messages}{mtu}, {} s", t.seconds)
+    let direction = if t.direction.is_forward() { "" } else { ", sent by the server" };
+    let cpu = match t.cpu_load_percent {
+        0 => String::new(),
+        percent => format!(", CPUs {percent} % busy"),
+    };
+    format!("{streams}{pattern}{pacing}{direction}{cpu}{against}{messages}{mtu}, {} s", t.seconds)
 }
 
 fn load_tool(run: &Run) -> String {
@@ -147,12 +152,17 @@ fn tally(run: &Run, cc: &str, primary: &[&Comparison]) -> Markup {
     }
 }
 
-fn place_in_words(place: &Place) -> String {
-    match place {
+fn place_in_words(plan: &Plan) -> String {
+    match &plan.place {
         Place::Sim => "simulator, virtual time".into(),
         Place::Lab => "lab: real Linux TCP in virtual time".into(),
         Place::Here => "this machine's kernel, emulated path".into(),
-        Place::Remote(host) => format!("real path to {host}"),
+        Place::Remote(hosts) => match plan.remote.server.as_str() {
+            server if !server.is_empty() && server != hosts => {
+                format!("real path to {server}, the nearest of {hosts}")
+            }
+            _ => format!("real path to {hosts}"),
+        },
     }
 }
 

@@ -32,6 +32,7 @@ fn in_blocks(seed: u64) -> Order {
         trace: false,
         axes: crate::matrix::Axes::default(),
         modules: String::new(),
+        remote: crate::remote::Setup::default(),
     };
     let arm = |cc: &str| usize::from(cc == arms[1]);
     let cells = Plan::new(&request).unwrap().cells;

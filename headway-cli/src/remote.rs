@@ -1,0 +1,285 @@
+//! A run over the real path to an iperf3 server: what is settled once before the first cell, and one cell.
+
+mod candidates;
+pub mod far;
+mod qdisc;
+
+use crate::bench::{self, Cell, CellResult, Place, Plan, controller, write_atomic};
+use crate::hiccup::{Hiccups, Meter};
+use crate::place::{self, Sender};
+use crate::probe::{self, Probe, Prober};
+use crate::traffic::{Direction, Traffic};
+use crate::{cpu, machine, tools};
+use anyhow::{Context, Result, bail, ensure};
+use far::{FarCc, FarEnd};
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use std::net::{Ipv4Addr, SocketAddrV4, UdpSocket};
+use std::path::Path as FsPath;
+use std::process::Command;
+
+/// What `--fq` exchanges the qdisc for.
+pub const FQ: &str = "fq";
+/// Gentler than the prober of an emulated path: 50 a second.
+const PROBE_INTERVAL_US: u64 = 20_000;
+
+/// What a run over a real path was asked for beside its traffic, and the server once it is fixed.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Setup {
+    /// The one of the candidates that the whole run goes to, as it was given; empty until it is chosen.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub server: String,
+    /// Whom the prober asks; the server where empty.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub probe: String,
+    /// What the egress device's qdisc is exchanged for (`fq`); nothing where empty.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub qdisc: String,
+    /// The server's machine, as ssh knows it; nobody is asked where empty.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub ssh: String,
+}
+
+impl Setup {
+    pub fn is_usual(&self) -> bool {
+        *self == Self::default()
+    }
+
+    /// Is this of use in the plan's place, and can it be read?
+    pub fn check(&self, plan: &Plan) -> Result<()> {
+        let is_reverse = plan.traffics().any(|t| !t.direction.is_forward());
+        if let Some(cc) =
+            plan.ccs.iter().find(|cc| cc.contains(':')).filter(|_| is_reverse && self.ssh.is_empty())
+        {
+            bail!("`{cc}` cannot be set at a server\nhint: --ssh HOST can, or leave out --direction reverse");
+        }
+        if let Place::Remote(hosts) = &plan.place {
+            candidates::parse(hosts).with_context(|| format!("`--in remote {hosts}`"))?;
+            ensure!(
+                self.ssh.is_empty() || !hosts.contains(','),
+                "--ssh is of one server, and `--in remote {hosts}` names several"
+            );
+            let is_word = !self.ssh.starts_with('-') && !self.ssh.contains(char::is_whitespace);
+            ensure!(is_word, "`--ssh {}` is no [USER@]HOST", self.ssh);
+            let probe = Some(&self.probe).filter(|p| !p.is_empty());
+            return probe
+                .map_or(Ok(()), |p| candidates::parse_one(p).map(drop))
+                .with_context(|| format!("`--probe {}`", self.probe));
+        }
+        for (flag, value) in [("--probe", &self.probe), ("--fq", &self.qdisc), ("--ssh", &self.ssh)] {
+            ensure!(value.is_empty(), "{flag} belongs to a real path\nhint: --in remote HOST");
+        }
+        Ok(())
+    }
+
+    /// The flags that ask for it.
+    pub fn flags(&self) -> String {
+        let qdisc = if self.qdisc == FQ { "" } else { &self.qdisc };
+        let mut s = if self.qdisc == FQ { " --fq".to_string() } else { String::new() };
+        for (flag, value) in [("--probe", &*self.probe), ("--qdisc", qdisc), ("--ssh", &*self.ssh)] {
+            if !value.is_empty() {
+                s += &format!(" {flag} {}", bench::shell_word(value));
+            }
+        }
+        s
+    }
+}
+
+/// What lasts as long as the run.
+#[derive(Debug)]
+pub struct Session {
+    server: SocketAddrV4,
+    /// Who answers the prober.
+    probe: Ipv4Addr,
+    /// What the candidates answered, for `env.json`.
+    candidates: Value,
+    far: Option<FarEnd>,
+    /// What the far end said of itself.
+    far_machine: Value,
+    /// What the egress device's qdisc was.
+    qdisc_before: Option<String>,
+    _qdisc: Option<qdisc::Forced>,
+}
+
+impl Session {
+    /// Settles what the whole run shares, and the plan with its server; `None` where the path is not a real one. A run that
+    /// goes on, and a plan that is run again, keep their server.
+    pub fn open(plan: &Plan, out: &FsPath) -> Result<Option<(Self, Plan)>> {
+        let Place::Remote(hosts) = &plan.place else { return Ok(None) };
+        let mut plan = plan.clone();
+        let mut tried = Value::Null;
+        if out.join("plan.json").exists() {
+            plan.remote.server = bench::read_plan(out)?.remote.server;
+            tried = earlier_candidates(out);
+        }
+        if plan.remote.server.is_empty() {
+            let all = candidates::try_all(hosts, plan.remote.probe.is_empty())?;
+            plan.remote.server = candidates::best(&all)?.host.clone();
+            tried = serde_json::to_value(all)?;
+        }
+        let server = candidates::resolve(&plan.remote.server)?;
+        candidates::refuse_self(*server.ip())?;
+        let probe = match plan.remote.probe.as_str() {
+            "" => *server.ip(),
+            host => candidates::probe_target(host).with_context(|| format!("`--probe {host}`"))?,
+        };
+        let mut session = Self {
+            server,
+            probe,
+            candidates: tried,
+            far: None,
+            far_machine: Value::Null,
+            qdisc_before: None,
+            _qdisc: None,
+        };
+        session.exchange_qdisc(&plan.remote.qdisc)?;
+        session.connect(&plan.remote.ssh)?;
+        Ok(Some((session, plan)))
+    }
+
+    fn exchange_qdisc(&mut self, wanted: &str) -> Result<()> {
+        let wanted: Vec<&str> = wanted.split_whitespace().collect();
+        if wanted.is_empty() {
+            return Ok(());
+        }
+        let device = machine::device_to(self.peer())
+            .with_context(|| format!("no route to {} for --fq\nhint: is `ip` installed?", self.peer()))?;
+        let forced = qdisc::force(&device, &wanted)?;
+        self.qdisc_before = forced.as_ref().map(|f| f.before().to_string());
+        self._qdisc = forced;
+        Ok(())
+    }
+
+    fn connect(&mut self, host: &str) -> Result<()> {
+        if host.is_empty() {
+            return Ok(());
+        }
+        let far = FarEnd::connect(host)?;
+        // The card at the far end is the one towards this machine.
+        let socket = UdpSocket::bind("0.0.0.0:0")?;
+        socket.connect(self.server).with_context(|| format!("no route to {}", self.server))?;
+        self.far_machine = far.describe(&socket.local_addr()?.ip().to_string())?;
+        self.far = Some(far);
+        Ok(())
+    }
+
+    /// Where the packets go.
+    pub fn peer(&self) -> Ipv4Addr {
+        *self.server.ip()
+    }
+
+    /// For `env.json`.
+    pub fn env(&self) -> Value {
+        serde_json::json!({
+            "server": self.server.to_string(),
+            "probe": self.probe.to_string(),
+            "candidates": self.candidates,
+            "far_end": self.far_machine,
+            "qdisc_before": self.qdisc_before,
+        })
+    }
+}
+
+/// A run that goes on did not try the candidates again.
+fn earlier_candidates(out: &FsPath) -> Value {
+    let text = std::fs::read_to_string(out.join("env.json")).unwrap_or_default();
+    let env: Value = serde_json::from_str(&text).unwrap_or_default();
+    env["remote"]["candidates"].clone()
+}
+
+/// What the result of a reverse run says where the server's controller is its own affair.
+const OWN_CC: &str = "the server sent, with the controller that its own kernel has under this name";
+/// And where it is ours.
+const SET_CC: &str = "the server sent, with the controller that --ssh set there";
+
+/// Runs one cell and writes its raw files into `dir`.
+pub fn run_cell(session: &Session, plan: &Plan, cell: &Cell, dir: &FsPath) -> Result<()> {
+    let traffic = plan.traffic(cell.path);
+    let mut result = CellResult::new(plan, cell, "ok");
+    let far = session.far.as_ref().filter(|_| !traffic.direction.is_forward());
+    let far_cc = far.map(|far| far.attach(&cell.cc)).transpose()?;
+    let cc = match traffic.direction {
+        Direction::Forward => Sender::prepare(controller(&cell.cc), plan.trace, dir)?,
+        Direction::Reverse => {
+            result.notes.push(if far_cc.is_some() { SET_CC } else { OWN_CC }.into());
+            let own = headway_cc::cc::name_and_settings(controller(&cell.cc)).0;
+            Sender::elsewhere(own, far_cc.as_ref().map_or(own, |cc| &cc.name))?
+        }
+    };
+    let measured = measure(session, traffic, &cc.name, dir)?;
+    let sender = cc.finish()?;
+    far_cc.map(FarCc::finish).transpose()?;
+    let Measured { start_us, probes, .. } = &measured;
+    write_atomic(&dir.join("probe.txt"), &probe::to_text(probes, *start_us))?;
+    let idle = probes.iter().filter(|p| p.sent_us < *start_us).filter_map(|p| p.rtt_us).min();
+    result.base_rtt_us = idle.with_context(|| {
+        let target = session.probe;
+        format!("{target} answers no ICMP echo: no latency can be measured\nhint: --probe HOST names another target")
+    })? as u64;
+    if let Some(why) = measured.hiccups.disturbed(result.base_rtt_us) {
+        result.status = format!("disturbed: {why}");
+    }
+    write_atomic(&dir.join("cpu.txt"), &note_cpus(&mut result, &measured))?;
+    place::conclude(result, dir, (&measured.load, &sender), None)
+}
+
+/// What was seen during one load.
+struct Measured {
+    load: String,
+    start_us: i64,
+    probes: Vec<Probe>,
+    hiccups: Hiccups,
+    /// Of this machine's CPUs, and of the far one's where it can be asked.
+    busy: Vec<(usize, f64)>,
+    far_busy: Option<Vec<(usize, f64)>>,
+}
+
+/// Idle, then the load, with everything that watches it.
+fn measure(session: &Session, traffic: &Traffic, cc: &str, dir: &FsPath) -> Result<Measured> {
+    let prober = Prober::start(Prober::socket()?, session.probe, PROBE_INTERVAL_US);
+    let meter = Meter::start();
+    let _forced = cpu::Forced::start(traffic.cpu_load_percent);
+    std::thread::sleep(place::IDLE);
+    let far = session.far.as_ref();
+    let far_before = far.map(FarEnd::ticks).transpose()?;
+    let watch = cpu::Watch::start(traffic.seconds, dir);
+    let start_us = probe::now_us();
+    let job = tools::Job {
+        to: session.server.ip().to_string(),
+        port: session.server.port(),
+        cc,
+        traffic,
+        pattern: traffic.pattern,
+        pacing_bps: traffic.pacing_bps,
+    };
+    let load = job.run(Command::new("iperf3"), place::GRACE)?;
+    let busy = watch.stop();
+    let far_after = far.map(FarEnd::ticks).transpose()?;
+    Ok(Measured {
+        load,
+        start_us,
+        hiccups: meter.stop(),
+        probes: prober.stop()?,
+        busy,
+        far_busy: far_before.zip(far_after).map(|(before, after)| cpu::busy(&before, &after)),
+    })
+}
+
+/// Which end a processor limited, into the result; the text of `cpu.txt`.
+fn note_cpus(result: &mut CellResult, measured: &Measured) -> String {
+    let (this, that) = match result.traffic.direction {
+        Direction::Forward => ("sender", "receiver"),
+        Direction::Reverse => ("receiver", "sender"),
+    };
+    let that_note = match &measured.far_busy {
+        Some(busy) => cpu::note(that, busy, 0),
+        None => tools::parse_iperf3(&measured.load)
+            .ok()
+            .and_then(|load| cpu::process_note(that, &load, result.traffic.streams)),
+    };
+    result.notes.extend(cpu::note(this, &measured.busy, result.traffic.cpu_load_percent));
+    result.notes.extend(that_note);
+    let far = measured.far_busy.as_deref().map(|busy| (that, busy));
+    cpu::to_text([(this, &*measured.busy)].into_iter().chain(far))
+}

@@ -1,0 +1,173 @@
+//! The queueing discipline of a device, exchanged for the length of a run and put back, whichever way the run ends.
+//!
+//! A child process holds the read end of a pipe and puts the old discipline back when the pipe closes. That happens when the
+//! guard is dropped, on Ctrl-C and SIGTERM, and when this process is killed: the child is in a process group of its own.
+
+use super::{Context, Result, bail, ensure};
+use std::os::unix::process::CommandExt;
+use std::process::{Child, Command, Stdio};
+
+/// Disciplines without classes, whose options `tc` reads as it prints them.
+const RESTORABLE: [&str; 8] = ["pfifo", "bfifo", "tbf", "fq", "fq_codel", "codel", "pie", "sfq"];
+
+/// The device has another discipline as long as this lives.
+#[derive(Debug)]
+pub struct Forced {
+    child: Child,
+    device: String,
+    before: String,
+}
+
+/// Exchanges the root discipline of `device` for `wanted` (a kind and its options); `None` when it is that kind already. Nothing
+/// is changed where the kernel has none of that kind, or where what is there could not be put back.
+pub fn force(device: &str, wanted: &[&str]) -> Result<Option<Forced>> {
+    let before = show(device)?;
+    let root = root(&before).with_context(|| format!("cannot read the qdisc of `{device}`: {before}"))?;
+    if root.kind == wanted[0] {
+        return Ok(None);
+    }
+    let back = root.command(device, &before)?;
+    // First who puts it back, then the change.
+    let child = Command::new("sh")
+        .args(["-c", "cat >/dev/null; exec \"$@\"", "sh", "tc", "qdisc"])
+        .args(&back)
+        .process_group(0)
+        .stdin(Stdio::piped())
+        .stdout(Stdio::null())
+        .spawn()
+        .context("cannot start the process that puts the qdisc back")?;
+    let forced = Forced { child, device: device.into(), before };
+    let arguments = [&["qdisc", "replace", "dev", device, "root"], wanted].concat();
+    if let Err(e) = tc(&arguments) {
+        forced.forget();
+        bail!(
+            "cannot give `{device}` the qdisc {}: {e}\nhint: `modprobe sch_{}`; a kernel without it paces in TCP itself",
+            wanted.join(" "),
+            wanted[0]
+        );
+    }
+    Ok(Some(forced))
+}
+
+impl Forced {
+    /// What `tc` said before.
+    pub fn before(&self) -> &str {
+        self.before.trim()
+    }
+
+    /// Nothing was changed: nothing is put back.
+    fn forget(mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+        drop(self.child.stdin.take());
+    }
+
+    /// Puts the old discipline back.
+    fn restore(&mut self) -> Result<()> {
+        drop(self.child.stdin.take());
+        let status = self.child.wait()?;
+        let after = show(&self.device)?;
+        // With a default discipline handles and counters may differ; what it is must not.
+        let is_back = root(&after).map(|r| r.kind) == root(&self.before).map(|r| r.kind);
+        ensure!(status.success() && is_back, "`{}` has now: {after}", self.device);
+        Ok(())
+    }
+}
+
+impl Drop for Forced {
+    fn drop(&mut self) {
+        // `forget` has waited already.
+        if self.child.stdin.is_some()
+            && let Err(e) = self.restore()
+        {
+            eprintln!("warning: the qdisc could not be put back: {e}\nbefore it was: {}", self.before);
+        }
+    }
+}
+
+/// A root discipline as `tc` prints it.
+#[derive(Debug, PartialEq)]
+struct Root<'a> {
+    kind: &'a str,
+    /// `0:` where the kernel chose it.
+    handle: &'a str,
+    options: Vec<&'a str>,
+}
+
+fn root(shown: &str) -> Option<Root<'_>> {
+    let line =
+        shown.lines().map(|l| l.split_whitespace().collect::<Vec<_>>()).find(|w| w.contains(&"root"))?;
+    let [_, kind, handle, ..] = line[..] else { return None };
+    let after_root = line.iter().skip_while(|w| **w != "root").skip(1);
+    let mut options: Vec<&str> = after_root.copied().collect();
+    if options.first() == Some(&"refcnt") {
+        options.drain(..2.min(options.len()));
+    }
+    Some(Root { kind, handle, options })
+}
+
+impl Root<'_> {
+    /// The words after `tc qdisc` that bring it back.
+    fn command(&self, device: &str, shown: &str) -> Result<Vec<String>> {
+        let words = |list: &[&str]| list.iter().map(|w| w.to_string()).collect::<Vec<_>>();
+        if self.handle == "0:" {
+            return Ok(words(&["del", "dev", device, "root"]));
+        }
+        let others = shown.lines().filter(|l| !l.trim().is_empty()).count() - 1;
+        ensure!(
+            RESTORABLE.contains(&self.kind) && others == 0,
+            "`{device}` has the qdisc {}, which could not be put back afterwards\nhint: exchange it by hand, and leave out --fq",
+            self.kind
+        );
+        let mut command = words(&["replace", "dev", device, "root", "handle", self.handle, self.kind]);
+        // `limit 100p` is 100 packets, but `tc` does not read the letter.
+        let plain = |word: &&str| match word.strip_suffix('p').filter(|n| n.parse::<u64>().is_ok()) {
+            Some(number) => number.to_string(),
+            None => word.to_string(),
+        };
+        command.extend(self.options.iter().map(plain));
+        Ok(command)
+    }
+}
+
+fn show(device: &str) -> Result<String> {
+    tc(&["qdisc", "show", "dev", device])
+}
+
+fn tc(arguments: &[&str]) -> Result<String> {
+    let output = Command::new("tc").args(arguments).stdin(Stdio::null()).output();
+    let output = output.context("cannot run `tc`\nhint: `apt-get install iproute2`")?;
+    let said = String::from_utf8_lossy(&output.stderr).trim().replace('\n', " ");
+    ensure!(output.status.success(), "tc: {said}");
+    Ok(String::from_utf8_lossy(&output.stdout).into_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_tc_prints_is_what_brings_it_back() {
+        let cases = [
+            ("qdisc pfifo_fast 0: root refcnt 2 bands 3 priomap 1 2\n", "del dev d root"),
+            ("qdisc mq 0: root \nqdisc fq_codel 0: parent :1 limit 10240p\n", "del dev d root"),
+            ("qdisc pfifo 8001: root refcnt 2 limit 77p\n", "replace dev d root handle 8001: pfifo limit 77"),
+            (
+                "qdisc tbf 8001: root refcnt 2 rate 10Mbit burst 5Kb lat 50ms \n",
+                "replace dev d root handle 8001: tbf rate 10Mbit burst 5Kb lat 50ms",
+            ),
+        ];
+        for (shown, command) in cases {
+            assert_eq!(root(shown).unwrap().command("d", shown).unwrap().join(" "), command);
+        }
+        for shown in [
+            "qdisc htb 8001: root refcnt 2 r2q 10 default 0x1\n",
+            "qdisc mq 1: root\nqdisc fq 2: parent 1:1 limit 5p\n",
+            "qdisc fq 1: root refcnt 2\nqdisc ingress ffff: parent ffff:fff1 \n",
+        ] {
+            let error = root(shown).unwrap().command("d", shown).unwrap_err().to_string();
+            assert!(error.contains("could not be put back"), "{error}");
+        }
+        assert_eq!(root("").map(|r| r.kind.to_string()), None);
+    }
+}
