@@ -79,7 +79,7 @@ struct brake {
 	u64 target_bw;
 	u64 base_bw;
 	u64 entry_us;
-	u64 entry_rtt_us;
+	u64 queue_rtt_us;
 	u64 quiet_delivered;
 	u64 raise_rounds;
 	u64 entries;
@@ -272,7 +272,7 @@ static __always_inline void brake_enter_drain(const struct brake_ack *b, u64 bw)
 {
 	b->s->mode = BRAKE_DRAIN;
 	b->s->bw = u64_max(u64_max(bw, b->s->last_bw), 1);
-	b->s->entry_rtt_us = b->s->slot_rtt_us;
+	b->s->queue_rtt_us = b->s->slot_rtt_us;
 	b->s->quiet_delivered = 0;
 }
 
@@ -298,13 +298,18 @@ static __always_inline void brake_watch(const struct brake_ack *b, u64 bw, u64 s
 		brake_learn(b, bw);
 }
 
-/* For a round no more than the bound was in flight, and yet half of the queue stands: it is somebody else's. */
+/* For a round no more than the bound was in flight. */
+static __always_inline u64 brake_was_quiet(const struct brake_ack *b)
+{
+	return b->s->quiet_delivered && b->s->slot_prior >= b->s->quiet_delivered;
+}
+
+/* After such a round half of the queue stands: it is somebody else's. */
 static __always_inline u64 brake_is_not_ours(const struct brake_ack *b)
 {
-	u64 excess_us = sat_sub(b->s->entry_rtt_us, b->s->usual_rtt_us);
+	u64 excess_us = sat_sub(b->s->queue_rtt_us, b->s->usual_rtt_us);
 
-	return b->s->quiet_delivered && b->s->slot_prior >= b->s->quiet_delivered &&
-	       b->s->slot_rtt_us > sat_add(b->s->usual_rtt_us, excess_us / 2) && brake_window(b) > b->floor;
+	return b->s->slot_rtt_us > sat_add(b->s->usual_rtt_us, excess_us / 2) && brake_window(b) > b->floor;
 }
 
 /* A slot in BRAKE_DRAIN. */
@@ -316,12 +321,18 @@ static __always_inline void brake_drain(const struct brake_ack *b, u64 bw)
 		b->s->raise_rounds = b->s->rounds;
 		return;
 	}
-	if (brake_is_not_ours(b)) {
+	if (!brake_was_quiet(b)) {
+		b->s->queue_rtt_us = u64_max(b->s->queue_rtt_us, b->s->slot_rtt_us);
+	} else if (brake_is_not_ours(b)) {
 		b->s->mode = BRAKE_WATCH;
 		b->s->false_entries++;
 		b->s->usual_rtt_us = b->s->slot_rtt_us;
 		b->s->usual_bw = bw;
 		return;
+	} else {
+		/* What is left of a queue goes in the next round, or is not ours. */
+		b->s->queue_rtt_us = b->s->slot_rtt_us;
+		b->s->quiet_delivered = b->ack->delivered;
 	}
 	b->s->bw = u64_max(u64_max(bw, b->s->last_bw), 1);
 }

@@ -161,10 +161,11 @@ Brake, row_with_brake {
     /// The model's largest bandwidth when the brake was put on, and what arrived when the queue was gone.
     target_bw: brake_target_bw,
     base_bw: brake_base_bw,
-    /// When the brake was put on, and the RTT when the queue began to be emptied.
+    /// When the brake was put on, and the RTT behind the longest queue since, or after the last round of
+    /// no more than the bound in flight.
     entry_us: brake_entry_us,
-    entry_rtt_us: brake_entry_rtt_us,
-    /// `delivered` when inflight had come down to the bound; 0 before.
+    queue_rtt_us: brake_queue_rtt_us,
+    /// `delivered` when inflight had come down to the bound, or when such a round was over; 0 before.
     quiet_delivered: brake_quiet_delivered,
     /// `brake_rounds` when the bound was raised last.
     raise_rounds: brake_raise_rounds,
@@ -338,7 +339,7 @@ fn brake_learn(b: &mut BrakeAck, bw: u64) {
 fn brake_enter_drain(b: &mut BrakeAck, bw: u64) {
     b.s.mode = BRAKE_DRAIN;
     b.s.bw = bw.max(b.s.last_bw).max(1);
-    b.s.entry_rtt_us = b.s.slot_rtt_us;
+    b.s.queue_rtt_us = b.s.slot_rtt_us;
     b.s.quiet_delivered = 0;
 }
 
@@ -363,13 +364,15 @@ fn brake_watch(b: &mut BrakeAck, bw: u64, span_us: u64) {
     }
 }
 
-/// For a round no more than the bound was in flight, and yet half of the queue stands: it is somebody else's.
+/// For a round no more than the bound was in flight.
+fn brake_was_quiet(b: &BrakeAck) -> bool {
+    b.s.quiet_delivered != 0 && b.s.slot_prior >= b.s.quiet_delivered
+}
+
+/// After such a round half of the queue stands: it is somebody else's.
 fn brake_is_not_ours(b: &BrakeAck) -> bool {
-    let excess_us = b.s.entry_rtt_us.saturating_sub(b.s.usual_rtt_us);
-    b.s.quiet_delivered != 0
-        && b.s.slot_prior >= b.s.quiet_delivered
-        && b.s.slot_rtt_us > b.s.usual_rtt_us.saturating_add(excess_us / 2)
-        && brake_window(b) > b.floor
+    let excess_us = b.s.queue_rtt_us.saturating_sub(b.s.usual_rtt_us);
+    b.s.slot_rtt_us > b.s.usual_rtt_us.saturating_add(excess_us / 2) && brake_window(b) > b.floor
 }
 
 /// A slot in [`BRAKE_DRAIN`].
@@ -380,11 +383,16 @@ fn brake_drain(b: &mut BrakeAck, bw: u64) {
         b.s.raise_rounds = b.s.rounds;
         return;
     }
-    if brake_is_not_ours(b) {
+    if !brake_was_quiet(b) {
+        b.s.queue_rtt_us = b.s.queue_rtt_us.max(b.s.slot_rtt_us);
+    } else if brake_is_not_ours(b) {
         b.s.mode = BRAKE_WATCH;
         b.s.false_entries += 1;
         (b.s.usual_rtt_us, b.s.usual_bw) = (b.s.slot_rtt_us, bw);
         return;
+    } else {
+        // What is left of a queue goes in the next round, or is not ours.
+        (b.s.queue_rtt_us, b.s.quiet_delivered) = (b.s.slot_rtt_us, b.ack.delivered);
     }
     b.s.bw = bw.max(b.s.last_bw).max(1);
 }
@@ -679,5 +687,21 @@ mod tests {
         assert_eq!((f.s.mode, f.s.false_entries), (BRAKE_WATCH, 1));
         f.run(400, 5, 80_000);
         assert_eq!(f.s.entries, 1, "and is usual from now on");
+    }
+
+    #[test]
+    fn the_rest_of_a_long_queue_is_our_own_for_another_round() {
+        let mut f = Feed::new();
+        f.run(10, 5, 80_000);
+        f.run(200, 5, 400_000);
+        // What others sent behind our queue takes longer than it took the brake to come on.
+        let quiet = |ack: &mut Ack, bw| ack.inflight = bw_data(bw, 40_000) / 2;
+        f.run_with(90, 5, 75_000, quiet);
+        assert_eq!((f.s.mode, f.s.false_entries), (BRAKE_DRAIN, 0));
+        let mut gone = Feed { s: f.s.clone(), ack: f.ack.clone() };
+        gone.run_with(60, 5, 40_000, quiet);
+        assert_eq!(gone.s.mode, BRAKE_HOLD);
+        f.run_with(200, 5, 75_000, quiet);
+        assert_eq!((f.s.mode, f.s.false_entries), (BRAKE_WATCH, 1), "it stands");
     }
 }
