@@ -12,6 +12,7 @@ use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
 use anyhow::{Context, Result, anyhow, ensure};
+use headway_cc::cc::{Ack, Control, controller, name_and_settings};
 use libbpf_rs::{MapHandle, RingBufferBuilder};
 
 use super::{read_counters, to_words};
@@ -30,8 +31,18 @@ pub struct Columns {
 }
 
 impl Columns {
+    /// Those of one of our controllers, with settings or without, where its events are traced outside the kernel.
+    pub fn of(cc: &str) -> Option<Self> {
+        let (name, settings) = name_and_settings(cc);
+        let state = controller(cc)?.state_fields();
+        let out = Control::FIELDS.iter().map(|f| format!("out.{f}"));
+        let state = state.iter().map(|f| format!("{name}.{f}"));
+        let names = Ack::FIELDS.iter().map(|f| f.to_string()).chain(out).chain(state).collect();
+        Some(Self { names, set: settings.map(String::from).collect() })
+    }
+
     /// The lines before the events.
-    pub(super) fn header(&self) -> String {
+    pub fn header(&self) -> String {
         let mut lines = format!("# flow {}\n", self.names.join(" "));
         if !self.set.is_empty() {
             lines += &format!("{SET}{}\n", self.set.join(" "));
