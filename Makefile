@@ -1,7 +1,7 @@
 # `make bench` and `make test` install what is missing first; nothing else on the machine is changed.
 SHELL := /bin/bash
 .DELETE_ON_ERROR:
-.PHONY: bench test check root-test bench-sim bench-emu install lab-kernel lab-kernels
+.PHONY: bench test check root-test bench-sim bench-quic bench-emu install lab-kernel lab-kernels
 
 # Where rustup puts its programs when they are not on the PATH yet.
 export PATH := $(PATH):$(HOME)/.cargo/bin
@@ -31,6 +31,9 @@ root-test: install
 bench-sim: install
 	cargo bench --locked -p headway-cc --bench sim
 	benches/ns3.sh
+
+bench-quic: install
+	cargo bench --locked -p headway-cc --bench quic
 
 bench-emu: install
 	benches/emu.sh

@@ -458,7 +458,8 @@ fn check_cc(place: &Place, transport: Transport, label: &str) -> Result<()> {
     let (name, settings) = headway_cc::cc::name_and_settings(cc);
     let ours = || kernel::available().attachable.iter().map(|n| n.to_string()).collect::<Vec<_>>();
     let known = match place {
-        Place::Sim => transport.simulated(),
+        Place::Sim => transport.controllers(),
+        _ if !transport.is_tcp() => transport.controllers(),
         Place::Lab => [ours(), lab::BUILT_IN.map(String::from).to_vec()].concat(),
         Place::Here | Place::Remote(_) => [ours(), kernel::available().registered].concat(),
     };

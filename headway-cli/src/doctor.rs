@@ -36,16 +36,18 @@ pub fn doctor() -> (String, bool) {
 
 /// Fails with the first thing that the plan's place needs and this machine lacks, before anything is made.
 pub fn need(plan: &Plan) -> Result<()> {
-    let bpf = match plan.ccs.iter().any(|cc| kernel::available().attachable.contains(&controller(cc))) {
+    let is_ours = |cc: &String| kernel::available().attachable.contains(&controller(cc));
+    let bpf = match plan.transport.is_tcp() && plan.ccs.iter().any(is_ours) {
         true => kernel::check(),
         false => Vec::new(),
     };
+    let load = if plan.transport.is_tcp() { vec![iperf3()] } else { Vec::new() };
     let checks = match &plan.place {
         Place::Sim => Vec::new(),
         Place::Lab if !plan.kernel_of(0).is_empty() => Vec::new(), // finding that kernel says more
         Place::Lab => lab::check(),
-        Place::Here => [emu::check(), bpf, vec![iperf3()]].concat(),
-        Place::Remote(_) => [bpf, vec![iperf3()]].concat(),
+        Place::Here => [emu::check(), bpf, load].concat(),
+        Place::Remote(_) => [bpf, load].concat(),
     };
     match checks.into_iter().find(|c| c.required && !c.ok) {
         Some(c) => bail!("cannot run --in {}: this machine lacks {}\nhint: {}", plan.place, c.what, c.hint),
@@ -109,8 +111,11 @@ pub fn list() -> String {
         lab::BUILT_IN.join(", "),
         ours.registered.join(", ")
     );
-    let _ =
-        writeln!(s, "  the QUIC stacks' own: {} (sim, --transport)", headway_cc::quic::sim::OWN.join(", "));
+    let _ = writeln!(
+        s,
+        "  the QUIC stacks' own: {} (sim, lab, here; --transport)",
+        headway_cc::quic::sim::OWN.join(", ")
+    );
     s.push('\n');
     s += &loaded();
     s.push_str("\npaths\n");

@@ -18,6 +18,7 @@ mod metric;
 mod pausing;
 mod place;
 mod probe;
+mod quicload;
 mod remote;
 mod report;
 mod shard;
@@ -225,7 +226,7 @@ struct BenchArgs {
     /// Lab: the directory with the modules of a --kernel file
     #[arg(long, default_value = "")]
     modules: String,
-    /// What carries the data: tcp, or a QUIC stack, noq or quinn, whose streams share one connection. The stacks' own
+    /// What carries the data: tcp, or a QUIC stack, noq or quinn, whose streams share one connection (not in remote). The stacks' own
     /// controllers (noq-bbr3, quinn-bbr ...) run in their stack either way
     #[arg(long, default_value_t = Transport::Tcp)]
     transport: Transport,

@@ -6,7 +6,7 @@ use crate::emu::{Detour, Emu, EmuOptions, Far, Netns};
 use crate::messages::{self, MessageFlow, Sockets};
 use crate::probe::{self, Prober};
 use crate::traffic::{self, Pattern, Traffic};
-use crate::{cpu, kernel, lab, machine, pausing, remote, tools};
+use crate::{cpu, kernel, lab, machine, pausing, quicload, remote, tools};
 use anyhow::{Context, Result, ensure};
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -26,7 +26,10 @@ pub const GRACE: Duration = Duration::from_secs(20);
 pub fn run_cell_here(plan: &Plan, cell: &Cell, dir: &FsPath) -> Result<()> {
     let path = plan.paths[cell.path].path()?;
     let traffic = plan.traffic(cell.path);
-    let cc = Sender::prepare(controller(&cell.cc), plan.trace, dir)?;
+    let cc = match plan.transport.stack() {
+        None => Sender::prepare(controller(&cell.cc), plan.trace, dir)?,
+        Some(_) => Sender::outside(controller(&cell.cc)),
+    };
     let rival = traffic.against.as_ref().map(|r| Rival::prepare(r, &cc, cell, dir)).transpose()?;
     let options = EmuOptions {
         mtu: traffic.mtu,
@@ -44,8 +47,8 @@ pub fn run_cell_here(plan: &Plan, cell: &Cell, dir: &FsPath) -> Result<()> {
         negotiate_ecn([emu.near(), far])?;
     }
     let start = |port| tools::Server::start(far.command("iperf3"), port);
-    let server = match traffic.pattern {
-        Pattern::OnOff { .. } => None,
+    let server = match (plan.transport.stack(), traffic.pattern) {
+        (Some(_), _) | (_, Pattern::OnOff { .. }) => None,
         _ => Some(start(tools::PORT)?),
     };
     let rival_server = rival.as_ref().map(|_| start(tools::RIVAL_PORT)).transpose()?;
@@ -62,10 +65,21 @@ pub fn run_cell_here(plan: &Plan, cell: &Cell, dir: &FsPath) -> Result<()> {
     let flow =
         sockets.zip(traffic.messages).map(|(s, m)| MessageFlow::start(s, m, cell.seed, start_us, length_us));
     let load = |port, cc: &str, how| run_load([emu.near(), far], (emu.far_addr(), port), cc, traffic, how);
+    let mut quic_late = Duration::ZERO;
     let (load, rival_load) = std::thread::scope(|s| {
         let rival =
             rival.as_ref().map(|r| s.spawn(|| load(tools::RIVAL_PORT, r.name(), (Pattern::Bulk, None))));
-        let ours = load(tools::PORT, &cc.name, (traffic.pattern, traffic.pacing_bps));
+        let ours = match plan.transport.stack() {
+            None => load(tools::PORT, &cc.name, (traffic.pattern, traffic.pacing_bps)),
+            Some(stack) => {
+                let job =
+                    quicload::Job { stack, cc: &cc.name, traffic, seed: cell.seed, is_traced: plan.trace };
+                run_quic(&emu, far, &job, dir).map(|done| {
+                    quic_late = done.late;
+                    done.json
+                })
+            }
+        };
         (ours, rival.map(|t| t.join().unwrap_or_else(|panic| resume_unwind(panic))))
     });
     let cpus = watch.map(cpu::Watch::stop);
@@ -76,7 +90,8 @@ pub fn run_cell_here(plan: &Plan, cell: &Cell, dir: &FsPath) -> Result<()> {
     drop(rival_server);
     write_atomic(&dir.join("probe.txt"), &probe::to_text(&probes, start_us))?;
     write_atomic(&dir.join("link.txt"), &log.bins)?;
-    let mut disturbed = log.disturbed(path.base_rtt_us());
+    let mut disturbed =
+        log.disturbed(path.base_rtt_us()).or_else(|| quicload::disturbed(quic_late, path.base_rtt_us()));
     if let Some(messages) = messages {
         let from_us = traffic.warmup_ms as i64 * 1000;
         disturbed = disturbed.or_else(|| messages::disturbed(&messages, from_us, path.base_rtt_us()));
@@ -124,6 +139,16 @@ fn run_load(
         .run(near.command("iperf3"), GRACE)
 }
 
+/// One load of a QUIC stack; the events of our controller, if they are asked for, go to `acks.txt`.
+fn run_quic(emu: &Emu, far: &Netns, job: &quicload::Job<'_>, dir: &FsPath) -> Result<quicload::Done> {
+    let from = SocketAddrV4::new(emu.near_addr(), tools::PORT);
+    let done = job.run([emu.near(), far], from, emu.far_addr())?;
+    if let Some(acks) = &done.acks {
+        write_atomic(&dir.join("acks.txt"), acks)?;
+    }
+    Ok(done)
+}
+
 fn message_sockets(emu: &Emu, far: &Netns) -> Result<Sockets> {
     let near = emu.near().enter(|| messages::socket(emu.near_addr()))?;
     Ok(Sockets { near, far: far.enter(|| messages::socket(emu.far_addr()))? })
@@ -159,6 +184,11 @@ pub struct Sender {
 }
 
 impl Sender {
+    /// A controller that is none of the kernel's affairs.
+    fn outside(cc: &str) -> Self {
+        Self { name: cc.to_string(), trace: None, attached: None }
+    }
+
     /// Attaches the cell's controller if it is ours; the trace, if the plan asks for one, goes to `acks.txt`.
     pub fn prepare(cc: &str, is_traced: bool, dir: &FsPath) -> Result<Self> {
         if !kernel::available().attachable.contains(&headway_cc::cc::name_and_settings(cc).0) {

@@ -191,6 +191,12 @@ const MAKER: &str = concat!("headway sim ", env!("CARGO_PKG_VERSION"));
 
 /// What the iperf3 client of these flows would have printed; `maker` stands in for its version.
 pub fn load_json(run: &SimRun, flows: &[FlowRun], maker: &str) -> String {
+    // On one line: thousands of cells are a suite's usual run.
+    format!("{}\n", load_value(run, flows, maker))
+}
+
+/// The same as a value.
+pub fn load_value(run: &SimRun, flows: &[FlowRun], maker: &str) -> Value {
     let seconds = run.duration_us as f64 / 1e6;
     let cc = flows.first().map_or("", |f| f.cc.as_str());
     let total = |of: fn(&FlowRun) -> u64| flows.iter().map(of).sum::<u64>();
@@ -202,7 +208,7 @@ pub fn load_json(run: &SimRun, flows: &[FlowRun], maker: &str) -> String {
     let mut sum_sent = sum(sent, true);
     sum_sent["retransmits"] = total(|f| f.retransmitted_packets).into();
     let streams: Vec<Value> = flows.iter().enumerate().map(|(i, f)| stream_end(i, f, seconds)).collect();
-    let value = json!({
+    json!({
         "start": {
             "version": maker,
             "tcp_mss_default": run.mss,
@@ -215,9 +221,7 @@ pub fn load_json(run: &SimRun, flows: &[FlowRun], maker: &str) -> String {
             "sender_tcp_congestion": cc, "receiver_tcp_congestion": cc,
         },
         "server_output_json": { "intervals": intervals(run, flows, false) },
-    });
-    // On one line: thousands of cells are a suite's usual run.
-    format!("{value}\n")
+    })
 }
 
 /// Payload handed to the socket: what iperf3 counts as sent.

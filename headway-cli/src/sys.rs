@@ -41,6 +41,12 @@ pub fn prefer_this_thread() {
     }
 }
 
+/// Gives the calling thread the best place among normal threads, and leaves it one of them. Best effort.
+pub fn favour_this_thread() {
+    // SAFETY: integer arguments only; 0 is the calling thread.
+    unsafe { libc::setpriority(libc::PRIO_PROCESS, 0, -20) };
+}
+
 // ── waiting ─────────────────────────────────────────────────────────────────────────────────────────────
 
 /// Waits until one of `fds` is readable or `timeout_ns` has passed (`None`: for ever). The answer has one

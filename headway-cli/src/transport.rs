@@ -34,8 +34,8 @@ impl Transport {
         }
     }
 
-    /// The controllers of a simulated cell.
-    pub fn simulated(&self) -> Vec<String> {
+    /// The controllers that need no kernel: all in a simulated cell, and all over QUIC.
+    pub fn controllers(&self) -> Vec<String> {
         let ours = CONTROLLERS.iter().map(|e| e.name);
         let own = quic::OWN.iter().copied().filter(|_| !self.is_tcp());
         ours.chain(own).map(String::from).collect()
@@ -46,7 +46,10 @@ impl Transport {
         if self.is_tcp() {
             return Ok(());
         }
-        ensure!(*place == Place::Sim, "--transport {self} does not run in {place}\nhint: --in sim");
+        ensure!(
+            !matches!(place, Place::Remote(_)),
+            "--transport {self} needs a far end of its own, which an iperf3 server is not\nhint: --in sim, lab or here"
+        );
         for (flag, is_given) in [
             ("--against", traffic.against.is_some()),
             ("--pacing", traffic.pacing_bps.is_some()),

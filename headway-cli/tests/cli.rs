@@ -259,7 +259,10 @@ fn a_quic_bench_says_what_it_cannot_do() {
     for (args, why) in [
         ("--in sim --transport noq --cc bbr4", "bbr3, bbr3_brake, cubic, noq-bbr3"),
         ("--in sim --cc noq-bbr3", "unknown controller `noq-bbr3`"),
-        ("--in lab --transport quinn --cc bbr3", "--in sim"),
+        ("--in remote 192.0.2.1 --transport quinn --cc bbr3", "needs a far end of its own"),
+        ("--in lab --transport noq --cc bbr", "unknown controller `bbr` for --in lab --transport noq"),
+        ("--in here --transport quinn --cc bbr3:cwnd_gain=big", "cannot set `bbr3:cwnd_gain=big`"),
+        ("--in lab --transport quinn --cc bbr3 --mtu 9000", "--mtu needs TCP flows"),
         ("--in sim --transport noq --cc bbr3 --against cubic", "--against needs TCP flows"),
         ("--in sim --transport sctp --cc bbr3", "there is tcp, noq, quinn"),
     ] {

@@ -165,6 +165,53 @@ fn messages_arrive_in_the_lab_as_they_were_due() {
     assert!(late < 10, "{late} of 256 left late: {messages}");
 }
 
+/// QUIC stacks in the guest: their timers, their keys and their own random numbers are as repeatable as the rest.
+#[test]
+fn quic_is_the_same_to_the_byte_and_its_trace_replays() {
+    if kernel("").is_none() {
+        return;
+    }
+    let s = Scratch::new("quic");
+    let quic = ["--transport", "quinn", "--cc", "bbr3,noq-bbr3", "--streams", "4", "--trace"];
+    for (out, jobs) in [("a", "1"), ("b", "2")] {
+        let output = s.run(out, &[&quic[..], &["--jobs", jobs]].concat());
+        assert!(output.status.success(), "{}", text(&output));
+    }
+    let [a, b] = ["a", "b"].map(|out| raw_files(&s.0.join(out)));
+    let differing: Vec<_> = a.iter().filter(|(name, content)| b.get(*name) != Some(content)).collect();
+    assert!(
+        differing.is_empty() && a.len() == b.len(),
+        "{:?}",
+        differing.iter().map(|d| d.0).collect::<Vec<_>>()
+    );
+    let traced: Vec<_> = a.keys().filter(|name| name.ends_with("acks.txt")).collect();
+    assert_eq!(traced.len(), 1, "the trace of ours alone: {traced:?}");
+    let acks = s.0.join("a").join(traced[0]);
+    let replay = Command::new(env!("CARGO_BIN_EXE_headway")).arg("replay").arg(acks).output().unwrap();
+    assert!(replay.status.success(), "{}", text(&replay));
+}
+
+/// What is written but not sent is little: a pause begins when it should.
+#[test]
+fn quic_that_pauses_is_silent_in_the_pause() {
+    if kernel("").is_none() {
+        return;
+    }
+    let s = Scratch::new("quic-pause");
+    let output = s.run("a", &["--transport", "noq", "--cc", "bbr3", "--on-off", "500ms/1s"]);
+    assert!(output.status.success(), "{}", text(&output));
+    let link = fs::read_to_string(s.0.join("a/cells/000/link.txt")).unwrap();
+    let rows = link.lines().skip(1).map(|l| l.split(' ').collect::<Vec<_>>());
+    let bytes = |from_us: i64, to_us: i64| -> u64 {
+        let within =
+            |row: &Vec<&str>| (from_us..to_us).contains(&row[0].parse().unwrap()) && row[1] == "down";
+        rows.clone().filter(within).map(|row| row[4].parse::<u64>().unwrap()).sum()
+    };
+    // 128 kB take 100 ms; the connection itself took up to 100 ms to be made. The probes go on.
+    assert!(bytes(0, 600_000) > 300_000 && bytes(900_000, 1_500_000) < 10_000, "{link}");
+    assert!(bytes(1_500_000, 2_000_000) > 300_000, "{link}");
+}
+
 #[test]
 fn our_controllers_run_on_the_oldest_and_a_newer_kernel() {
     for version in ["6.1.", "6.12."] {

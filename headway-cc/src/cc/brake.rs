@@ -698,7 +698,7 @@ mod tests {
         let quiet = |ack: &mut Ack, bw| ack.inflight = bw_data(bw, 40_000) / 2;
         f.run_with(90, 5, 75_000, quiet);
         assert_eq!((f.s.mode, f.s.false_entries), (BRAKE_DRAIN, 0));
-        let mut gone = Feed { s: f.s.clone(), ack: f.ack.clone() };
+        let mut gone = Feed { s: f.s, ack: f.ack };
         gone.run_with(60, 5, 40_000, quiet);
         assert_eq!(gone.s.mode, BRAKE_HOLD);
         f.run_with(200, 5, 75_000, quiet);

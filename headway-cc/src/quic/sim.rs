@@ -19,7 +19,7 @@ pub mod quinn;
 
 use super::Factory;
 use crate::cc::{Ack, Control};
-use crate::sim::{SimError, SimRun, SimSpec, Source, TraceRow};
+use crate::sim::{FlowBin, FlowRun, SimError, SimRun, SimSpec, Source, TraceRow};
 use std::sync::{Arc, Mutex, PoisonError};
 
 /// A QUIC stack.
@@ -35,6 +35,65 @@ pub enum Stack {
 /// and `quinn-bbr` draw random numbers that cannot be seeded from outside: every run of them is another.
 pub const OWN: &[&str] =
     &["noq-bbr3", "noq-cubic", "noq-newreno", "quinn-bbr", "quinn-cubic", "quinn-newreno"];
+
+impl Stack {
+    /// The stack that `cc` runs in, where ours run in this one.
+    pub fn of(self, cc: &str) -> Self {
+        match cc.split_once('-') {
+            Some(("noq", _)) => Self::Noq,
+            Some(("quinn", _)) => Self::Quinn,
+            _ => self,
+        }
+    }
+}
+
+/// IPv4 and UDP.
+pub(crate) const HEADERS: u32 = 28;
+/// What a full packet of a bulk stream has beside payload: short header with a connection identifier of 8 bytes and a
+/// packet number, STREAM frame, tag.
+pub const QUIC_BYTES: u32 = 36;
+/// Payload of a full packet: the largest datagram that both stacks look for is 1452 bytes.
+pub const MSS: u32 = 1452 - QUIC_BYTES;
+
+/// A bin of the connection as a whole, and how much each stream had delivered at its end.
+pub type Bin = (FlowBin, Vec<u64>);
+
+/// The streams of a connection, as flows. A packet may hold several streams: each is given an equal share of what was
+/// sent and lost.
+pub fn flows(cc: &str, streams: usize, mss: u32, bins: &[Bin]) -> Vec<FlowRun> {
+    (0..streams).map(|stream| flow(cc, (stream as u64, streams as u64), mss, bins)).collect()
+}
+
+fn flow(cc: &str, (stream, streams): (u64, u64), mss: u32, bins: &[Bin]) -> FlowRun {
+    // The first ones get what is left over.
+    let share = |total: u64| total / streams + u64::from(stream < total % streams);
+    let mut before = 0;
+    let bin = |(whole, read): &Bin| {
+        let read = read.get(stream as usize).copied().unwrap_or(0);
+        let delivered_bytes = read - std::mem::replace(&mut before, read);
+        let (sent_bytes, retransmitted_packets) =
+            (share(whole.sent_bytes), share(whole.retransmitted_packets));
+        FlowBin { delivered_bytes, sent_bytes, retransmitted_packets, ..*whole }
+    };
+    let bins: Vec<FlowBin> = bins.iter().map(bin).collect();
+    let total = |of: fn(&FlowBin) -> u64| bins.iter().map(of).sum::<u64>();
+    let rtts: Vec<u64> = bins.iter().map(|b| b.srtt_us).filter(|us| *us > 0).collect();
+    let retransmitted_packets = total(|b| b.retransmitted_packets);
+    FlowRun {
+        cc: cc.into(),
+        sent_packets: total(|b| b.sent_bytes) / u64::from(mss),
+        sent_bytes: total(|b| b.sent_bytes),
+        retransmitted_packets,
+        retransmitted_bytes: (retransmitted_packets * u64::from(mss)).min(total(|b| b.sent_bytes)),
+        delivered_bytes: total(|b| b.delivered_bytes),
+        min_rtt_us: rtts.iter().copied().min().unwrap_or(0),
+        max_rtt_us: rtts.iter().copied().max().unwrap_or(0),
+        mean_rtt_us: rtts.iter().sum::<u64>().checked_div(rtts.len() as u64).unwrap_or(0),
+        max_cwnd_bytes: bins.iter().map(|b| b.cwnd_bytes).max().unwrap_or(0),
+        bins,
+        ..FlowRun::default()
+    }
+}
 
 /// What crosses a link.
 #[derive(Clone, Debug)]
@@ -88,7 +147,7 @@ fn trace_row(line: &str) -> Option<TraceRow> {
 }
 
 /// How many bytes the application has written to a stream by `now_ns`, and when that changes.
-pub(crate) fn offered(source: &Source, now_ns: u64) -> (u64, u64) {
+pub fn offered(source: &Source, now_ns: u64) -> (u64, u64) {
     match *source {
         Source::Bulk => (u64::MAX, u64::MAX),
         Source::Finite { bytes } => (bytes, u64::MAX),
@@ -154,6 +213,21 @@ mod tests {
             assert_eq!(first.flows[0].trace.is_empty(), cc != "bbr3");
             spec.seed = 8;
             assert_ne!(first, run(stack, &spec).unwrap(), "{cc}");
+        }
+    }
+
+    #[test]
+    fn a_source_that_pauses_is_silent_in_the_pause() {
+        for (stack, streams) in [(Stack::Noq, 1), (Stack::Quinn, 4)] {
+            let mut spec = spec("bbr3", streams, 1);
+            let pauses = Source::OnOff { on_us: 1_000_000, off_us: 1_000_000 };
+            spec.flows.iter_mut().for_each(|f| f.source = pauses.clone());
+            spec.path = "20mbit 40ms queue=1bdp".parse().unwrap();
+            let run = run(stack, &spec).unwrap();
+            let bin = |n: usize| run.flows.iter().map(|f| f.bins[n].delivered_bytes).sum::<u64>();
+            // What was written takes 50 ms to be sent, and 60 ms at most to arrive.
+            let [on, off, again] = [5..10, 12..20, 22..30].map(|bins| bins.map(bin).sum::<u64>());
+            assert!(on > 800_000 && off == 0 && again > 1_200_000, "{stack:?}: {on} {off} {again}");
         }
     }
 

@@ -8,11 +8,9 @@ use super::stack::{self, proto};
 use crate::link::LinkStats;
 use crate::messages::{self, Messages};
 use crate::path::Path;
-use crate::quic::sim::{Packet, offered};
+use crate::quic::sim::{Bin, HEADERS, MSS, Packet, QUIC_BYTES, flows, offered};
 use crate::sim::lane::Lane;
-use crate::sim::{
-    DRAIN_NS, Datagram as Message, FlowBin, FlowRun, PROBE_BYTES, Probe, SimRun, SimSpec, Source,
-};
+use crate::sim::{DRAIN_NS, Datagram as Message, FlowBin, PROBE_BYTES, Probe, SimRun, SimSpec, Source};
 use bytes::{Bytes, BytesMut};
 use proto::congestion::ControllerFactory;
 use proto::{
@@ -23,13 +21,6 @@ use std::net::SocketAddr;
 use std::sync::{Arc, LazyLock};
 use std::time::{Duration, Instant};
 
-/// IPv4 and UDP.
-const HEADERS: u32 = 28;
-/// What a full packet of a bulk stream has beside payload: short header with a connection identifier of 8 bytes and a
-/// packet number, STREAM frame, tag.
-const QUIC_BYTES: u32 = 36;
-/// The largest datagram that both stacks look for.
-const DATAGRAM_BYTES: u32 = 1452;
 const BIN_US: u64 = 100_000;
 /// The endpoints' clock starts here; only differences count.
 static ORIGIN: LazyLock<Instant> = LazyLock::new(|| {
@@ -159,7 +150,7 @@ pub struct Net {
     bin_ns: u64,
     next_bin_ns: u64,
     /// Bins of the connection as a whole, and how much each stream had delivered at the end of each.
-    bins: Vec<(FlowBin, Vec<u64>)>,
+    bins: Vec<Bin>,
     /// Payload that left the server, retransmissions included, and how much of it before the last bin's end.
     payload: [u64; 2],
     /// Payload that the client's application got.
@@ -180,39 +171,69 @@ pub struct Net {
     pub is_lost: bool,
 }
 
-fn transport(spec: &Spec) -> TransportConfig {
-    let mut transport = TransportConfig::default();
-    let far = VarInt::from_u32(1 << 30);
-    transport.receive_window(far).stream_receive_window(far).send_window(32 << 20);
-    transport.max_concurrent_uni_streams(VarInt::from_u32(spec.streams as u32));
-    transport.max_idle_timeout(Some(VarInt::from_u32(3_600_000).into()));
-    (spec.tune)(&mut transport);
-    transport
+/// How the two ends of a connection are set up, in virtual time and over sockets.
+#[allow(missing_debug_implementations)]
+pub struct Setup {
+    /// The server's and the client's: the seed of their random numbers.
+    pub endpoints: [EndpointConfig; 2],
+    /// Of the end that sends.
+    pub server: ServerConfig,
+    /// Of the end that receives; it knows the server as [`NAME`].
+    pub client: ClientConfig,
+}
+
+/// The server's name in its certificate.
+pub const NAME: &str = "localhost";
+/// Most bytes that a source that pauses leaves unsent in the connection, so that a pause begins when it should.
+pub const UNSENT_BYTES: u64 = 128 << 10;
+
+impl Setup {
+    /// `streams` streams of one connection with the controllers of `factory`; `tune` adapts the transport of both ends.
+    pub fn new(
+        seed: u64,
+        streams: usize,
+        factory: Arc<dyn ControllerFactory + Send + Sync>,
+        tune: fn(&mut TransportConfig),
+    ) -> Self {
+        let endpoint = |n: u8| {
+            let mut bytes = [n; 32];
+            bytes[..8].copy_from_slice(&seed.to_le_bytes());
+            let mut config = EndpointConfig::default();
+            config.rng_seed(Some(bytes));
+            config
+        };
+        let transport = || {
+            let mut transport = TransportConfig::default();
+            let far = VarInt::from_u32(1 << 30);
+            transport.receive_window(far).stream_receive_window(far).send_window(32 << 20);
+            transport.max_concurrent_uni_streams(VarInt::from_u32(streams as u32));
+            transport.max_idle_timeout(Some(VarInt::from_u32(3_600_000).into()));
+            tune(&mut transport);
+            transport
+        };
+        let cert = rustls::pki_types::CertificateDer::from(CERT);
+        let key = rustls::pki_types::PrivateKeyDer::try_from(KEY).expect("the key is PKCS #8");
+        let mut server =
+            ServerConfig::with_single_cert(vec![cert.clone()], key).expect("they belong together");
+        let mut sending = transport();
+        sending.congestion_controller_factory(factory);
+        server.transport_config(Arc::new(sending));
+        let mut roots = rustls::RootCertStore::empty();
+        roots.add(cert).expect("it is a certificate");
+        let mut client = ClientConfig::with_root_certificates(Arc::new(roots)).expect("there is a root");
+        client.transport_config(Arc::new(transport()));
+        Self { endpoints: [endpoint(1), endpoint(2)], server, client }
+    }
 }
 
 /// The two ends; the client's first packet waits to be sent.
 fn hosts(spec: &Spec) -> (Host, Host) {
-    let seed = |n: u8| {
-        let mut bytes = [n; 32];
-        bytes[..8].copy_from_slice(&spec.seed.to_le_bytes());
-        let mut config = EndpointConfig::default();
-        config.rng_seed(Some(bytes));
-        Arc::new(config)
-    };
-    let cert = rustls::pki_types::CertificateDer::from(CERT);
-    let key = rustls::pki_types::PrivateKeyDer::try_from(KEY).expect("the key is PKCS #8");
-    let mut config = ServerConfig::with_single_cert(vec![cert.clone()], key).expect("they belong together");
-    let mut sending = transport(spec);
-    sending.congestion_controller_factory(spec.factory.clone());
-    config.transport_config(Arc::new(sending));
-    let server = stack::endpoint(seed(1), Some(Arc::new(config)));
-    let mut client = stack::endpoint(seed(2), None);
-    let mut roots = rustls::RootCertStore::empty();
-    roots.add(cert).expect("it is a certificate");
-    let mut config = ClientConfig::with_root_certificates(Arc::new(roots)).expect("there is a root");
-    config.transport_config(Arc::new(transport(spec)));
+    let setup = Setup::new(spec.seed, spec.streams, spec.factory.clone(), spec.tune);
+    let [server, client] = setup.endpoints.map(Arc::new);
+    let server = stack::endpoint(server, Some(Arc::new(setup.server)));
+    let mut client = stack::endpoint(client, None);
     let (server_addr, client_addr) = (([10, 0, 0, 2], 443).into(), ([10, 0, 0, 1], 5000).into());
-    let connection = client.connect(*ORIGIN, config, server_addr, "localhost").expect("the name is in order");
+    let connection = client.connect(*ORIGIN, setup.client, server_addr, NAME).expect("the name is in order");
     (
         Host { endpoint: server, addr: server_addr, connection: None },
         Host { endpoint: client, addr: client_addr, connection: Some(connection) },
@@ -429,6 +450,10 @@ impl Net {
         {
             self.opened.push((id, 0));
         }
+        if let Source::OnOff { .. } = self.source {
+            let window = stack::path(connection).0 + UNSENT_BYTES;
+            connection.set_send_window(window);
+        }
         let offered = offered(&self.source, self.now_ns).0;
         // In turns, so that no stream takes all the room there is to write.
         let mut idle = 0;
@@ -470,8 +495,7 @@ impl Net {
         }
     }
 
-    /// What was measured. A packet of the connection may hold several streams: each is given an equal share of what was
-    /// sent and lost.
+    /// What was measured.
     fn finish(mut self, cc: &str) -> SimRun {
         let end_ns = self.now_ns;
         while self.messages.is_some() && self.down.next_ns() <= end_ns + DRAIN_NS {
@@ -482,50 +506,18 @@ impl Net {
                 self.datagrams[n].arrive(now_ns);
             }
         }
-        let mss = DATAGRAM_BYTES - QUIC_BYTES;
+        let mss = MSS;
         SimRun {
             duration_us: end_ns / 1000,
             bin_us: self.bin_ns / 1000,
             mss,
             base_rtt_us: self.path.base_rtt_us(),
-            flows: (0..self.streams).map(|stream| self.flow(cc, stream, mss)).collect(),
+            flows: flows(cc, self.streams, mss, &self.bins),
             down: self.down.finish().0,
             up: self.up.finish().0,
             probes: self.probes,
             datagrams: self.datagrams,
             packets: Vec::new(),
-        }
-    }
-
-    fn flow(&self, cc: &str, stream: usize, mss: u32) -> FlowRun {
-        let (n, i) = (self.streams as u64, stream as u64);
-        // The first ones get what is left over.
-        let share = |total: u64| total / n + u64::from(i < total % n);
-        let mut before = 0;
-        let bin = |(whole, read): &(FlowBin, Vec<u64>)| {
-            let read = read.get(stream).copied().unwrap_or(0);
-            let delivered_bytes = read - std::mem::replace(&mut before, read);
-            let (sent_bytes, retransmitted_packets) =
-                (share(whole.sent_bytes), share(whole.retransmitted_packets));
-            FlowBin { delivered_bytes, sent_bytes, retransmitted_packets, ..*whole }
-        };
-        let bins: Vec<FlowBin> = self.bins.iter().map(bin).collect();
-        let total = |of: fn(&FlowBin) -> u64| bins.iter().map(of).sum::<u64>();
-        let rtts: Vec<u64> = bins.iter().map(|b| b.srtt_us).filter(|us| *us > 0).collect();
-        let retransmitted_packets = total(|b| b.retransmitted_packets);
-        FlowRun {
-            cc: cc.into(),
-            sent_packets: total(|b| b.sent_bytes) / u64::from(mss),
-            sent_bytes: total(|b| b.sent_bytes),
-            retransmitted_packets,
-            retransmitted_bytes: (retransmitted_packets * u64::from(mss)).min(total(|b| b.sent_bytes)),
-            delivered_bytes: total(|b| b.delivered_bytes),
-            min_rtt_us: rtts.iter().copied().min().unwrap_or(0),
-            max_rtt_us: rtts.iter().copied().max().unwrap_or(0),
-            mean_rtt_us: rtts.iter().sum::<u64>().checked_div(rtts.len() as u64).unwrap_or(0),
-            max_cwnd_bytes: bins.iter().map(|b| b.cwnd_bytes).max().unwrap_or(0),
-            bins,
-            ..FlowRun::default()
         }
     }
 }

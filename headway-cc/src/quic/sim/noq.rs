@@ -7,7 +7,7 @@ use stack::proto::congestion::{Bbr3Config, ControllerFactory, CubicConfig, NewRe
 use std::sync::Arc;
 
 /// A controller that the stack ships, by its name in [`super::OWN`].
-pub(super) fn own(name: &str) -> Option<Arc<dyn ControllerFactory + Send + Sync>> {
+pub fn own(name: &str) -> Option<Arc<dyn ControllerFactory + Send + Sync>> {
     Some(match name {
         "noq-bbr3" => Arc::new(Bbr3Config::default()),
         "noq-cubic" => Arc::new(CubicConfig::default()),

@@ -7,7 +7,7 @@ use stack::proto::congestion::{BbrConfig, ControllerFactory, CubicConfig, NewRen
 use std::sync::Arc;
 
 /// A controller that the stack ships, by its name in [`super::OWN`].
-pub(super) fn own(name: &str) -> Option<Arc<dyn ControllerFactory + Send + Sync>> {
+pub fn own(name: &str) -> Option<Arc<dyn ControllerFactory + Send + Sync>> {
     Some(match name {
         "quinn-bbr" => Arc::new(BbrConfig::default()),
         "quinn-cubic" => Arc::new(CubicConfig::default()),

@@ -1,0 +1,151 @@
+//! CPU time per GB over loopback of our controllers beside the stack's own CUBIC, in noq and in quinn:
+//! `cargo bench -p headway-cc --bench quic [-- ROUNDS [MB]]`.
+//!
+//! Each transfer is a process of its own, which counts the CPU time of both ends, the kernel's share included; a busy
+//! machine therefore changes little. The controllers take turns, each round in the opposite order of the last one. The
+//! ratio is the median over the rounds, with a bootstrap interval of 95 %.
+
+use headway_cc::quic::Factory;
+use headway_cc::rand::Rng;
+use rustix::time::{ClockId, clock_gettime};
+use std::error::Error;
+use std::process::Command;
+use std::sync::Arc;
+
+type Outcome<T> = Result<T, Box<dyn Error + Send + Sync>>;
+
+/// What is held against the stack's CUBIC; our CUBIC tells what the adapter itself costs.
+const OURS: [&str; 3] = ["bbr3", "bbr1", "cubic"];
+const RESAMPLES: usize = 2000;
+
+fn main() -> Outcome<()> {
+    let args: Vec<String> = std::env::args().skip(1).filter(|arg| arg != "--bench").collect();
+    match args.as_slice() {
+        [one, stack, cc, mb] if one == "one" => {
+            println!("{}", one_transfer(stack, cc, mb.parse()?)?);
+            Ok(())
+        }
+        // `cargo test --benches` runs this without `--bench`: only to see that it works.
+        [] if !std::env::args().any(|arg| arg == "--bench") => compare(1, 1),
+        [] => compare(20, 200),
+        [rounds] => compare(rounds.parse()?, 200),
+        [rounds, mb, ..] => compare(rounds.parse()?, mb.parse()?),
+    }
+}
+
+fn compare(rounds: usize, mb: u64) -> Outcome<()> {
+    for stack in ["noq", "quinn"] {
+        let theirs = format!("{stack}-cubic");
+        let all: Vec<&str> = [theirs.as_str()].into_iter().chain(OURS).collect();
+        let mut seconds = vec![Vec::new(); all.len()];
+        for round in 0..rounds {
+            let forth: Vec<usize> = (0..all.len()).collect();
+            let back: Vec<usize> = forth.iter().rev().copied().collect();
+            for at in if round % 2 == 0 { forth } else { back } {
+                seconds[at].push(in_a_process(stack, all[at], mb)?);
+            }
+        }
+        let per_gb = |of: &[f64]| median(of) * 1000.0 / mb as f64;
+        println!("{theirs}: {:.3} s/GB ({rounds} rounds of {mb} MB)", per_gb(&seconds[0]));
+        for (cc, ours) in all.iter().zip(&seconds).skip(1) {
+            let ratios: Vec<f64> = ours.iter().zip(&seconds[0]).map(|(a, b)| a / b).collect();
+            let [low, high] = interval(&ratios);
+            let (mine, ratio) = (per_gb(ours), median(&ratios));
+            println!("  {cc} in {stack}: {mine:.3} s/GB, ratio {ratio:.3} [{low:.3}, {high:.3}]");
+        }
+    }
+    Ok(())
+}
+
+fn in_a_process(stack: &str, cc: &str, mb: u64) -> Outcome<f64> {
+    let output = Command::new(std::env::current_exe()?).args(["one", stack, cc, &mb.to_string()]).output()?;
+    if !output.status.success() {
+        return Err(format!("{cc} in {stack}: {}", String::from_utf8_lossy(&output.stderr)).into());
+    }
+    Ok(String::from_utf8(output.stdout)?.trim().parse()?)
+}
+
+fn median(of: &[f64]) -> f64 {
+    let mut sorted = of.to_vec();
+    sorted.sort_by(f64::total_cmp);
+    let n = sorted.len();
+    if n == 0 { f64::NAN } else { (sorted[(n - 1) / 2] + sorted[n / 2]) / 2.0 }
+}
+
+fn interval(of: &[f64]) -> [f64; 2] {
+    let mut rng = Rng::new(1, 0);
+    let mut pick = || of[rng.below(of.len() as u64) as usize];
+    let mut medians: Vec<f64> = (0..RESAMPLES)
+        .map(|_| {
+            let sample: Vec<f64> = of.iter().map(|_| pick()).collect();
+            median(&sample)
+        })
+        .collect();
+    medians.sort_by(f64::total_cmp);
+    [medians[RESAMPLES / 40], medians[RESAMPLES - RESAMPLES / 40 - 1]]
+}
+
+/// CPU seconds of this process.
+fn cpu_s() -> f64 {
+    let t = clock_gettime(ClockId::ProcessCPUTime);
+    t.tv_sec as f64 + t.tv_nsec as f64 / 1e9
+}
+
+/// CPU seconds of one bulk stream of so many MB over loopback.
+fn one_transfer(stack: &str, cc: &str, mb: usize) -> Outcome<f64> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    runtime.block_on(async {
+        match stack {
+            "noq" => noq(cc, mb).await,
+            _ => quinn(cc, mb).await,
+        }
+    })
+}
+
+/// The same text for both stacks, whose types have the same names.
+macro_rules! transfer {
+    ($stack:ident) => {
+        async fn $stack(cc: &str, mb: usize) -> Outcome<f64> {
+            use ::$stack::congestion::ControllerFactory;
+            use ::$stack::{Endpoint, TokioRuntime};
+            use headway_cc::quic::sim::$stack::net::{NAME, Setup};
+            use headway_cc::quic::sim::$stack::own;
+            let factory: Arc<dyn ControllerFactory + Send + Sync> = match own(cc) {
+                Some(own) => own,
+                None => Arc::new(Factory::named(cc)?),
+            };
+            let setup = Setup::new(1, 1, factory, |_| ());
+            let [server, client] = setup.endpoints;
+            let socket = || std::net::UdpSocket::bind("127.0.0.1:0");
+            let server = Endpoint::new(server, Some(setup.server), socket()?, Arc::new(TokioRuntime))?;
+            let client = Endpoint::new(client, None, socket()?, Arc::new(TokioRuntime))?;
+            let to = server.local_addr()?;
+            let sending = tokio::spawn(async move {
+                let connection = server.accept().await.ok_or("the endpoint is closed")?.await?;
+                let before = cpu_s();
+                let mut stream = connection.open_uni().await?;
+                let block = vec![0; 1_000_000];
+                for _ in 0..mb {
+                    stream.write_all(&block).await?;
+                }
+                stream.finish()?;
+                connection.closed().await;
+                Outcome::Ok(before)
+            });
+            let connection = client.connect_with(setup.client, to, NAME)?.await?;
+            let mut stream = connection.accept_uni().await?;
+            let mut buffer = vec![0; 1 << 20];
+            let mut received = 0;
+            while let Some(n) = stream.read(&mut buffer).await? {
+                received += n;
+            }
+            let after = cpu_s();
+            assert_eq!(received, mb * 1_000_000);
+            connection.close(0u32.into(), b"");
+            Ok(after - sending.await??)
+        }
+    };
+}
+
+transfer!(noq);
+transfer!(quinn);
