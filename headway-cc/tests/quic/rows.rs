@@ -79,7 +79,8 @@ fn maxbw_02_and_03_the_filter_advances_once_a_cycle() {
     let ups = changes(&rows, |s| s == BBR3_PROBE_BW_UP, is_cycling);
     let drains = changes(&rows, |s| s == BBR3_DRAIN, is_cycling);
     let probe_rtts = changes(&rows, |s| s == BBR3_PROBE_RTT, |_| true);
-    assert!(ups >= 12 && drains == 1 && probe_rtts >= 9, "{ups} {drains} {probe_rtts}");
+    // A probe of the RTT every five seconds or so, and hardly ever none of the bandwidth between two.
+    assert!(drains == 1 && probe_rtts >= 9 && ups + 1 >= probe_rtts, "{ups} {drains} {probe_rtts}");
     // ProbeRTT starts a cycle too, or its application-limited samples cost the one that it met (MAXBW-04).
     let (cycles, ends) = (last.state("cycle_count"), (ups + drains) as u64);
     assert!(cycles.abs_diff(ends) <= probe_rtts as u64, "{cycles}: {ups} {drains} {probe_rtts}");
