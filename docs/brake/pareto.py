@@ -6,9 +6,9 @@ python3 docs/brake/pareto.py docs/brake/search.csv > docs/brake/pareto.svg
 import csv
 import sys
 
-WIDTH, HEIGHT, LEFT, TOP = 640, 360, 70, 40
+WIDTH, HEIGHT, LEFT, TOP = 700, 390, 70, 70
 PANEL_W, PANEL_H = 540, 250
-X, Y = (0.36, 0.60), (0.980, 1.004)
+X, Y = (0.400, 0.464), (0.983, 0.998)
 CHOSEN, FINE, ACTS = "#b2182b", "#1f4e9c", "#9a9a9a"
 # Beyond this the brake acts where nothing is wrong.
 MOST_ROUNDS, LEAST_THROUGHPUT = 1.0, 0.99
@@ -27,11 +27,14 @@ def text(x, y, words, more=""):
 
 def dot(row, colour, size, fill):
     x, y = at(float(row["p99_ratio"]), float(row["bytes_ratio"]))
-    (x0, y0), (x1, y1) = (
-        at(float(row[f"p99_{end}"]), float(row[f"bytes_{end}"])) for end in ("low", "high")
-    )
-    yield f'<path d="M{x0:.1f} {y:.1f}H{x1:.1f}M{x:.1f} {y0:.1f}V{y1:.1f}" stroke="{colour}" stroke-opacity="0.3"/>'
-    yield f'<circle cx="{x:.1f}" cy="{y:.1f}" r="{size}" fill="{fill}" stroke="{colour}"><title>{row["cc"]}</title></circle>'
+    return f'<circle cx="{x:.1f}" cy="{y:.1f}" r="{size}" fill="{fill}" stroke="{colour}"><title>{row["cc"]}</title></circle>'
+
+
+def label(row, turn):
+    """The setting, where it stands apart from the others."""
+    x, y = at(float(row["p99_ratio"]), float(row["bytes_ratio"]))
+    setting = row["cc"].partition(":brake_")[2]
+    return text(x + 8, y + 3, setting, f'font-size="10" fill="#444444" transform="rotate({turn} {x:.1f} {y:.1f})"')
 
 
 def front(rows):
@@ -60,10 +63,10 @@ def main(file):
     )
     print(f'<rect width="{WIDTH}" height="{HEIGHT}" fill="#ffffff"/>')
     print(f'<rect x="{LEFT}" y="{TOP}" width="{PANEL_W}" height="{PANEL_H}" fill="none" stroke="#cccccc"/>')
-    for tick in range(36, 61, 4):
+    for tick in range(40, 47):
         x, _ = at(tick / 100, Y[0])
         print(text(x, TOP + PANEL_H + 16, f"{tick / 100:.2f}", 'text-anchor="middle" fill="#666666"'))
-    for tick in range(980, 1005, 4):
+    for tick in range(984, 999, 4):
         _, y = at(X[0], tick / 1000)
         print(f'<line x1="{LEFT}" x2="{LEFT + PANEL_W}" y1="{y:.1f}" y2="{y:.1f}" stroke="#eeeeee"/>')
         print(text(LEFT - 6, y + 4, f"{tick / 1000:.3f}", 'text-anchor="end" fill="#666666"'))
@@ -72,10 +75,13 @@ def main(file):
     print(text(LEFT + PANEL_W / 2, TOP + PANEL_H + 34, below, 'text-anchor="middle" fill="#444444"'))
     points = " ".join("{:.1f},{:.1f}".format(*at(float(r["p99_ratio"]), float(r["bytes_ratio"]))) for r in front(filter(is_quiet, inside)))
     print(f'<polyline points="{points}" fill="none" stroke="{FINE}" stroke-dasharray="4 3"/>')
-    for row in inside:
+    apart = [r for r in inside if not 0.410 <= float(r["p99_ratio"]) <= 0.434 or float(r["bytes_ratio"]) < 0.99]
+    apart.sort(key=lambda r: float(r["p99_ratio"]))
+    print("\n".join(label(row, (35, -35)[n % 2]) for n, row in enumerate(apart)))
+    for row in sorted(inside, key=lambda r: ":" not in r["cc"]):
         plain = ":" not in row["cc"]
         colour = CHOSEN if plain else FINE if is_quiet(row) else ACTS
-        print("\n".join(dot(row, colour, 6 if plain else 4, colour if is_quiet(row) else "#ffffff")))
+        print(dot(row, colour, 6 if plain else 4, colour if is_quiet(row) else "#ffffff"))
     x = LEFT
     for colour, fill, words in [
         (CHOSEN, CHOSEN, "chosen"),
