@@ -12,6 +12,7 @@
 use bbr1::{Bbr1, Bbr1Params};
 use bbr3::{Bbr3, Bbr3Params};
 use params::ParamTable;
+use std::borrow::Borrow;
 use std::sync::{Arc, LazyLock};
 
 pub mod bbr1;
@@ -304,7 +305,7 @@ pub fn trace_columns(name: &str, controller: &dyn Controller) -> Vec<String> {
 }
 
 /// The lines of a trace before its events: the columns, and the settings if there are any.
-pub fn trace_header(columns: &[String], settings: &[&str]) -> String {
+pub fn trace_header(columns: &[String], settings: &[impl Borrow<str>]) -> String {
     let columns = format!("# flow {}\n", columns.join(" "));
     if settings.is_empty() { columns } else { format!("{columns}{TRACE_SET}{}\n", settings.join(" ")) }
 }

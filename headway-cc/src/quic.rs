@@ -85,8 +85,8 @@ impl Factory {
     }
 
     /// Writes every event of every controller: `sink` is given lines without their ends, first the one that names
-    /// the columns and, if there are settings, the one that has them. The form is that of the kernel's trace, and `headway replay` reads it. A sink that is slow slows
-    /// the connection.
+    /// the columns and, if there are settings, the one that has them. The form is that of the kernel's trace, and
+    /// `headway replay` reads it. A sink that is slow slows the connection.
     pub fn trace(mut self, sink: impl Fn(&str) + Send + Sync + 'static) -> Self {
         let (name, settings) = cc::name_and_settings(&self.name);
         let columns = cc::trace_columns(name, &*(self.new)());

@@ -342,7 +342,7 @@ impl Plan {
             ("--pacing", list(&|t| traffic::pacing_text(t.pacing_bps)), "0"),
             ("--direction", list(&|t| t.direction.to_string()), "forward"),
             ("--cpu-load", list(&|t| t.cpu_load_percent.to_string()), "0"),
-            ("--mtu", list(&|t| t.mtu.to_string()), "1500"),
+            ("--mtu", list(&|t| t.mtu.to_string()), &traffic::usual_mtu().to_string()),
             ("--against", list(&|t| traffic::rival_text(t.against.as_ref())), "none"),
         ] {
             if value != none {

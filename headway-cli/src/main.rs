@@ -578,10 +578,13 @@ fn compare(a: CompareArgs) -> Result<ExitCode> {
 
 fn bench(a: BenchArgs) -> Result<ExitCode> {
     let plan = match &a.plan {
-        Some(made) => bench::read_plan(made)?,
+        Some(made) => {
+            let plan = bench::read_plan(made)?;
+            usage(plan.check())?;
+            plan
+        }
         None => usage(request(&a).and_then(|r| bench::Plan::new(&r)))?,
     };
-    usage(plan.check())?;
     usage(report::known(&a.metric))?;
     let shard = usage(a.shard.as_deref().map(|s| shard_of(s, &plan.place)).transpose())?;
     let jobs = a.jobs.or_else(|| std::thread::available_parallelism().ok()).map_or(1, usize::from);

@@ -28,7 +28,7 @@ pub fn run_cell_here(plan: &Plan, cell: &Cell, dir: &FsPath) -> Result<()> {
     let traffic = plan.traffic(cell.path);
     let cc = match plan.transport.stack() {
         None => Sender::prepare(controller(&cell.cc), plan.trace, dir)?,
-        Some(_) => Sender::outside(controller(&cell.cc)),
+        Some(_) => Sender::ready(controller(&cell.cc)),
     };
     let rival = traffic.against.as_ref().map(|r| Rival::prepare(r, &cc, cell, dir)).transpose()?;
     let options = EmuOptions {
@@ -64,13 +64,14 @@ pub fn run_cell_here(plan: &Plan, cell: &Cell, dir: &FsPath) -> Result<()> {
     let length_us = i64::from(traffic.seconds) * 1_000_000;
     let flow =
         sockets.zip(traffic.messages).map(|(s, m)| MessageFlow::start(s, m, cell.seed, start_us, length_us));
-    let load = |port, cc: &str, how| run_load([emu.near(), far], (emu.far_addr(), port), cc, traffic, how);
+    // A rival just sends.
+    let its_traffic = Traffic { pattern: Pattern::Bulk, pacing_bps: None, ..traffic.clone() };
+    let load = |port, cc: &str, traffic| run_load([emu.near(), far], (emu.far_addr(), port), cc, traffic);
     let mut quic_late = Duration::ZERO;
     let (load, rival_load) = std::thread::scope(|s| {
-        let rival =
-            rival.as_ref().map(|r| s.spawn(|| load(tools::RIVAL_PORT, r.name(), (Pattern::Bulk, None))));
+        let rival = rival.as_ref().map(|r| s.spawn(|| load(tools::RIVAL_PORT, r.name(), &its_traffic)));
         let ours = match plan.transport.stack() {
-            None => load(tools::PORT, &cc.name, (traffic.pattern, traffic.pacing_bps)),
+            None => load(tools::PORT, &cc.name, traffic),
             Some(stack) => {
                 let job =
                     quicload::Job { stack, cc: &cc.name, traffic, seed: cell.seed, is_traced: plan.trace };
@@ -127,16 +128,14 @@ fn run_load(
     (to, port): (Ipv4Addr, u16),
     cc: &str,
     traffic: &Traffic,
-    (pattern, pacing_bps): (Pattern, Option<u64>),
 ) -> Result<String> {
-    if let Pattern::OnOff { on_ms, off_ms } = pattern {
+    if let Pattern::OnOff { on_ms, off_ms } = traffic.pattern {
         let (streams, seconds) = (traffic.streams, traffic.seconds);
         let (on_us, off_us) = (on_ms as i64 * 1000, off_ms as i64 * 1000);
         let to = SocketAddrV4::new(to, port);
         return pausing::Job { to, cc, streams, on_us, off_us, seconds }.run(near, far);
     }
-    tools::Job { to: to.to_string(), port, cc, traffic, pattern, pacing_bps }
-        .run(near.command("iperf3"), GRACE)
+    tools::Job { to: to.to_string(), port, cc, traffic }.run(near.command("iperf3"), GRACE)
 }
 
 /// One load of a QUIC stack; the events of our controller, if they are asked for, go to `acks.txt`.
@@ -184,8 +183,8 @@ pub struct Sender {
 }
 
 impl Sender {
-    /// A controller that is none of the kernel's affairs.
-    fn outside(cc: &str) -> Self {
+    /// A controller for which nothing has to be done here: one that the kernel has, or a QUIC stack.
+    fn ready(cc: &str) -> Self {
         Self { name: cc.to_string(), trace: None, attached: None }
     }
 
@@ -197,7 +196,7 @@ impl Sender {
                 "Linux {} has no congestion control `{cc}`\nhint: `modprobe tcp_{cc}`",
                 kernel::release()
             );
-            return Ok(Self { name: cc.to_string(), trace: None, attached: None });
+            return Ok(Self::ready(cc));
         }
         let mut attached = kernel::attach(cc, &kernel::Options { name: None, trace: is_traced })?;
         let file = dir.join("acks.txt");
@@ -214,7 +213,7 @@ impl Sender {
     /// have one of that name, too.
     pub fn elsewhere(cc: &str, name: &str) -> Result<Self> {
         if kernel::is_registered(name) {
-            return Ok(Self { name: name.to_string(), trace: None, attached: None });
+            return Ok(Self::ready(name));
         }
         let attached = kernel::attach(cc, &kernel::Options { name: Some(name.into()), trace: false })?;
         Ok(Self { name: name.to_string(), trace: None, attached: Some(attached) })

@@ -14,7 +14,7 @@ mod noq;
 #[allow(clippy::duplicate_mod)]
 mod quinn;
 
-use crate::emu::Netns;
+use crate::emu::{Netns, lateness_limit_us};
 use crate::traffic::Traffic;
 use crate::{simcell, sys};
 use anyhow::{Context, Result, anyhow};
@@ -142,7 +142,7 @@ impl Job<'_> {
         let cpu = |used: Duration| used.as_secs_f64() * 100.0 / seconds as f64;
         let cpu = json!({ "host_total": cpu(near.cpu), "remote_total": cpu(far.cpu) });
         let bins: Vec<Bin> = near.bins.into_iter().zip(far.bins).collect();
-        let flows = flows(self.cc, self.traffic.streams as usize, MSS, &bins);
+        let flows = flows(self.cc, self.traffic.streams as usize, &bins);
         let run = SimRun {
             duration_us: seconds * 1_000_000,
             bin_us: BIN.as_micros() as u64,
@@ -158,7 +158,7 @@ impl Job<'_> {
 /// The rule, fixed beforehand and blind to the traffic, by which a load does not count: an end was late by more than 5 % of
 /// the base RTT, or 5 ms; the event loop's timers have 1 ms.
 pub fn disturbed(late: Duration, base_rtt_us: u64) -> Option<String> {
-    let limit_us = (base_rtt_us / 20).max(5000);
+    let limit_us = lateness_limit_us(base_rtt_us).max(5000);
     let late_us = late.as_micros();
     (late_us > limit_us.into())
         .then(|| format!("a thread of the QUIC load was {late_us} us late (worst, limit {limit_us} us)"))

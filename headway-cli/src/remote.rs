@@ -245,14 +245,7 @@ fn measure(session: &Session, traffic: &Traffic, cc: &str, dir: &FsPath) -> Resu
     let far_before = far.map(FarEnd::ticks).transpose()?;
     let watch = cpu::Watch::start(traffic.seconds, dir);
     let start_us = probe::now_us();
-    let job = tools::Job {
-        to: session.server.ip().to_string(),
-        port: session.server.port(),
-        cc,
-        traffic,
-        pattern: traffic.pattern,
-        pacing_bps: traffic.pacing_bps,
-    };
+    let job = tools::Job { to: session.server.ip().to_string(), port: session.server.port(), cc, traffic };
     let load = job.run(Command::new("iperf3"), place::GRACE)?;
     let busy = watch.stop();
     let far_after = far.map(FarEnd::ticks).transpose()?;

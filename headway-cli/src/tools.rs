@@ -30,8 +30,6 @@ pub struct Job<'a> {
     /// The name under which the sender's kernel knows the controller.
     pub cc: &'a str,
     pub traffic: &'a Traffic,
-    pub pattern: Pattern,
-    pub pacing_bps: Option<u64>,
 }
 
 impl Server {
@@ -72,14 +70,14 @@ impl Job<'_> {
             (self.port.to_string(), traffic.streams.to_string(), traffic.seconds.to_string());
         command.args(["-c", &self.to, "-p", &port, "-C", self.cc, "-P", &streams, "-t", &seconds]);
         command.args(["-i", "0.1", "-J", "--get-server-output", "--connect-timeout", "5000"]);
-        if let Pattern::Limited { rate_bps } = self.pattern {
+        if let Pattern::Limited { rate_bps } = traffic.pattern {
             let (bytes, _) = Pattern::chunk(rate_bps);
             command.args(["-b", &rate_bps.to_string(), "-l", &bytes.to_string()]);
         }
         if !traffic.direction.is_forward() {
             command.arg("-R");
         }
-        if let Some(bps) = self.pacing_bps {
+        if let Some(bps) = traffic.pacing_bps {
             command.args(["--fq-rate", &bps.to_string()]);
         }
         let (mut child, mut output) = spawn(command)?;

@@ -60,11 +60,11 @@ pub type Bin = (FlowBin, Vec<u64>);
 
 /// The streams of a connection, as flows. A packet may hold several streams: each is given an equal share of what was
 /// sent and lost.
-pub fn flows(cc: &str, streams: usize, mss: u32, bins: &[Bin]) -> Vec<FlowRun> {
-    (0..streams).map(|stream| flow(cc, (stream as u64, streams as u64), mss, bins)).collect()
+pub fn flows(cc: &str, streams: usize, bins: &[Bin]) -> Vec<FlowRun> {
+    (0..streams).map(|stream| flow(cc, (stream as u64, streams as u64), bins)).collect()
 }
 
-fn flow(cc: &str, (stream, streams): (u64, u64), mss: u32, bins: &[Bin]) -> FlowRun {
+fn flow(cc: &str, (stream, streams): (u64, u64), bins: &[Bin]) -> FlowRun {
     // The first ones get what is left over.
     let share = |total: u64| total / streams + u64::from(stream < total % streams);
     let mut before = 0;
@@ -81,10 +81,10 @@ fn flow(cc: &str, (stream, streams): (u64, u64), mss: u32, bins: &[Bin]) -> Flow
     let retransmitted_packets = total(|b| b.retransmitted_packets);
     FlowRun {
         cc: cc.into(),
-        sent_packets: total(|b| b.sent_bytes) / u64::from(mss),
+        sent_packets: total(|b| b.sent_bytes) / u64::from(MSS),
         sent_bytes: total(|b| b.sent_bytes),
         retransmitted_packets,
-        retransmitted_bytes: (retransmitted_packets * u64::from(mss)).min(total(|b| b.sent_bytes)),
+        retransmitted_bytes: (retransmitted_packets * u64::from(MSS)).min(total(|b| b.sent_bytes)),
         delivered_bytes: total(|b| b.delivered_bytes),
         min_rtt_us: rtts.iter().copied().min().unwrap_or(0),
         max_rtt_us: rtts.iter().copied().max().unwrap_or(0),

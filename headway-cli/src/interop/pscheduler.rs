@@ -141,8 +141,7 @@ mod tests {
     use crate::traffic::{Direction, Traffic};
 
     fn plan(host: &str) -> Plan {
-        let entry =
-            PathEntry { name: host.into(), text: String::new(), files: Vec::new(), ..PathEntry::default() };
+        let entry = PathEntry { name: host.into(), ..PathEntry::default() };
         let mut base = synthetic::plan(1);
         base.cells.retain(|cell| cell.path == 0);
         let traffic = Traffic { streams: 4, ..base.traffic.clone() };

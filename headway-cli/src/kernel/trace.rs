@@ -33,7 +33,7 @@ pub struct Columns {
 impl Columns {
     /// The lines before the events.
     pub(super) fn header(&self) -> String {
-        cc::trace_header(&self.names, &self.set.iter().map(String::as_str).collect::<Vec<_>>())
+        cc::trace_header(&self.names, &self.set)
     }
 }
 

@@ -3,7 +3,7 @@
 use super::{Context, Deserialize, Result, Serialize, SocketAddrV4, bail, ensure};
 use crate::probe::{Probe, Prober};
 use crate::tools::{self, Load};
-use crate::traffic::{Pattern, Traffic};
+use crate::traffic::Traffic;
 use crate::{machine, sys};
 use std::net::{Ipv4Addr, SocketAddr, ToSocketAddrs};
 use std::process::Command;
@@ -151,14 +151,7 @@ fn all_answered(probes: &[Probe]) -> Result<()> {
 fn test(server: SocketAddrV4) -> Result<Load> {
     let traffic = Traffic::bulk(TEST_S);
     let cc = machine::sysctl("net.ipv4.tcp_congestion_control");
-    let job = tools::Job {
-        to: server.ip().to_string(),
-        port: server.port(),
-        cc: &cc,
-        traffic: &traffic,
-        pattern: Pattern::Bulk,
-        pacing_bps: None,
-    };
+    let job = tools::Job { to: server.ip().to_string(), port: server.port(), cc: &cc, traffic: &traffic };
     let text = job.run(Command::new("iperf3"), GRACE)?;
     let load = tools::parse_iperf3(&text).map_err(anyhow::Error::msg)?;
     load.judge(&cc).map_err(anyhow::Error::msg)?;

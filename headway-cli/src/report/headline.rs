@@ -1,7 +1,7 @@
 //! What stands first where messages ran beside the load: the delay that a game's players feel.
 
 use super::chart::key;
-use super::{Run, Spread};
+use super::{Run, Spread, index_of};
 use crate::metric::METRICS;
 use maud::{Markup, html};
 
@@ -60,7 +60,7 @@ fn rows(run: &Run, path: usize) -> Markup {
 }
 
 fn cell(run: &Run, path: usize, cc: &str, name: &str) -> Markup {
-    let Some(m) = METRICS.iter().position(|m| m.name == name) else { return html! { "–" } };
+    let m = index_of(name);
     match Spread::over(run, path, cc, m) {
         Some(spread) => html! { (spread.show(METRICS[m].unit)) },
         None => {

@@ -506,13 +506,12 @@ impl Net {
                 self.datagrams[n].arrive(now_ns);
             }
         }
-        let mss = MSS;
         SimRun {
             duration_us: end_ns / 1000,
             bin_us: self.bin_ns / 1000,
-            mss,
+            mss: MSS,
             base_rtt_us: self.path.base_rtt_us(),
-            flows: flows(cc, self.streams, mss, &self.bins),
+            flows: flows(cc, self.streams, &self.bins),
             down: self.down.finish().0,
             up: self.up.finish().0,
             probes: self.probes,
