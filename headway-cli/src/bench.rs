@@ -404,7 +404,6 @@ fn check_traffic(place: &Place, transport: Transport, t: &Traffic) -> Result<()>
     ensure!((576..=9000).contains(&t.mtu), "--mtu must be between 576 and 9000");
     let is_remote = matches!(place, Place::Remote(_));
     let is_pausing = matches!(t.pattern, Pattern::OnOff { .. });
-    ensure!(!is_pausing || t.pacing_bps.is_none(), "--pacing is iperf3's, and --on-off does without it");
     if let Some(messages) = &t.messages {
         ensure!(
             messages.max_bytes + headway_cc::messages::HEADER_BYTES <= t.mtu,
@@ -561,7 +560,7 @@ fn lab_kernels(plan: &Plan) -> Result<BTreeMap<String, lab::Kernel>> {
     if plan.place == Place::Lab {
         for spec in (0..plan.paths.len()).map(|path| plan.kernel_of(path)) {
             if !kernels.contains_key(spec) {
-                let kernel = lab::Kernel::find(some(spec), some(&plan.modules).map(FsPath::new))?;
+                let kernel = lab::Kernel::find(some(spec), some(&plan.modules).map(FsPath::new), &[])?;
                 kernels.insert(spec.to_string(), kernel);
             }
         }

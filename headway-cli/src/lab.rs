@@ -82,7 +82,8 @@ pub struct Kernel {
 impl Kernel {
     /// `spec`: a kernel file, the beginning of a version (`6.1`), or nothing for the newest kernel there is.
     /// `modules`: the directory of its modules; needed with a file that has none beside it.
-    pub fn find(spec: Option<&str>, modules: Option<&Path>) -> Result<Self> {
+    /// `tools`: programs of this machine that commands in the guest may start.
+    pub fn find(spec: Option<&str>, modules: Option<&Path>, tools: &[&str]) -> Result<Self> {
         let (file, found_modules) = match spec {
             Some(path) if path.contains('/') || Path::new(path).is_file() => {
                 let file = PathBuf::from(path);
@@ -96,7 +97,7 @@ impl Kernel {
         let image =
             image::unpack(packed).with_context(|| format!("cannot use the kernel {}", file.display()))?;
         let version = image::version(&image).context("the kernel file holds no version")?;
-        let initramfs = initramfs::build(modules.or(found_modules.as_deref()))?;
+        let initramfs = initramfs::build(modules.or(found_modules.as_deref()), tools)?;
         Ok(Self {
             version,
             image: filled("headway-kernel", &image)?,
@@ -189,7 +190,6 @@ pub fn check() -> Vec<Check> {
     vec![
         Check::required("an x86-64 machine", cfg!(target_arch = "x86_64"), "use --in sim or --in here"),
         program(EMULATOR, "qemu-system-x86"),
-        program("iperf3", "iperf3"),
         program("zstd", "zstd"),
         program("xz", "xz-utils"),
         Check::required(kernels, !names.is_empty(), "make lab-kernel"),

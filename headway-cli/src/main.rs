@@ -15,7 +15,6 @@ mod machine;
 mod matrix;
 mod messages;
 mod metric;
-mod pausing;
 mod place;
 mod probe;
 mod quicload;
@@ -24,6 +23,7 @@ mod report;
 mod shard;
 mod simcell;
 mod stats;
+mod streams;
 mod suite;
 mod sys;
 mod tools;
@@ -481,7 +481,7 @@ fn run(cli: Cli) -> Result<ExitCode> {
             Ok(if ok { ExitCode::SUCCESS } else { ExitCode::FAILURE })
         }
         Cmd::InLab { kernel, commands } => {
-            let kernel = lab::Kernel::find(kernel.as_deref(), None)?;
+            let kernel = lab::Kernel::find(kernel.as_deref(), None, &["iperf3"])?;
             print!("{}", lab::run_commands(&kernel, commands)?);
             Ok(ExitCode::SUCCESS)
         }

@@ -308,7 +308,7 @@ pub const METRICS: &[Metric] = &[
         better: Better::Lower,
         margin: None,
         ceiling: None,
-        about: "CPU time of the sending iperf3 process per GB that arrived",
+        about: "CPU time of the load's sender per GB that arrived",
         of: |c| cpu_s_per_gb(c, |load| load.sender_cpu_percent),
     },
     Metric {
@@ -318,7 +318,7 @@ pub const METRICS: &[Metric] = &[
         better: Better::Lower,
         margin: None,
         ceiling: None,
-        about: "CPU time of the receiving iperf3 process per GB that arrived",
+        about: "CPU time of the load's receiver per GB that arrived",
         of: |c| cpu_s_per_gb(c, |load| load.receiver_cpu_percent),
     },
     Metric {

@@ -6,11 +6,11 @@ use crate::emu::{Detour, Emu, EmuOptions, Far, Netns};
 use crate::messages::{self, MessageFlow, Sockets};
 use crate::probe::{self, Prober};
 use crate::traffic::{self, Pattern, Traffic};
-use crate::{cpu, kernel, lab, machine, pausing, quicload, remote, tools};
+use crate::{cpu, kernel, lab, machine, quicload, remote, streams, tools};
 use anyhow::{Context, Result, ensure};
 use std::collections::BTreeMap;
 use std::fs::File;
-use std::net::{Ipv4Addr, SocketAddrV4};
+use std::net::SocketAddrV4;
 use std::panic::resume_unwind;
 use std::path::Path as FsPath;
 use std::time::Duration;
@@ -47,11 +47,17 @@ pub fn run_cell_here(plan: &Plan, cell: &Cell, dir: &FsPath) -> Result<()> {
         negotiate_ecn([emu.near(), far])?;
     }
     let start = |port| tools::Server::start(far.command("iperf3"), port);
-    let server = match (plan.transport.stack(), traffic.pattern) {
-        (Some(_), _) | (_, Pattern::OnOff { .. }) => None,
-        _ => Some(start(tools::PORT)?),
+    let is_ours = |t: &Traffic| plan.place == Place::Lab || matches!(t.pattern, Pattern::OnOff { .. });
+    let server = match plan.transport.stack() {
+        None if !is_ours(traffic) => Some(start(tools::PORT)?),
+        _ => None,
     };
-    let rival_server = rival.as_ref().map(|_| start(tools::RIVAL_PORT)).transpose()?;
+    // A rival just sends.
+    let its_traffic = Traffic { pattern: Pattern::Bulk, pacing_bps: None, ..traffic.clone() };
+    let rival_server = match &rival {
+        Some(_) if !is_ours(&its_traffic) => Some(start(tools::RIVAL_PORT)?),
+        _ => None,
+    };
     let socket = emu.near().enter(Prober::socket)?;
     let prober = Prober::start(socket, emu.far_addr(), PROBE_INTERVAL_US);
     let sockets = traffic.messages.map(|_| message_sockets(&emu, far)).transpose()?;
@@ -64,9 +70,16 @@ pub fn run_cell_here(plan: &Plan, cell: &Cell, dir: &FsPath) -> Result<()> {
     let length_us = i64::from(traffic.seconds) * 1_000_000;
     let flow =
         sockets.zip(traffic.messages).map(|(s, m)| MessageFlow::start(s, m, cell.seed, start_us, length_us));
-    // A rival just sends.
-    let its_traffic = Traffic { pattern: Pattern::Bulk, pacing_bps: None, ..traffic.clone() };
-    let load = |port, cc: &str, traffic| run_load([emu.near(), far], (emu.far_addr(), port), cc, traffic);
+    let load = |port, cc: &str, traffic| {
+        let (near, to) = (emu.near(), SocketAddrV4::new(emu.far_addr(), port));
+        match is_ours(traffic) {
+            true => streams::Job { to, cc, traffic }.run(near, far),
+            false => {
+                let to = to.ip().to_string();
+                tools::Job { to, port, cc, traffic }.run(near.command("iperf3"), GRACE)
+            }
+        }
+    };
     let mut quic_late = Duration::ZERO;
     let (load, rival_load) = std::thread::scope(|s| {
         let rival = rival.as_ref().map(|r| s.spawn(|| load(tools::RIVAL_PORT, r.name(), &its_traffic)));
@@ -101,7 +114,7 @@ pub fn run_cell_here(plan: &Plan, cell: &Cell, dir: &FsPath) -> Result<()> {
     let rival = rival.map(Rival::finish).transpose()?;
     let sender = cc.finish()?;
     let load = if said.is_empty() { load } else { load.context(said) }?;
-    let rival_load = rival_load.transpose().context("the rival's iperf3")?;
+    let rival_load = rival_load.transpose().context("the rival's streams")?;
     let mut result = CellResult::new(plan, cell, "ok");
     if let Some(why) = disturbed {
         result.status = format!("disturbed: {why}");
@@ -120,22 +133,6 @@ fn negotiate_ecn(hosts: [&Netns; 2]) -> Result<()> {
     hosts.into_iter().try_for_each(|host| {
         host.enter(|| std::fs::write("/proc/sys/net/ipv4/tcp_ecn", "1")).context("cannot turn ECN on")
     })
-}
-
-/// One load from the near to the far end: iperf3, or our own where iperf3 cannot.
-fn run_load(
-    [near, far]: [&Netns; 2],
-    (to, port): (Ipv4Addr, u16),
-    cc: &str,
-    traffic: &Traffic,
-) -> Result<String> {
-    if let Pattern::OnOff { on_ms, off_ms } = traffic.pattern {
-        let (streams, seconds) = (traffic.streams, traffic.seconds);
-        let (on_us, off_us) = (on_ms as i64 * 1000, off_ms as i64 * 1000);
-        let to = SocketAddrV4::new(to, port);
-        return pausing::Job { to, cc, streams, on_us, off_us, seconds }.run(near, far);
-    }
-    tools::Job { to: to.to_string(), port, cc, traffic }.run(near.command("iperf3"), GRACE)
 }
 
 /// One load of a QUIC stack; the events of our controller, if they are asked for, go to `acks.txt`.

@@ -22,8 +22,6 @@ use headway_cc::quic::Factory;
 use headway_cc::quic::sim::{Bin, MSS, Stack, flows};
 use headway_cc::sim::{FlowBin, SimRun, Source};
 use rustix::net::sockopt;
-use rustix::time::{ClockId, clock_gettime};
-use serde_json::json;
 use std::net::{Ipv4Addr, SocketAddrV4, UdpSocket};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -139,8 +137,7 @@ impl Job<'_> {
 
     fn json(&self, (near, far): Sides) -> String {
         let seconds = u64::from(self.traffic.seconds);
-        let cpu = |used: Duration| used.as_secs_f64() * 100.0 / seconds as f64;
-        let cpu = json!({ "host_total": cpu(near.cpu), "remote_total": cpu(far.cpu) });
+        let cpu = [near.cpu, far.cpu];
         let bins: Vec<Bin> = near.bins.into_iter().zip(far.bins).collect();
         let flows = flows(self.cc, self.traffic.streams as usize, &bins);
         let run = SimRun {
@@ -149,9 +146,7 @@ impl Job<'_> {
             mss: MSS,
             ..SimRun::default()
         };
-        let mut value = simcell::load_value(&run, &flows, concat!("headway ", env!("CARGO_PKG_VERSION")));
-        value["end"]["cpu_utilization_percent"] = cpu;
-        format!("{value}\n")
+        simcell::kernel_load_json(&run, &flows, cpu)
     }
 }
 
@@ -169,12 +164,6 @@ fn alone<T>(end: impl Future<Output = Result<T>>) -> Result<T> {
     sys::favour_this_thread();
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     runtime.context("cannot start an event loop")?.block_on(end)
-}
-
-/// What the calling thread has taken of the CPU.
-fn cpu_time() -> Duration {
-    let t = clock_gettime(ClockId::ThreadCPUTime);
-    Duration::new(t.tv_sec as u64, t.tv_nsec as u32)
 }
 
 /// Both ends, each in a thread.

@@ -15,6 +15,7 @@ use headway_cc::sim::{self, FlowBin, FlowRun, FlowSpec, LinkBin, Signals, SimRun
 use serde_json::{Value, json};
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 const LINK_COLUMNS: &str = "# t_us dir rate_bps in_packets in_bytes out_packets out_bytes drop_packets drop_bytes \
                             lost_packets mark_packets queue_bytes_max sojourn_us_max late_us_max";
@@ -195,8 +196,15 @@ pub fn load_json(run: &SimRun, flows: &[FlowRun], maker: &str) -> String {
     format!("{}\n", load_value(run, flows, maker))
 }
 
-/// The same as a value.
-pub fn load_value(run: &SimRun, flows: &[FlowRun], maker: &str) -> Value {
+/// The same of a load that this program made on a kernel, with the CPU time of its sender and receiver.
+pub fn kernel_load_json(run: &SimRun, flows: &[FlowRun], cpu: [Duration; 2]) -> String {
+    let mut value = load_value(run, flows, concat!("headway ", env!("CARGO_PKG_VERSION")));
+    let [host, remote] = cpu.map(|used| used.as_secs_f64() * 1e8 / run.duration_us as f64);
+    value["end"]["cpu_utilization_percent"] = json!({ "host_total": host, "remote_total": remote });
+    format!("{value}\n")
+}
+
+fn load_value(run: &SimRun, flows: &[FlowRun], maker: &str) -> Value {
     let seconds = run.duration_us as f64 / 1e6;
     let cc = flows.first().map_or("", |f| f.cc.as_str());
     let total = |of: fn(&FlowRun) -> u64| flows.iter().map(of).sum::<u64>();

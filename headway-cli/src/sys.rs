@@ -15,6 +15,7 @@ use std::os::unix::process::CommandExt;
 use std::process::Command;
 use std::ptr;
 use std::sync::Arc;
+use std::time::Duration;
 
 // ── time ────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -24,6 +25,14 @@ pub fn monotonic_ns() -> u64 {
     // SAFETY: `t` is a valid timespec to write to; this clock exists on every Linux.
     unsafe { libc::clock_gettime(libc::CLOCK_MONOTONIC, &mut t) };
     t.tv_sec as u64 * 1_000_000_000 + t.tv_nsec as u64
+}
+
+/// What the calling thread has taken of the CPU.
+pub fn thread_cpu_time() -> Duration {
+    let mut t = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    // SAFETY: as above.
+    unsafe { libc::clock_gettime(libc::CLOCK_THREAD_CPUTIME_ID, &mut t) };
+    Duration::new(t.tv_sec as u64, t.tv_nsec as u32)
 }
 
 /// Asks for prompt wake-ups of the calling thread: no timer slack, and the lowest real-time priority, which still
@@ -375,6 +384,17 @@ pub fn set_unsent_limit(socket: BorrowedFd<'_>, bytes: u32) -> io::Result<()> {
     // SAFETY: pointer and length describe `bytes`, which outlives the call.
     check(unsafe {
         libc::setsockopt(socket.as_raw_fd(), libc::IPPROTO_TCP, libc::TCP_NOTSENT_LOWAT, value, len)
+    })
+    .map(drop)
+}
+
+/// The socket sends no faster than this, whatever its controller says (SO_MAX_PACING_RATE).
+pub fn set_max_pacing_rate(socket: BorrowedFd<'_>, bytes_per_s: u64) -> io::Result<()> {
+    let len = size_of::<u64>() as libc::socklen_t;
+    let value = (&raw const bytes_per_s).cast();
+    // SAFETY: pointer and length describe `bytes_per_s`, which outlives the call.
+    check(unsafe {
+        libc::setsockopt(socket.as_raw_fd(), libc::SOL_SOCKET, libc::SO_MAX_PACING_RATE, value, len)
     })
     .map(drop)
 }

@@ -95,7 +95,6 @@ fn wrong_usage_exits_2_and_names_the_word() {
         ("bench --in sim --cc bbr1 --path clean --pacing 0,fast", "`fast`"),
         ("bench --in sim --cc bbr1 --path clean --mtu 1500,500", "--mtu"),
         ("bench --in sim --cc bbr1 --path clean --mtu 1000 --messages 1000@64", "--mtu 1000"),
-        ("bench --in sim --cc bbr1 --path clean --pacing 1mbit --on-off 1s/1s", "--pacing"),
         ("bench --in remote 192.0.2.1 --cc cubic --mtu 9000", "--mtu"),
         ("bench --in sim --cc bbr1 --suite drop --streams 1,4", "--streams"),
         ("bench --plan run --cc bbr1", "--plan"),

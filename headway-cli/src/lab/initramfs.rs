@@ -1,4 +1,4 @@
-//! The guest's root: this very program as `/init`, the tools it starts, their shared libraries and the kernel
+//! The guest's root: this very program as `/init`, tools for those who want them, their shared libraries and the kernel
 //! modules, as an uncompressed `newc` archive. Nothing in it depends on the clock or on directory order.
 
 use super::image;
@@ -6,9 +6,6 @@ use anyhow::{Context, Result, ensure};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::process::Command;
-
-/// Programs that a cell starts besides `headway` itself.
-const TOOLS: &[&str] = &["iperf3"];
 
 /// Modules loaded in the guest when the kernel has them as modules; what is built in needs no file.
 const MODULES: &[&str] = &["tun", "tcp_bbr", "sch_fq", "veth"];
@@ -19,12 +16,12 @@ pub const MODULE_DIR: &str = "/modules";
 const DIRECTORY: u32 = 0o040_755;
 const PROGRAM: u32 = 0o100_755;
 
-/// Builds the archive for the kernel whose modules are below `modules`.
-pub fn build(modules: Option<&Path>) -> Result<Vec<u8>> {
+/// Builds the archive for the kernel whose modules are below `modules`, with these programs of this machine.
+pub fn build(modules: Option<&Path>, tools: &[&str]) -> Result<Vec<u8>> {
     let mut files: BTreeMap<String, Vec<u8>> = BTreeMap::new();
     let me = format!("/proc/{}/exe", std::process::id());
     add_program(&mut files, "/init", Path::new(&me))?;
-    for tool in TOOLS {
+    for tool in tools {
         let path = find_program(tool)
             .with_context(|| format!("`{tool}` is not installed\nhint: apt-get install {tool}"))?;
         add_program(&mut files, &format!("/bin/{tool}"), &path)?;

@@ -4,7 +4,8 @@
 use super::stack::{
     self, Connection, ControllerFactory, Endpoint, NAME, SendStream, Setup, TokioRuntime, UNSENT_BYTES,
 };
-use crate::quicload::{BIN, Load, PATIENCE, Side, Sides, both, cpu_time};
+use crate::quicload::{BIN, Load, PATIENCE, Side, Sides, both};
+use crate::sys;
 use anyhow::{Context, Result, anyhow};
 use headway_cc::quic::sim::{QUIC_BYTES, offered};
 use headway_cc::sim::{FlowBin, Source};
@@ -54,7 +55,7 @@ async fn send(load: &Load, connection: &Connection, tell: oneshot::Sender<Instan
     let start = Instant::now();
     // Nobody listens any more where the far end failed: the streams will tell.
     let _ = tell.send(start);
-    let cpu_before = cpu_time();
+    let cpu_before = sys::thread_cpu_time();
     let end = start + BIN * load.bins;
     let mut writers = JoinSet::new();
     for _ in 0..load.streams {
@@ -81,7 +82,7 @@ async fn send(load: &Load, connection: &Connection, tell: oneshot::Sender<Instan
         });
         (sent_before, lost_before) = (sent, lost);
     }
-    Ok(Side { bins, cpu: cpu_time().saturating_sub(cpu_before), late })
+    Ok(Side { bins, cpu: sys::thread_cpu_time().saturating_sub(cpu_before), late })
 }
 
 /// Waits, and says how much too long.
@@ -127,7 +128,7 @@ async fn write(mut stream: SendStream, connection: Connection, source: Source, s
 
 /// Counts what arrives of each stream until the end.
 async fn receive(load: &Load, connection: &Connection, start: Instant) -> Result<Side<Vec<u64>>> {
-    let cpu_before = cpu_time();
+    let cpu_before = sys::thread_cpu_time();
     let counters: Arc<Vec<AtomicU64>> = Arc::new((0..load.streams).map(|_| AtomicU64::new(0)).collect());
     let (accepting, counting) = (connection.clone(), counters.clone());
     let mut reader = JoinSet::new();
@@ -151,5 +152,5 @@ async fn receive(load: &Load, connection: &Connection, start: Instant) -> Result
         }
         bins.push(counters.iter().map(|counter| counter.load(Ordering::Relaxed)).collect());
     }
-    Ok(Side { bins, cpu: cpu_time().saturating_sub(cpu_before), late })
+    Ok(Side { bins, cpu: sys::thread_cpu_time().saturating_sub(cpu_before), late })
 }

@@ -1,22 +1,25 @@
-//! A load that iperf3 cannot make: TCP streams that send for a time, pause for a time, and send again, between the ends
-//! of an emulated path. What it prints is what iperf3 would have printed, as far as anything reads it.
+//! TCP streams between the ends of an emulated path: the lab's load, and `here` what iperf3 cannot make, streams that
+//! pause. What it prints is what iperf3 would have printed, as far as anything reads it.
 //!
-//! While a stream is on it always has something to send, but never more than [`UNSENT_BYTES`] in the socket that were
-//! not sent yet, so that a pause begins when it should.
+//! In the lab both ends must be this process: a packet then wakes no other one, and an address space that changes costs
+//! QEMU all it knows of the guest's memory. The same cell with iperf3 takes twice the CPU time.
 
 use crate::emu::Netns;
 use crate::probe::now_us;
+use crate::traffic::{Pattern, Traffic};
 use crate::{simcell, sys};
 use anyhow::{Context, Result, anyhow};
 use headway_cc::sim::{FlowBin, FlowRun, SimRun};
-use rustix::net::sockopt;
-use std::io::{ErrorKind, Read, Write};
+use rustix::io::Errno;
+use rustix::net::{RecvFlags, recv, sockopt};
+use std::io::{ErrorKind, Write};
 use std::net::{SocketAddr, SocketAddrV4, TcpListener, TcpStream};
 use std::os::fd::{AsFd, OwnedFd};
 use std::time::Duration;
 
-/// Most bytes that wait in a socket unsent.
-const UNSENT_BYTES: u32 = 128 << 10;
+/// What a stream writes at a time, as iperf3 does; and the most that waits unsent in the socket of one that pauses, so that a pause
+/// begins when it should.
+const BLOCK_BYTES: u32 = 128 << 10;
 const BIN_US: i64 = 100_000;
 
 /// The load.
@@ -25,26 +28,24 @@ pub struct Job<'a> {
     pub to: SocketAddrV4,
     /// The name under which the kernel knows the controller.
     pub cc: &'a str,
-    pub streams: u32,
-    pub on_us: i64,
-    pub off_us: i64,
-    pub seconds: u32,
+    pub traffic: &'a Traffic,
 }
 
-/// One end of one stream: what it counted in each bin, and at the end.
+/// One end of one stream: what it counted in each bin and at the end, and its thread's CPU time.
 #[derive(Debug, Default)]
 struct Side {
     bins: Vec<FlowBin>,
     bytes: u64,
     mss: u32,
     cc: String,
+    cpu: Duration,
 }
 
 impl Job<'_> {
     /// Runs from `near` to `far` and returns JSON like that of `iperf3 -J --get-server-output`.
     pub fn run(&self, near: &Netns, far: &Netns) -> Result<String> {
         let listener = far.enter(|| TcpListener::bind(self.to)).context("cannot listen at the far end")?;
-        let pairs = (0..self.streams)
+        let pairs = (0..self.traffic.streams)
             .map(|_| Ok((near.enter(|| self.connect())?, listener.accept().context("accepting a stream")?.0)))
             .collect::<Result<Vec<_>>>()?;
         let start_us = now_us();
@@ -64,7 +65,7 @@ impl Job<'_> {
     }
 
     fn length_us(&self) -> i64 {
-        i64::from(self.seconds) * 1_000_000
+        i64::from(self.traffic.seconds) * 1_000_000
     }
 
     fn connect(&self) -> Result<TcpStream> {
@@ -73,7 +74,12 @@ impl Job<'_> {
         sockopt::set_tcp_congestion(&fd, self.cc)
             .with_context(|| format!("cannot choose the controller `{}`", self.cc))?;
         connect(&fd, &SocketAddr::V4(self.to)).context("cannot connect to the far end")?;
-        sys::set_unsent_limit(fd.as_fd(), UNSENT_BYTES).context("cannot limit what waits in a socket")?;
+        if let Pattern::OnOff { .. } = self.traffic.pattern {
+            sys::set_unsent_limit(fd.as_fd(), BLOCK_BYTES).context("cannot limit what waits in a socket")?;
+        }
+        if let Some(bps) = self.traffic.pacing_bps {
+            sys::set_max_pacing_rate(fd.as_fd(), bps / 8).context("cannot limit a socket's pacing rate")?;
+        }
         let stream = TcpStream::from(fd);
         stream.set_nonblocking(true)?;
         Ok(stream)
@@ -82,11 +88,12 @@ impl Job<'_> {
     /// Sends by the pattern until the end; notes the socket's counters at the end of each bin.
     fn send(&self, mut stream: TcpStream, start_us: i64) -> Result<Side> {
         let mut side = Side::default();
-        let block = vec![0; UNSENT_BYTES as usize];
+        let block = vec![0; BLOCK_BYTES as usize];
         let (mut bytes_before, mut again_before) = (0, 0);
         loop {
             let at_us = now_us() - start_us;
-            if at_us >= (side.bins.len() as i64 + 1) * BIN_US {
+            let bin_end_us = (side.bins.len() as i64 + 1) * BIN_US;
+            if at_us >= bin_end_us {
                 let info = sys::tcp_info(stream.as_fd()).context("cannot read a socket's counters")?;
                 let again = u64::from(info.tcpi_total_retrans);
                 side.mss = info.tcpi_snd_mss;
@@ -103,15 +110,16 @@ impl Job<'_> {
             if at_us >= self.length_us() {
                 let name = sockopt::tcp_congestion(&stream).context("which controller is it?")?;
                 side.cc = name.trim_end_matches('\0').to_string();
+                side.cpu = sys::thread_cpu_time();
                 return Ok(side);
             }
-            let (is_on, change_us) = self.phase(at_us);
-            let wait_us = change_us.min((side.bins.len() as i64 + 1) * BIN_US) - at_us;
-            if !is_on {
+            let (bytes, change_us) = self.turn(at_us, side.bytes);
+            let wait_us = change_us.min(bin_end_us) - at_us;
+            if bytes == 0 {
                 std::thread::sleep(Duration::from_micros(wait_us as u64));
                 continue;
             }
-            match stream.write(&block) {
+            match stream.write(&block[..block.len().min(bytes as usize)]) {
                 Ok(n) => side.bytes += n as u64,
                 Err(e) if e.kind() == ErrorKind::WouldBlock => {
                     sys::wait_writable(stream.as_fd(), wait_us as u64 * 1000)?;
@@ -122,34 +130,52 @@ impl Job<'_> {
     }
 
     /// Counts what arrives until the end.
-    fn receive(&self, mut stream: TcpStream, start_us: i64) -> Result<Side> {
-        stream.set_nonblocking(true)?;
+    fn receive(&self, stream: TcpStream, start_us: i64) -> Result<Side> {
+        // One call for each arrival: nobody else reads, and the end may be noticed this much late.
+        stream.set_read_timeout(Some(Duration::from_micros(BIN_US as u64)))?;
         let bins = (self.length_us() / BIN_US) as usize;
         let mut side = Side { bins: vec![FlowBin::default(); bins], ..Side::default() };
         let mut buf = vec![0; 1 << 20];
         loop {
-            let at_us = now_us() - start_us;
-            let Some(bin) = side.bins.get_mut((at_us / BIN_US) as usize) else { return Ok(side) };
-            match stream.read(&mut buf) {
-                Ok(0) => return Ok(side),
-                Ok(n) => {
+            // With this flag TCP counts and copies nothing.
+            let read = match recv(&stream, &mut buf[..], RecvFlags::TRUNC) {
+                Ok((_, n)) => Some(n),
+                Err(Errno::AGAIN) => None,
+                Err(e) => return Err(e).context("a stream broke off"),
+            };
+            let bin = side.bins.get_mut(((now_us() - start_us) / BIN_US) as usize);
+            match (read, bin) {
+                (None, Some(_)) => {}
+                (Some(n @ 1..), Some(bin)) => {
                     bin.delivered_bytes += n as u64;
                     side.bytes += n as u64;
                 }
-                Err(e) if e.kind() == ErrorKind::WouldBlock => {
-                    let left_ns = (self.length_us() - at_us) as u64 * 1000;
-                    sys::wait_readable([stream.as_fd()], Some(left_ns))?;
+                (Some(0), _) | (_, None) => {
+                    side.cpu = sys::thread_cpu_time();
+                    return Ok(side);
                 }
-                Err(e) => return Err(e).context("a stream broke off"),
             }
         }
     }
 
-    /// Whether the streams send at this time, and when that changes.
-    fn phase(&self, at_us: i64) -> (bool, i64) {
-        let round_us = self.on_us + self.off_us;
-        let (start_us, within_us) = (at_us / round_us * round_us, at_us % round_us);
-        if within_us < self.on_us { (true, start_us + self.on_us) } else { (false, start_us + round_us) }
+    /// How much a stream that has written so many bytes may write at this time; if nothing, until when.
+    fn turn(&self, at_us: i64, written: u64) -> (u64, i64) {
+        match self.traffic.pattern {
+            Pattern::Bulk => (u64::MAX, i64::MAX),
+            Pattern::Limited { rate_bps } => {
+                let (bytes, every_us) = Pattern::chunk(rate_bps);
+                let chunks = at_us / every_us as i64 + 1;
+                (chunks as u64 * bytes - written, chunks * every_us as i64)
+            }
+            Pattern::OnOff { on_ms, off_ms } => {
+                let (on_us, round_us) = (on_ms as i64 * 1000, (on_ms + off_ms) as i64 * 1000);
+                let start_us = at_us / round_us * round_us;
+                match at_us - start_us < on_us {
+                    true => (u64::MAX, start_us + on_us),
+                    false => (0, start_us + round_us),
+                }
+            }
+        }
     }
 
     fn json(&self, sides: Vec<(Side, Side)>) -> String {
@@ -170,10 +196,12 @@ impl Job<'_> {
                 ..FlowRun::default()
             }
         };
+        let cpu = sides.iter().map(|(sent, received)| [sent.cpu, received.cpu]);
+        let cpu = cpu.reduce(|[a, b], [c, d]| [a + c, b + d]).unwrap_or_default();
         let flows: Vec<FlowRun> = sides.into_iter().map(flow).collect();
         let duration_us = self.length_us() as u64;
         let run = SimRun { duration_us, bin_us: BIN_US as u64, mss, ..SimRun::default() };
-        simcell::load_json(&run, &flows, concat!("headway ", env!("CARGO_PKG_VERSION")))
+        simcell::kernel_load_json(&run, &flows, cpu)
     }
 }
 
@@ -182,23 +210,39 @@ mod tests {
     use super::*;
     use crate::tools::parse_iperf3;
 
-    fn job(cc: &str) -> Job<'_> {
+    fn turn(pattern: Pattern, at_us: i64, written: u64) -> (u64, i64) {
         let to = SocketAddrV4::new(std::net::Ipv4Addr::LOCALHOST, 0);
-        Job { to, cc, streams: 2, on_us: 1_000_000, off_us: 500_000, seconds: 3 }
+        let traffic = Traffic { pattern, ..Traffic::bulk(3) };
+        Job { to, cc: "cubic", traffic: &traffic }.turn(at_us, written)
     }
 
     #[test]
-    fn phases_follow_each_other() {
-        let job = job("cubic");
-        for (at_us, phase) in [
-            (0, (true, 1_000_000)),
-            (999_999, (true, 1_000_000)),
-            (1_000_000, (false, 1_500_000)),
-            (1_500_000, (true, 2_500_000)),
-            (2_600_000, (false, 3_000_000)),
+    fn a_stream_that_pauses_writes_in_turns() {
+        let pattern = Pattern::OnOff { on_ms: 1000, off_ms: 500 };
+        for (at_us, expected) in [
+            (0, (u64::MAX, 1_000_000)),
+            (999_999, (u64::MAX, 1_000_000)),
+            (1_000_000, (0, 1_500_000)),
+            (1_500_000, (u64::MAX, 2_500_000)),
+            (2_600_000, (0, 3_000_000)),
         ] {
-            assert_eq!(job.phase(at_us), phase, "{at_us}");
+            assert_eq!(turn(pattern, at_us, 12_345), expected, "{at_us}");
         }
+    }
+
+    #[test]
+    fn a_limited_stream_writes_a_chunk_at_a_time_and_catches_up() {
+        let pattern = Pattern::Limited { rate_bps: 8_000_000 };
+        for (at_us, written, expected) in [
+            (0, 0, (10_000, 10_000)),
+            (0, 4_000, (6_000, 10_000)),
+            (9_999, 10_000, (0, 10_000)),
+            (10_000, 10_000, (10_000, 20_000)),
+            (35_000, 10_000, (30_000, 40_000)),
+        ] {
+            assert_eq!(turn(pattern, at_us, written), expected, "{at_us} us, {written} bytes");
+        }
+        assert_eq!(turn(Pattern::Bulk, 0, 1 << 40).0, u64::MAX);
     }
 
     #[test]
@@ -210,16 +254,26 @@ mod tests {
             srtt_us: 20_000,
             ..FlowBin::default()
         };
-        let side = |bins: Vec<FlowBin>, bytes| Side { bins, bytes, mss: 1000, cc: "cubic".into() };
+        let side = |bins: Vec<FlowBin>, bytes| Side {
+            bins,
+            bytes,
+            mss: 1000,
+            cc: "cubic".into(),
+            cpu: Duration::from_millis(30),
+        };
         let pair = || {
             let sent = side((0..30).map(|_| bin(12_000, 2, 0)).collect(), 300_000);
             (sent, side((0..30).map(|_| bin(0, 0, 9_000)).collect(), 270_000))
         };
-        let load = parse_iperf3(&job("cubic").json(vec![pair(), pair()])).unwrap();
+        let to = SocketAddrV4::new(std::net::Ipv4Addr::LOCALHOST, 0);
+        let traffic = Traffic { streams: 2, ..Traffic::bulk(3) };
+        let job = Job { to, cc: "cubic", traffic: &traffic };
+        let load = parse_iperf3(&job.json(vec![pair(), pair()])).unwrap();
         assert_eq!(load.judge("cubic"), Ok(()));
         assert_eq!((load.sent_bytes, load.received_bytes), (600_000, 540_000));
         assert_eq!((load.retransmits, load.mss_bytes), (Some(120), Some(1000)));
         assert_eq!((load.sent.len(), load.received.len()), (30, 30));
+        assert_eq!((load.sender_cpu_percent, load.receiver_cpu_percent), (Some(2.0), Some(2.0)));
         assert!(load.sent.iter().all(|i| i.bytes() == 20_000 && i.srtt_us == [20_000, 20_000]));
         assert!(load.received.iter().all(|i| i.bytes() == 18_000));
     }
