@@ -6,9 +6,10 @@
 use crate::matrix::{self, Axes};
 use crate::remote::{self, Setup};
 use crate::shard::Shard;
+use crate::tools::{self, Tool};
 use crate::traffic::{self, Pattern, Traffic};
 use crate::transport::Transport;
-use crate::{doctor, interrupt, kernel, lab, place, simcell, suite, tools};
+use crate::{doctor, interrupt, kernel, lab, place, simcell, suite};
 use anyhow::{Context, Result, bail, ensure};
 use headway_cc::path;
 use serde::{Deserialize, Serialize};
@@ -72,6 +73,8 @@ pub struct Plan {
     pub blocks: u32,
     #[serde(default, skip_serializing_if = "Transport::is_tcp")]
     pub transport: Transport,
+    #[serde(default, skip_serializing_if = "Tool::is_usual")]
+    pub tool: Tool,
     /// On every path that has none of its own.
     #[serde(flatten)]
     pub traffic: Traffic,
@@ -158,6 +161,7 @@ pub struct Request {
     pub suite: Option<String>,
     pub blocks: u32,
     pub transport: Transport,
+    pub tool: Tool,
     pub traffic: Traffic,
     /// Say more about the traffic, and about the kernel.
     pub axes: Axes,
@@ -240,6 +244,7 @@ impl Plan {
             suite: r.suite.clone().unwrap_or_default(),
             blocks: r.blocks,
             transport: r.transport,
+            tool: r.tool,
             traffic,
             seed: r.seed,
             trace: r.trace,
@@ -261,6 +266,7 @@ impl Plan {
         }
         for traffic in self.paths.iter().filter_map(|p| p.traffic.as_ref()).chain([&self.traffic]) {
             check_traffic(&self.place, self.transport, traffic)?;
+            check_tool(self.tool, &self.place, self.transport, traffic)?;
         }
         ensure!(
             !self.trace || self.traffics().all(|t| t.direction.is_forward()),
@@ -311,6 +317,9 @@ impl Plan {
         s += &format!(" --seed {} --in {}{}", self.seed, self.place, self.remote.flags());
         if !self.transport.is_tcp() {
             s += &format!(" --transport {}", self.transport);
+        }
+        if !self.tool.is_usual() {
+            s += &format!(" --tool {}", self.tool);
         }
         let kernels = matrix::values(self.paths.iter(), |p| p.kernel.clone());
         let kernel = if kernels.is_empty() { &self.kernel } else { &kernels };
@@ -394,6 +403,25 @@ fn warmup_ms(place: &Place, paths: &[PathEntry], seconds: u32) -> Result<u64> {
         longest_rtt_ms = longest_rtt_ms.max(path.path()?.base_rtt_us() / 1000);
     }
     Ok((20 * longest_rtt_ms).max(2000).min(u64::from(seconds) * 1000 / 3))
+}
+
+/// Is there something for the tool to do?
+fn check_tool(tool: Tool, place: &Place, transport: Transport, t: &Traffic) -> Result<()> {
+    if tool.is_usual() {
+        return Ok(());
+    }
+    ensure!(
+        *place == Place::Here || matches!(place, Place::Remote(_)),
+        "--tool {tool}: sim and lab make their own streams\nhint: --in here or remote HOST"
+    );
+    ensure!(transport.is_tcp(), "--tool {tool} speaks no QUIC\nhint: leave --transport {transport} out");
+    let is_pausing = matches!(t.pattern, Pattern::OnOff { .. });
+    ensure!(!is_pausing, "--tool {tool} cannot pause\nhint: leave it out, --on-off makes its own streams");
+    ensure!(
+        t.direction.is_forward(),
+        "--tool {tool}: an iperf 2 server does not say with which controller it sends\nhint: leave out --direction reverse"
+    );
+    Ok(())
 }
 
 fn check_traffic(place: &Place, transport: Transport, t: &Traffic) -> Result<()> {

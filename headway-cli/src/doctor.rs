@@ -2,6 +2,7 @@
 
 use crate::bench::{Place, Plan, controller};
 use crate::lab::initramfs::find_program;
+use crate::tools::Tool;
 use crate::{emu, kernel, lab, suite};
 use anyhow::{Result, bail};
 use headway_cc::{cc, path};
@@ -30,7 +31,7 @@ pub fn doctor() -> (String, bool) {
     place(&mut s, "--in sim", &[]);
     let lab_ok = place(&mut s, "--in lab", &lab::check());
     place(&mut s, "load", &kernel::loaded::check());
-    place(&mut s, "--in here", &[emu::check(), kernel::check(), vec![iperf3()]].concat());
+    place(&mut s, "--in here", &[emu::check(), kernel::check(), vec![load_tool(Tool::Iperf3)]].concat());
     (s, lab_ok)
 }
 
@@ -41,7 +42,7 @@ pub fn need(plan: &Plan) -> Result<()> {
         true => kernel::check(),
         false => Vec::new(),
     };
-    let load = if plan.transport.is_tcp() { vec![iperf3()] } else { Vec::new() };
+    let load = if plan.transport.is_tcp() { vec![load_tool(plan.tool)] } else { Vec::new() };
     let checks = match &plan.place {
         Place::Sim => Vec::new(),
         Place::Lab if !plan.kernel_of(0).is_empty() => Vec::new(), // finding that kernel says more
@@ -55,8 +56,9 @@ pub fn need(plan: &Plan) -> Result<()> {
     }
 }
 
-fn iperf3() -> Check {
-    Check::required("iperf3", find_program("iperf3").is_some(), "apt-get install iperf3")
+fn load_tool(tool: Tool) -> Check {
+    let program = tool.program();
+    Check::required(program, find_program(program).is_some(), format!("apt-get install {program}"))
 }
 
 fn place(s: &mut String, name: &str, checks: &[Check]) -> bool {

@@ -32,6 +32,7 @@ pub fn describe(peer: Option<Ipv4Addr>) -> Value {
         "cpu": cpu_model(),
         "cpus": std::thread::available_parallelism().map_or(0, usize::from),
         "iperf3": tools::version("iperf3"),
+        "iperf2": tools::version("iperf"),
     });
     for key in SYSCTLS {
         let value = sysctl(key);

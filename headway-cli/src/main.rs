@@ -39,6 +39,7 @@ use std::ffi::OsString;
 use std::num::NonZeroUsize;
 use std::path::PathBuf;
 use std::process::ExitCode;
+use tools::Tool;
 use traffic::{Direction, Pattern, Traffic};
 use transport::Transport;
 
@@ -199,7 +200,7 @@ struct BenchArgs {
     /// Seed of every random choice; the same plan and seed give the same bytes in sim and lab
     #[arg(long, default_value_t = 1)]
     seed: u64,
-    /// Where: sim, lab, here, or `remote HOST[:PORT][,HOST…]`: iperf3 servers, each tried before the run; the one with the
+    /// Where: sim, lab, here, or `remote HOST[:PORT][,HOST…]`: servers of iperf3 (or --tool), each tried before the run; the one with the
     /// lowest round-trip time among those that answer without a failure is fixed for the whole run
     #[arg(long = "in", num_args = 1..=2, default_value = "lab", value_names = ["PLACE", "HOST"])]
     place: Vec<String>,
@@ -230,6 +231,9 @@ struct BenchArgs {
     /// controllers (noq-bbr3, quinn-bbr ...) run in their stack either way
     #[arg(long, default_value_t = Transport::Tcp)]
     transport: Transport,
+    /// Here and remote: what makes the load. iperf 2 tells less: no CPU use, and in remote only the sender's bytes
+    #[arg(long, value_enum, default_value_t)]
+    tool: Tool,
     /// Keep the per-ACK trace of our own controllers (acks.txt)
     #[arg(long)]
     trace: bool,
@@ -249,6 +253,7 @@ struct BenchArgs {
     #[arg(long, value_name = "PLAN", conflicts_with_all = [
         "cc", "path", "suite", "blocks", "seconds", "warmup", "streams", "pacing", "direction", "cpu_load", "mtu", "against", "rate", "on_off",
         "messages", "seed", "place", "probe", "fq", "qdisc", "ssh", "kernel", "modules", "trace",
+        "tool",
     ])]
     plan: Option<PathBuf>,
     /// Only show the cells, the time and the bytes this would take
@@ -644,6 +649,7 @@ fn request(a: &BenchArgs) -> Result<bench::Request> {
         traffic,
         axes,
         transport: a.transport,
+        tool: a.tool,
         has_warmup: a.warmup.is_some(),
         seed: a.seed,
         trace: a.trace,

@@ -5,8 +5,9 @@ use crate::bench::{Cell, CellResult, Place, Plan, controller, write_atomic};
 use crate::emu::{Detour, Emu, EmuOptions, Far, Netns};
 use crate::messages::{self, MessageFlow, Sockets};
 use crate::probe::{self, Prober};
+use crate::tools::{self, Server, Tool};
 use crate::traffic::{self, Pattern, Traffic};
-use crate::{cpu, kernel, lab, machine, quicload, remote, streams, tools};
+use crate::{cpu, kernel, lab, machine, quicload, remote, streams};
 use anyhow::{Context, Result, ensure};
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -46,7 +47,8 @@ pub fn run_cell_here(plan: &Plan, cell: &Cell, dir: &FsPath) -> Result<()> {
     if path.marks() {
         negotiate_ecn([emu.near(), far])?;
     }
-    let start = |port| tools::Server::start(far.command("iperf3"), port);
+    let tool = plan.tool;
+    let start = |port| Server::start(tool, far.command(tool.program()), port);
     let is_ours = |t: &Traffic| plan.place == Place::Lab || matches!(t.pattern, Pattern::OnOff { .. });
     let server = match plan.transport.stack() {
         None if !is_ours(traffic) => Some(start(tools::PORT)?),
@@ -76,7 +78,7 @@ pub fn run_cell_here(plan: &Plan, cell: &Cell, dir: &FsPath) -> Result<()> {
             true => streams::Job { to, cc, traffic }.run(near, far),
             false => {
                 let to = to.ip().to_string();
-                tools::Job { to, port, cc, traffic }.run(near.command("iperf3"), GRACE)
+                tools::Job { tool, to, port, cc, traffic }.run(near.command(tool.program()), GRACE)
             }
         }
     };
@@ -100,8 +102,8 @@ pub fn run_cell_here(plan: &Plan, cell: &Cell, dir: &FsPath) -> Result<()> {
     let messages = flow.transpose()?.map(MessageFlow::finish).transpose()?;
     let probes = prober.stop()?;
     let log = emu.stop()?;
-    let said = server.map_or_else(String::new, |s| format!("server said: {}", s.stop().trim()));
-    drop(rival_server);
+    let [load, rival_load] = [(Some(load), server), (rival_load, rival_server)]
+        .map(|(load, server)| load.map(|load| heard(tool, load, server, traffic.seconds)));
     write_atomic(&dir.join("probe.txt"), &probe::to_text(&probes, start_us))?;
     write_atomic(&dir.join("link.txt"), &log.bins)?;
     let mut disturbed =
@@ -113,7 +115,7 @@ pub fn run_cell_here(plan: &Plan, cell: &Cell, dir: &FsPath) -> Result<()> {
     }
     let rival = rival.map(Rival::finish).transpose()?;
     let sender = cc.finish()?;
-    let load = if said.is_empty() { load } else { load.context(said) }?;
+    let load = load.transpose()?.unwrap_or_default();
     let rival_load = rival_load.transpose().context("the rival's streams")?;
     let mut result = CellResult::new(plan, cell, "ok");
     if let Some(why) = disturbed {
@@ -133,6 +135,15 @@ fn negotiate_ecn(hosts: [&Netns; 2]) -> Result<()> {
     hosts.into_iter().try_for_each(|host| {
         host.enter(|| std::fs::write("/proc/sys/net/ipv4/tcp_ecn", "1")).context("cannot turn ECN on")
     })
+}
+
+/// What a load printed, with what its server has to say about it.
+fn heard(tool: Tool, load: Result<String>, server: Option<Server>, seconds: u32) -> Result<String> {
+    let Some(said) = server.map(Server::stop) else { return load };
+    match load {
+        Ok(printed) => Ok(tool.json(printed, Some(&said), seconds)),
+        Err(e) => Err(e.context(format!("server said: {}", said.trim()))),
+    }
 }
 
 /// One load of a QUIC stack; the events of our controller, if they are asked for, go to `acks.txt`.

@@ -1,4 +1,4 @@
-//! A run over the real path to an iperf3 server: what is settled once before the first cell, and one cell.
+//! A run over the real path to a server of iperf3 or iperf 2: what is settled once before the first cell, and one cell.
 
 mod candidates;
 pub mod far;
@@ -8,8 +8,9 @@ use crate::bench::{self, Cell, CellResult, Place, Plan, controller, write_atomic
 use crate::hiccup::{Hiccups, Meter};
 use crate::place::{self, Sender};
 use crate::probe::{self, Probe, Prober};
+use crate::tools::{self, Tool};
 use crate::traffic::{Direction, Traffic};
-use crate::{cpu, machine, tools};
+use crate::{cpu, machine};
 use anyhow::{Context, Result, bail, ensure};
 use far::{FarCc, FarEnd};
 use serde::{Deserialize, Serialize};
@@ -55,7 +56,7 @@ impl Setup {
             bail!("`{cc}` cannot be set at a server\nhint: --ssh HOST can, or leave out --direction reverse");
         }
         if let Place::Remote(hosts) = &plan.place {
-            candidates::parse(hosts).with_context(|| format!("`--in remote {hosts}`"))?;
+            candidates::parse(hosts, plan.tool).with_context(|| format!("`--in remote {hosts}`"))?;
             ensure!(
                 self.ssh.is_empty() || !hosts.contains(','),
                 "--ssh is of one server, and `--in remote {hosts}` names several"
@@ -64,7 +65,7 @@ impl Setup {
             ensure!(is_word, "`--ssh {}` is no [USER@]HOST", self.ssh);
             let probe = Some(&self.probe).filter(|p| !p.is_empty());
             return probe
-                .map_or(Ok(()), |p| candidates::parse_one(p).map(drop))
+                .map_or(Ok(()), |p| candidates::parse_one(p, plan.tool).map(drop))
                 .with_context(|| format!("`--probe {}`", self.probe));
         }
         for (flag, value) in [("--probe", &self.probe), ("--fq", &self.qdisc), ("--ssh", &self.ssh)] {
@@ -114,11 +115,11 @@ impl Session {
             tried = earlier_candidates(out);
         }
         if plan.remote.server.is_empty() {
-            let all = candidates::try_all(hosts, plan.remote.probe.is_empty())?;
-            plan.remote.server = candidates::best(&all)?.host.clone();
+            let all = candidates::try_all(hosts, plan.tool, plan.remote.probe.is_empty())?;
+            plan.remote.server = candidates::best(&all, plan.tool)?.host.clone();
             tried = serde_json::to_value(all)?;
         }
-        let server = candidates::resolve(&plan.remote.server)?;
+        let server = candidates::resolve(&plan.remote.server, plan.tool)?;
         candidates::refuse_self(*server.ip())?;
         let probe = match plan.remote.probe.as_str() {
             "" => *server.ip(),
@@ -207,7 +208,7 @@ pub fn run_cell(session: &Session, plan: &Plan, cell: &Cell, dir: &FsPath) -> Re
             Sender::elsewhere(own, far_cc.as_ref().map_or(own, |cc| &cc.name))?
         }
     };
-    let measured = measure(session, traffic, &cc.name, dir)?;
+    let measured = measure(session, plan.tool, traffic, &cc.name, dir)?;
     let sender = cc.finish()?;
     far_cc.map(FarCc::finish).transpose()?;
     let Measured { start_us, probes, .. } = &measured;
@@ -236,7 +237,7 @@ struct Measured {
 }
 
 /// Idle, then the load, with everything that watches it.
-fn measure(session: &Session, traffic: &Traffic, cc: &str, dir: &FsPath) -> Result<Measured> {
+fn measure(session: &Session, tool: Tool, traffic: &Traffic, cc: &str, dir: &FsPath) -> Result<Measured> {
     let prober = Prober::start(Prober::socket()?, session.probe, PROBE_INTERVAL_US);
     let meter = Meter::start();
     let _forced = cpu::Forced::start(traffic.cpu_load_percent);
@@ -245,8 +246,10 @@ fn measure(session: &Session, traffic: &Traffic, cc: &str, dir: &FsPath) -> Resu
     let far_before = far.map(FarEnd::ticks).transpose()?;
     let watch = cpu::Watch::start(traffic.seconds, dir);
     let start_us = probe::now_us();
-    let job = tools::Job { to: session.server.ip().to_string(), port: session.server.port(), cc, traffic };
-    let load = job.run(Command::new("iperf3"), place::GRACE)?;
+    let (to, port) = (session.server.ip().to_string(), session.server.port());
+    let printed =
+        tools::Job { tool, to, port, cc, traffic }.run(Command::new(tool.program()), place::GRACE)?;
+    let load = tool.json(printed, None, traffic.seconds);
     let busy = watch.stop();
     let far_after = far.map(FarEnd::ticks).transpose()?;
     Ok(Measured {

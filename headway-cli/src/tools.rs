@@ -1,9 +1,14 @@
-//! Runs and parses iperf3; the only place that knows its formats.
+//! Runs and parses iperf3 and iperf 2; the only place that knows their formats.
+
+mod iperf2;
 
 use crate::interrupt;
 use crate::traffic::{Pattern, Traffic};
 use anyhow::{Context, Result, bail};
+use rustix::process::{Pid, Signal, kill_process};
+use serde::{Deserialize, Serialize};
 use serde_json::Value;
+use std::fmt;
 use std::io::{Read as _, Write as _};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
@@ -14,9 +19,62 @@ pub const RIVAL_PORT: u16 = 5202;
 /// How long a server may take to listen, and a client's output to arrive after it was told to end.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// A one-off iperf3 server.
+/// What makes the load `here` and over a real path.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, clap::ValueEnum)]
+#[serde(rename_all = "lowercase")]
+pub enum Tool {
+    #[default]
+    Iperf3,
+    Iperf2,
+}
+
+impl Tool {
+    pub fn is_usual(&self) -> bool {
+        *self == Self::Iperf3
+    }
+
+    pub fn program(&self) -> &'static str {
+        match self {
+            Self::Iperf3 => "iperf3",
+            Self::Iperf2 => "iperf",
+        }
+    }
+
+    /// What a client printed, as JSON of iperf3's form; with what the server printed, where that is ours.
+    pub fn json(&self, printed: String, server: Option<&str>, seconds: u32) -> String {
+        match self {
+            Self::Iperf3 => printed,
+            Self::Iperf2 => iperf2::to_json(&printed, server, seconds),
+        }
+    }
+
+    /// Where its servers listen unless told otherwise.
+    pub fn port(&self) -> u16 {
+        match self {
+            Self::Iperf3 => 5201,
+            Self::Iperf2 => 5001,
+        }
+    }
+
+    /// The server that a run over a real path needs.
+    pub fn server_command(&self) -> &'static str {
+        match self {
+            Self::Iperf3 => "iperf3 -s -J -i 0.1",
+            Self::Iperf2 => "iperf -s",
+        }
+    }
+}
+
+impl fmt::Display for Tool {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(if self.is_usual() { "iperf3" } else { "iperf2" })
+    }
+}
+
+/// A server for one load.
 #[derive(Debug)]
 pub struct Server {
+    tool: Tool,
     child: Child,
     output: Output,
     _guard: interrupt::Guard,
@@ -25,6 +83,7 @@ pub struct Server {
 /// One load: the traffic's streams for its seconds.
 #[derive(Debug)]
 pub struct Job<'a> {
+    pub tool: Tool,
     pub to: String,
     pub port: u16,
     /// The name under which the sender's kernel knows the controller.
@@ -33,20 +92,24 @@ pub struct Job<'a> {
 }
 
 impl Server {
-    /// Starts `command` (iperf3 in the namespace where it is to listen) and waits until it listens.
-    pub fn start(mut command: Command, port: u16) -> Result<Self> {
-        command.args(["-s", "-1", "-i", "0.1", "-J", "-p", &port.to_string()]);
+    /// Starts `command` (the tool in the namespace where it is to listen) and waits until it listens.
+    pub fn start(tool: Tool, mut command: Command, port: u16) -> Result<Self> {
+        match tool {
+            Tool::Iperf3 => command.args(["-s", "-1", "-i", "0.1", "-J"]),
+            Tool::Iperf2 => command.arg("-s").args(iperf2::ARGS),
+        };
+        command.args(["-p", &port.to_string()]);
         let (child, output) = spawn(command)?;
         let pid = child.id();
         let guard = interrupt::guard(move || kill(pid));
-        let mut server = Self { child, output, _guard: guard };
+        let mut server = Self { tool, child, output, _guard: guard };
         let start = Instant::now();
         while !is_listening(pid, port) {
             if let Some(status) = server.child.try_wait()? {
-                bail!("the iperf3 server ended at once ({status}): {}", server.output.collect().trim());
+                bail!("the {tool} server ended at once ({status}): {}", server.output.collect().trim());
             }
             if start.elapsed() > PATIENCE {
-                bail!("the iperf3 server does not listen on port {port}");
+                bail!("the {tool} server does not listen on port {port}");
             }
             std::thread::sleep(Duration::from_millis(5));
         }
@@ -55,6 +118,14 @@ impl Server {
 
     /// Ends the server and returns what it printed.
     pub fn stop(mut self) -> String {
+        // What iperf 2 has not printed yet, it prints when it is asked to end.
+        if self.tool == Tool::Iperf2 {
+            signal(self.child.id(), Signal::TERM);
+            let asked = Instant::now();
+            while matches!(self.child.try_wait(), Ok(None)) && asked.elapsed() < Duration::from_secs(2) {
+                std::thread::sleep(Duration::from_millis(5));
+            }
+        }
         let _ = self.child.kill();
         let _ = self.child.wait();
         self.output.collect()
@@ -62,14 +133,20 @@ impl Server {
 }
 
 impl Job<'_> {
-    /// Runs `command` (iperf3 in the sender's namespace) to its end and returns its JSON. iperf3's exit code says
-    /// nothing (it is 0 on every error in 3.12): the caller judges the JSON.
+    /// Runs `command` (the tool in the sender's namespace) to its end and returns what it printed, for [`Tool::json`]. The exit
+    /// code says nothing (it is 0 on every error in iperf3 3.12 and iperf 2.1): the caller judges the JSON.
     pub fn run(&self, mut command: Command, grace: Duration) -> Result<String> {
-        let traffic = self.traffic;
+        let (tool, traffic) = (self.tool, self.traffic);
         let (port, streams, seconds) =
             (self.port.to_string(), traffic.streams.to_string(), traffic.seconds.to_string());
-        command.args(["-c", &self.to, "-p", &port, "-C", self.cc, "-P", &streams, "-t", &seconds]);
-        command.args(["-i", "0.1", "-J", "--get-server-output", "--connect-timeout", "5000"]);
+        command.args(["-c", &self.to, "-p", &port, "-P", &streams, "-t", &seconds]);
+        match tool {
+            Tool::Iperf3 => command.args(["-C", self.cc, "-i", "0.1", "-J", "--get-server-output"]),
+            Tool::Iperf2 => command.args(["-Z", self.cc]).args(iperf2::ARGS),
+        };
+        if tool == Tool::Iperf3 {
+            command.args(["--connect-timeout", "5000"]);
+        }
         if let Pattern::Limited { rate_bps } = traffic.pattern {
             let (bytes, _) = Pattern::chunk(rate_bps);
             command.args(["-b", &rate_bps.to_string(), "-l", &bytes.to_string()]);
@@ -97,10 +174,10 @@ impl Job<'_> {
         let timed_out = watchdog.join().unwrap_or(false);
         let text = output.collect();
         if timed_out {
-            bail!("iperf3 did not end {} s after its time was up", grace.as_secs());
+            bail!("{tool} did not end {} s after its time was up", grace.as_secs());
         }
         if text.trim().is_empty() {
-            bail!("iperf3 printed nothing ({})", status?);
+            bail!("{tool} printed nothing ({})", status?);
         }
         Ok(text)
     }
@@ -108,12 +185,15 @@ impl Job<'_> {
 
 /// Is this error, iperf3's or ours about it, one of a server that may answer the next time?
 pub fn is_worth_retrying(error: &str) -> bool {
-    const PASSING: [&str; 5] = [
+    const PASSING: [&str; 8] = [
         "the server is busy",
         "unable to connect",
         "control socket has closed",
         "the server has terminated",
         "iperf3 did not end",
+        "iperf2 did not end",
+        "tcp connect failed",
+        "tcp write failed",
     ];
     PASSING.iter().any(|e| error.contains(e))
 }
@@ -136,17 +216,18 @@ pub fn pipe_through(tool: &str, args: &[&str], input: &[u8]) -> Result<Vec<u8>> 
     Ok(output.stdout)
 }
 
-/// First line of `TOOL --version`; empty when it cannot be run.
+/// First line of `TOOL --version`, wherever it is printed; empty when it cannot be run.
 pub fn version(tool: &str) -> String {
     let out = Command::new(tool).arg("--version").stdin(Stdio::null()).output();
-    let text = out.map(|o| String::from_utf8_lossy(&o.stdout).into_owned()).unwrap_or_default();
+    let text =
+        out.map(|o| String::from_utf8_lossy(&[o.stdout, o.stderr].concat()).into_owned()).unwrap_or_default();
     text.lines().next().unwrap_or_default().to_string()
 }
 
-/// What one iperf3 client run says, in our units. Intervals that were asked to be left out (`-O`) are left out.
+/// What one client run says, in our units. Intervals that were asked to be left out (`-O`) are left out.
 #[derive(Clone, Debug, PartialEq, Default)]
 pub struct Load {
-    /// As iperf3 prints it: `iperf 3.12`.
+    /// As iperf3 prints it: `iperf 3.12`; `iperf 2.1.8`.
     pub version: String,
     /// Length that was asked for.
     pub duration_us: u64,
@@ -209,7 +290,7 @@ impl Load {
                 Err(format!("the sender, which is the server, used its own `{name}`, not `{cc}`"))
             }
             Some(name) => Err(format!("the sender used `{name}`, not `{cc}`")),
-            None => Err("iperf3 did not say which controller the sender used".into()),
+            None => Err("the tool did not say which controller the sender used".into()),
         }
     }
 }
@@ -221,7 +302,9 @@ impl Load {
 pub fn parse_iperf3(text: &str) -> Result<Load, String> {
     let (value, rest) = first_value(text)?;
     if let Some(error) = value["error"].as_str() {
-        return Err(format!("iperf3: {}", error.trim().trim_end_matches(':')));
+        let is_iperf2 = value["iperf2"].is_object();
+        let tool = if is_iperf2 { Tool::Iperf2 } else { Tool::Iperf3 };
+        return Err(format!("{}: {}", tool.program(), error.trim().trim_end_matches(':')));
     }
     let (start, end) = (&value["start"], &value["end"]);
     let received = &end["sum_received"];
@@ -382,8 +465,12 @@ fn spawn(mut command: Command) -> Result<(Child, Output)> {
 }
 
 fn kill(pid: u32) {
-    if let Some(pid) = rustix::process::Pid::from_raw(pid as i32) {
-        let _ = rustix::process::kill_process(pid, rustix::process::Signal::KILL);
+    signal(pid, Signal::KILL);
+}
+
+fn signal(pid: u32, signal: Signal) {
+    if let Some(pid) = Pid::from_raw(pid as i32) {
+        let _ = kill_process(pid, signal);
     }
 }
 

@@ -96,6 +96,17 @@ fn wrong_usage_exits_2_and_names_the_word() {
         ("bench --in sim --cc bbr1 --path clean --mtu 1500,500", "--mtu"),
         ("bench --in sim --cc bbr1 --path clean --mtu 1000 --messages 1000@64", "--mtu 1000"),
         ("bench --in remote 192.0.2.1 --cc cubic --mtu 9000", "--mtu"),
+        ("bench --in sim --cc bbr1 --path clean --tool iperf2", "--tool iperf2: sim and lab make their own"),
+        (
+            "bench --in here --cc cubic --path clean --tool iperf2 --on-off 1s/1s",
+            "--tool iperf2 cannot pause",
+        ),
+        (
+            "bench --in here --cc cubic --path clean --tool iperf2 --transport noq",
+            "--tool iperf2 speaks no QUIC",
+        ),
+        ("bench --in remote 192.0.2.1 --cc cubic --tool iperf2 --direction reverse", "--tool iperf2"),
+        ("bench --in here --cc cubic --path clean --tool netperf", "netperf"),
         ("bench --in sim --cc bbr1 --suite drop --streams 1,4", "--streams"),
         ("bench --plan run --cc bbr1", "--plan"),
         ("bench --in sim --cc bbr1,bbr1#x --path clean", "`bbr1#x`"),

@@ -103,6 +103,50 @@ fn root_the_nearest_server_that_answers_is_fixed_for_the_whole_run() {
 }
 
 #[test]
+fn root_iperf_2_makes_the_load_where_it_is_asked_to() {
+    let Some(run) = Run::new("iperf2") else { return };
+    let bench = BENCH.replace("--in", "--tool iperf2 --in");
+    let output = run.sh(
+        "20mbit 10ms",
+        "exec iperf -s",
+        &format!("{bench} $HEADWAY_LOCAL:9,$HEADWAY_PEER:9,$HEADWAY_PEER"),
+    );
+    let said = said(&output);
+    let candidates = run.json("env.json")["remote"]["candidates"].clone();
+    assert!(
+        candidates[1]["failure"].as_str().is_some_and(|f| f.contains("Connection refused")),
+        "{candidates}"
+    );
+    assert!(candidates[2]["address"].as_str().is_some_and(|a| a.ends_with(":5001")), "{candidates}");
+    let cell = run.json("cells/000/cell.json");
+    assert!(!cell["status"].as_str().is_some_and(|s| s.starts_with("failed")), "{cell}");
+    let load = run.json("cells/000/load.json");
+    assert_eq!(load["end"]["sender_tcp_congestion"], "reno", "{said}");
+    assert!(load["iperf2"]["client"].as_str().is_some_and(|t| t.contains("Client connecting to")), "{load}");
+    // A second of 20 Mbit/s, less headers and the start.
+    let bytes = load["end"]["sum_received"]["bytes"].as_u64().expect("a number");
+    assert!((1_000_000..3_000_000).contains(&bytes), "{bytes}");
+}
+
+#[test]
+fn root_an_interrupted_run_keeps_its_cells_and_leaves_nothing_behind() {
+    let Some(run) = Run::new("interrupt") else { return };
+    // The port tells this test's processes from those of others.
+    let bench = BENCH.replace("--blocks 1", "--blocks 3") + " $HEADWAY_PEER:5377";
+    let script = format!(
+        "{bench} & bench=$!; i=0; until [ -d $OUT/cells/000 ] || [ -d $OUT/cells/001 ] || [ $i = 300 ]; do i=$((i+1)); sleep 0.1; done; \
+         sleep 1.5; kill -INT $bench; wait $bench; echo code=$?; ps -eo args | grep '^iperf3 -c .* -p 5377'; ls $OUT $OUT/cells; {bench}"
+    );
+    let output = run.sh("50mbit 10ms", "exec iperf3 -s -J -i 0.1 -p 5377", &script);
+    let said = said(&output);
+    assert!(said.contains("interrupted: what was measured is kept"), "{said}");
+    assert!(said.contains("code=130") && !said.contains("iperf3 -c"), "{said}");
+    let cells: Vec<bool> =
+        (0..3).map(|i| run.0.join(format!("run/cells/00{i}/cell.json")).exists()).collect();
+    assert_eq!(cells, [true; 3], "the same command goes on: {said}");
+}
+
+#[test]
 fn root_without_a_server_nothing_is_measured() {
     let Some(run) = Run::new("nobody") else { return };
     let output = run.sh("50mbit 10ms", "exec sleep 1000", &format!("{BENCH} $HEADWAY_LOCAL,$HEADWAY_PEER"));

@@ -77,7 +77,7 @@ fn task(plan: &Plan, cell: &Cell) -> Result<Value> {
     Ok(json!({
         "schema": 1,
         "test": { "type": "throughput", "spec": spec },
-        "tools": ["iperf3"],
+        "tools": [plan.tool.to_string()],
         "reference": { "headway": { "plan": plan.command(), "cell": cell.index, "block": cell.block + 1, "cc": cell.cc } },
     }))
 }

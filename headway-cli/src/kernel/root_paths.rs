@@ -12,7 +12,7 @@ use super::replay::{ReplayReport, replay_check};
 use super::root_tests::{Shared, between, choose, in_lab, own_name, text_of};
 use super::*;
 use crate::emu::{Emu, EmuOptions};
-use crate::tools::{PORT, Server};
+use crate::tools::{PORT, Server, Tool};
 
 /// A path, and what iperf3 does over it.
 const LOADS: &[(&str, &str)] = &[
@@ -69,7 +69,7 @@ fn load(cc: &str, path: &str, args: &str, tcp_ecn: &str) {
     for netns in [emu.near(), far] {
         netns.enter(|| fs::write("/proc/sys/net/ipv4/tcp_ecn", tcp_ecn)).unwrap();
     }
-    let _server = Server::start(far.command("iperf3"), PORT).unwrap();
+    let _server = Server::start(Tool::Iperf3, far.command("iperf3"), PORT).unwrap();
     emu.start_clock();
     let to = [emu.far_addr().to_string(), PORT.to_string()];
     let mut iperf3 = emu.near().command("iperf3");

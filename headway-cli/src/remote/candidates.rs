@@ -1,8 +1,8 @@
-//! Which of several iperf3 servers a run goes to: each is tried once, before the run, and the choice stays.
+//! Which of several servers a run goes to: each is tried once, before the run, and the choice stays.
 
 use super::{Context, Deserialize, Result, Serialize, SocketAddrV4, bail, ensure};
 use crate::probe::{Probe, Prober};
-use crate::tools::{self, Load};
+use crate::tools::{self, Load, Tool};
 use crate::traffic::Traffic;
 use crate::{machine, sys};
 use std::net::{Ipv4Addr, SocketAddr, ToSocketAddrs};
@@ -32,9 +32,9 @@ pub struct Candidate {
 }
 
 /// `HOST[:PORT][,HOST…]` → names and ports.
-pub fn parse(hosts: &str) -> Result<Vec<(&str, u16)>> {
+pub fn parse(hosts: &str, tool: Tool) -> Result<Vec<(&str, u16)>> {
     let words: Vec<&str> = hosts.split(',').collect();
-    let servers = words.iter().copied().map(parse_one).collect::<Result<_>>()?;
+    let servers = words.iter().copied().map(|word| parse_one(word, tool)).collect::<Result<_>>()?;
     for (i, word) in words.iter().enumerate() {
         ensure!(!words[..i].contains(word), "`{word}` is given twice");
     }
@@ -42,24 +42,25 @@ pub fn parse(hosts: &str) -> Result<Vec<(&str, u16)>> {
 }
 
 /// One of them; a target of the prober has a port for nothing.
-pub fn parse_one(word: &str) -> Result<(&str, u16)> {
+pub fn parse_one(word: &str, tool: Tool) -> Result<(&str, u16)> {
     let (name, port) = match word.split_once(':') {
-        None => (word, Some(tools::PORT)),
+        None => (word, Some(tool.port())),
         Some((name, port)) => (name, port.parse().ok().filter(|port| *port > 0)),
     };
     let is_name = !name.is_empty() && name.chars().all(|c| c.is_alphanumeric() || "-._".contains(c));
     match port {
         Some(port) if is_name && !name.starts_with('-') => Ok((name, port)),
         _ => bail!(
-            "`{word}` is no server\nhint: HOST or HOST:PORT of a running `iperf3 -s`, by name or IPv4 address"
+            "`{word}` is no server\nhint: HOST or HOST:PORT of a running `{} -s`, by name or IPv4 address",
+            tool.program()
         ),
     }
 }
 
 /// The IPv4 address of a server: the prober speaks no other.
-pub fn resolve(word: &str) -> Result<SocketAddrV4> {
-    let mut found = parse_one(word)?.to_socket_addrs().with_context(|| {
-        format!("cannot resolve `{word}`\nhint: give HOST or HOST:PORT of an `iperf3 -s`")
+pub fn resolve(word: &str, tool: Tool) -> Result<SocketAddrV4> {
+    let mut found = parse_one(word, tool)?.to_socket_addrs().with_context(|| {
+        format!("cannot resolve `{word}`\nhint: give HOST or HOST:PORT of an `{} -s`", tool.program())
     })?;
     let first = found.find_map(|address| match address {
         SocketAddr::V4(v4) => Some(v4),
@@ -87,7 +88,7 @@ fn own_addresses() -> Result<Vec<Ipv4Addr>> {
 
 /// A target of the prober that is not the server: it must answer.
 pub fn probe_target(host: &str) -> Result<Ipv4Addr> {
-    let address = *resolve(host)?.ip();
+    let address = *resolve(host, Tool::default())?.ip();
     refuse_self(address)?;
     echo(address).1?;
     Ok(address)
@@ -95,11 +96,11 @@ pub fn probe_target(host: &str) -> Result<Ipv4Addr> {
 
 /// Every candidate, one after the other: a test must not disturb another one's echoes. Where the probes of the run go elsewhere
 /// a server need not answer them, and its round-trip time is the smallest that TCP saw.
-pub fn try_all(hosts: &str, echoes: bool) -> Result<Vec<Candidate>> {
+pub fn try_all(hosts: &str, tool: Tool, echoes: bool) -> Result<Vec<Candidate>> {
     let mut all = Vec::new();
     for word in hosts.split(',') {
         let mut candidate = Candidate { host: word.into(), ..Candidate::default() };
-        if let Err(e) = try_one(&mut candidate, echoes) {
+        if let Err(e) = try_one(&mut candidate, tool, echoes) {
             candidate.failure = crate::sentence(&e);
         }
         eprintln!("{}", candidate.line());
@@ -108,8 +109,8 @@ pub fn try_all(hosts: &str, echoes: bool) -> Result<Vec<Candidate>> {
     Ok(all)
 }
 
-fn try_one(candidate: &mut Candidate, echoes: bool) -> Result<()> {
-    let server = resolve(&candidate.host)?;
+fn try_one(candidate: &mut Candidate, tool: Tool, echoes: bool) -> Result<()> {
+    let server = resolve(&candidate.host, tool)?;
     candidate.address = server.to_string();
     refuse_self(*server.ip())?;
     let answered = match echoes {
@@ -120,7 +121,7 @@ fn try_one(candidate: &mut Candidate, echoes: bool) -> Result<()> {
         }
         false => Ok(()),
     };
-    let load = test(server)?;
+    let load = test(server, tool)?;
     candidate.test_bps = Some(load.received_bytes * 8_000_000 / load.received_us.max(1));
     if !echoes {
         candidate.rtt_us = load.sent.iter().flat_map(|i| &i.srtt_us).min().map(|us| *us as i64);
@@ -148,24 +149,26 @@ fn all_answered(probes: &[Probe]) -> Result<()> {
 }
 
 /// A short transfer with this machine's usual controller.
-fn test(server: SocketAddrV4) -> Result<Load> {
+fn test(server: SocketAddrV4, tool: Tool) -> Result<Load> {
     let traffic = Traffic::bulk(TEST_S);
     let cc = machine::sysctl("net.ipv4.tcp_congestion_control");
-    let job = tools::Job { to: server.ip().to_string(), port: server.port(), cc: &cc, traffic: &traffic };
-    let text = job.run(Command::new("iperf3"), GRACE)?;
-    let load = tools::parse_iperf3(&text).map_err(anyhow::Error::msg)?;
+    let (to, port) = (server.ip().to_string(), server.port());
+    let job = tools::Job { tool, to, port, cc: &cc, traffic: &traffic };
+    let printed = job.run(Command::new(tool.program()), GRACE)?;
+    let load = tools::parse_iperf3(&tool.json(printed, None, TEST_S)).map_err(anyhow::Error::msg)?;
     load.judge(&cc).map_err(anyhow::Error::msg)?;
     Ok(load)
 }
 
 /// The lowest round-trip time among those without any failure; of equals the first.
-pub fn best(all: &[Candidate]) -> Result<&Candidate> {
+pub fn best(all: &[Candidate], tool: Tool) -> Result<&Candidate> {
     let good = all.iter().filter(|c| c.failure.is_empty());
     let lines = || all.iter().map(|c| format!("\n  {}", c.line())).collect::<String>();
     good.min_by_key(|c| c.rtt_us).with_context(|| {
         format!(
-            "no server can be used:{}\nhint: start `iperf3 -s -J -i 0.1` there, or wait until it is free",
-            lines()
+            "no server can be used:{}\nhint: start `{}` there, or wait until it is free",
+            lines(),
+            tool.server_command()
         )
     })
 }
@@ -188,7 +191,11 @@ mod tests {
 
     #[test]
     fn servers_are_read_and_wrong_ones_named() {
-        assert_eq!(parse("a.example,192.0.2.1:5300").unwrap(), [("a.example", 5201), ("192.0.2.1", 5300)]);
+        assert_eq!(
+            parse("a.example,192.0.2.1:5300", Tool::Iperf3).unwrap(),
+            [("a.example", 5201), ("192.0.2.1", 5300)]
+        );
+        assert_eq!(parse("a.example", Tool::Iperf2).unwrap(), [("a.example", 5001)]);
         for (wrong, names) in [
             ("", "`` is no server"),
             ("a,", "`` is no server"),
@@ -199,7 +206,7 @@ mod tests {
             ("::1", "`::1`"),
             ("a,b,a", "`a` is given twice"),
         ] {
-            let error = crate::sentence(&parse(wrong).unwrap_err());
+            let error = crate::sentence(&parse(wrong, Tool::Iperf3).unwrap_err());
             assert!(error.contains(names), "{wrong}: {error}");
         }
     }
@@ -218,8 +225,8 @@ mod tests {
             candidate("near", 500, ""),
             candidate("as-near", 500, ""),
         ];
-        assert_eq!(best(&all).unwrap().host, "near");
-        let error = best(&all[..1]).unwrap_err().to_string();
+        assert_eq!(best(&all, Tool::Iperf3).unwrap().host, "near");
+        let error = best(&all[..1], Tool::Iperf3).unwrap_err().to_string();
         assert!(
             error.contains("busy: 0.00 ms, iperf3: the server is busy") && error.contains("hint: "),
             "{error}"

@@ -26,6 +26,7 @@ fn in_blocks(seed: u64) -> Order {
         suite: None,
         blocks: BLOCKS as u32,
         transport: crate::transport::Transport::Tcp,
+        tool: crate::tools::Tool::default(),
         traffic: Traffic::bulk(10),
         has_warmup: false,
         seed,
