@@ -6,5 +6,6 @@
 mod noq;
 mod noq_rows;
 mod peers;
+mod qlog;
 mod quinn;
 mod trace;
