@@ -142,6 +142,36 @@ enum Cmd {
     },
 }
 
+/// The flags that make a plan: of no use with a plan that is made.
+const MADE_BY_FLAGS: [&str; 26] = [
+    "cc",
+    "path",
+    "suite",
+    "blocks",
+    "seconds",
+    "warmup",
+    "streams",
+    "pacing",
+    "direction",
+    "cpu_load",
+    "mtu",
+    "against",
+    "rate",
+    "on_off",
+    "messages",
+    "seed",
+    "place",
+    "probe",
+    "fq",
+    "qdisc",
+    "ssh",
+    "kernel",
+    "modules",
+    "trace",
+    "tool",
+    "transport",
+];
+
 #[derive(Args)]
 struct BenchArgs {
     /// Controllers, the baseline first. `bbr#2` is `bbr` once more: `--cc bbr,bbr#2` shows what noise looks like
@@ -250,12 +280,11 @@ struct BenchArgs {
     #[arg(long, value_enum, default_value_t)]
     format: report::Format,
     /// Run the plan of this run folder or plan.json again, as it is: same cells, order and seeds
-    #[arg(long, value_name = "PLAN", conflicts_with_all = [
-        "cc", "path", "suite", "blocks", "seconds", "warmup", "streams", "pacing", "direction", "cpu_load", "mtu", "against", "rate", "on_off",
-        "messages", "seed", "place", "probe", "fq", "qdisc", "ssh", "kernel", "modules", "trace",
-        "tool",
-    ])]
+    #[arg(long, value_name = "PLAN", conflicts_with_all = MADE_BY_FLAGS)]
     plan: Option<PathBuf>,
+    /// Go on with this run, whose plan it knows: what the same command with its --out does
+    #[arg(long, value_name = "RUN", conflicts_with_all = MADE_BY_FLAGS, conflicts_with_all = ["plan", "out"])]
+    resume: Option<PathBuf>,
     /// Only show the cells, the time and the bytes this would take
     #[arg(long)]
     dry_run: bool,
@@ -582,7 +611,7 @@ fn compare(a: CompareArgs) -> Result<ExitCode> {
 }
 
 fn bench(a: BenchArgs) -> Result<ExitCode> {
-    let plan = match &a.plan {
+    let plan = match a.plan.as_ref().or(a.resume.as_ref()) {
         Some(made) => {
             let plan = bench::read_plan(made)?;
             usage(plan.check())?;
@@ -597,7 +626,7 @@ fn bench(a: BenchArgs) -> Result<ExitCode> {
         print!("{}", bench::dry_run(&plan, shard, jobs)?);
         return Ok(ExitCode::SUCCESS);
     }
-    let out = a.out.map_or_else(bench::new_run_dir, Ok)?;
+    let out = a.resume.or(a.out).map_or_else(bench::new_run_dir, Ok)?;
     let failed = bench::run(&plan, &bench::Options { out: out.clone(), shard, jobs })?;
     match shard {
         None => show(&out, report::Options { metrics: a.metric, format: a.format })?,

@@ -107,6 +107,8 @@ fn wrong_usage_exits_2_and_names_the_word() {
         ),
         ("bench --in remote 192.0.2.1 --cc cubic --tool iperf2 --direction reverse", "--tool iperf2"),
         ("bench --in here --cc cubic --path clean --tool netperf", "netperf"),
+        ("bench --resume run --seed 3", "--seed"),
+        ("bench --plan run --transport noq", "--transport"),
         ("bench --in sim --cc bbr1 --suite drop --streams 1,4", "--streams"),
         ("bench --plan run --cc bbr1", "--plan"),
         ("bench --in sim --cc bbr1,bbr1#x --path clean", "`bbr1#x`"),
@@ -224,6 +226,10 @@ fn a_simulated_bench_is_the_same_to_the_byte_and_resumes() {
     fs::remove_dir_all(s.0.join("a/cells/002")).unwrap();
     fs::create_dir(s.0.join("a/cells/.003.tmp")).unwrap(); // as `kill -9` leaves it
     let o = s.headway(&format!("{SMALL} --out a"));
+    assert!(o.status.success() && stderr(&o).contains("3 of 4 cells are there already"), "{}", stderr(&o));
+    assert_eq!(folder(&s.0.join("a")), before);
+    fs::remove_dir_all(s.0.join("a/cells/001")).unwrap();
+    let o = s.headway("bench --resume a");
     assert!(o.status.success() && stderr(&o).contains("3 of 4 cells are there already"), "{}", stderr(&o));
     assert_eq!(folder(&s.0.join("a")), before);
     let o = s.headway(&format!("{SMALL} --out a --seed 2"));
