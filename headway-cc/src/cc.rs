@@ -81,11 +81,16 @@ pub const EVENT_UNDO: u64 = 5;
 /// transmissions were told apart by nothing that counts, with the size of all and the transmission of the last.
 pub const EVENT_LOST: u64 = 6;
 
-/// [`Ack::ca_state`], as Linux numbers them.
+/// [`Ack::ca_state`], numbered as in Linux: nothing is missing.
 pub const CA_OPEN: u64 = 0;
+/// [`Ack::ca_state`]: something later was delivered first, but nothing is marked lost. QUIC: never.
 pub const CA_DISORDER: u64 = 1;
+/// [`Ack::ca_state`]: the window is being reduced without a loss, for CE marks or (Linux) a full queue of this host.
 pub const CA_CWR: u64 = 2;
+/// [`Ack::ca_state`]: fast recovery; losses are being repaired, and the window is being reduced.
 pub const CA_RECOVERY: u64 = 3;
+/// [`Ack::ca_state`]: the retransmission timer has fired, and what was in flight then is not all settled. QUIC: after
+/// persistent congestion.
 pub const CA_LOSS: u64 = 4;
 
 row! {
@@ -94,6 +99,7 @@ row! {
 pub struct Ack {
     /// One of the `EVENT_…` constants.
     event,
+    /// When it happened; later events have no earlier time. Clocks start above 0, which states take as "never".
     now_us,
     /// Bytes in one unit of data: the MSS for TCP (unit: packet), 1 where the unit is the byte.
     unit_bytes,
@@ -209,7 +215,9 @@ type NewConnection = fn(Option<&[u64]>) -> Option<Box<dyn Controller>>;
 /// One controller by name.
 #[derive(Debug)]
 pub struct Entry {
+    /// What [`controller`] knows it by, without settings.
     pub name: &'static str,
+    /// What it is, for lists: one line without a full stop.
     pub about: &'static str,
     /// Its parameters, where they can be set.
     pub params: Option<&'static ParamTable>,

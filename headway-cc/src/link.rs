@@ -34,6 +34,7 @@ const HOLD_STREAM: u64 = 3;
 /// A packet that leaves the link.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Out<P> {
+    /// As given to [`Link::push`], which does not look into it.
     pub packet: P,
     /// As given to [`Link::push`].
     pub bytes: u32,
@@ -50,19 +51,27 @@ pub struct Out<P> {
 /// Totals since the start, and the queue as of the last call; packets and bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct LinkStats {
+    /// Pushed, whatever became of them.
     pub in_packets: u64,
+    /// Bytes of the packets pushed.
     pub in_bytes: u64,
+    /// Popped at the far end.
     pub out_packets: u64,
+    /// Bytes of the packets popped.
     pub out_bytes: u64,
     /// Dropped by the queue discipline or a policer.
     pub drop_packets: u64,
+    /// Bytes of the packets dropped.
     pub drop_bytes: u64,
     /// Lost by the loss model; counted when the packet starts to be serialised.
     pub lost_packets: u64,
+    /// Bytes of the packets lost.
     pub lost_bytes: u64,
+    /// Marked CE and not lost; counted when the packet starts to be serialised.
     pub mark_packets: u64,
     /// In the queue now, the packet being serialised not counted.
     pub queue_packets: u64,
+    /// Bytes of the packets in the queue.
     pub queue_bytes: u64,
 }
 
@@ -201,6 +210,7 @@ impl<P> Link<P> {
         }
     }
 
+    /// As of the last [`Link::push`], [`Link::pop`] or [`Link::advance`], and the queue at the time that it was given.
     pub fn stats(&self) -> &LinkStats {
         &self.stats
     }

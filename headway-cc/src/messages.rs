@@ -35,14 +35,16 @@ const PER_SECOND: Kind = Kind {
 /// Sizes and rate of a message flow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Messages {
-    /// Payload, smallest and largest; every size between is as likely.
+    /// Smallest payload; a text gives at least 16 bytes.
     pub min_bytes: u32,
+    /// Largest payload, no less than `min_bytes`; a text gives at most 1472. Every size between is as likely.
     pub max_bytes: u32,
+    /// Messages a second, above 0; a text gives at most 1000.
     pub per_second: u32,
 }
 
 impl Messages {
-    pub fn interval_ns(&self) -> u64 {
+    fn interval_ns(&self) -> u64 {
         BILLION / u64::from(self.per_second)
     }
 

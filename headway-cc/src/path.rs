@@ -67,8 +67,11 @@ enum Limit {
 /// A word that may follow rate and round-trip time.
 #[derive(Debug)]
 pub struct Key {
+    /// What stands before the `=`, or the whole word where no value follows.
     pub name: &'static str,
+    /// The word as it may stand in a path.
     pub example: &'static str,
+    /// What it does or the forms of its value, for lists: one line without a full stop.
     pub about: &'static str,
 }
 
@@ -241,8 +244,9 @@ impl FromStr for Path {
 /// A fall of the bottleneck's rate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RateDrop {
+    /// When the rate falls, since the path's start.
     pub at_ns: u64,
-    /// The rate before.
+    /// The rate before, bits per second.
     pub from_bps: u64,
     /// When that rate, or a higher one, is back; `None` for never.
     pub back_ns: Option<u64>,
@@ -278,8 +282,9 @@ pub struct PathError {
     pub word: String,
     /// Byte offset of the word in the text.
     pub at: usize,
-    /// Line of the file, from 1.
+    /// Line of the file, from 1; `None` where no line is to blame.
     pub line: Option<usize>,
+    /// What is wrong and what was expected, to be shown after a colon.
     pub reason: String,
 }
 

@@ -70,8 +70,10 @@ pub struct Ring {
     /// Entries so far; the newest has the number `opened - 1`.
     opened: u64,
     entries: Box<[RingEntry; RING_ENTRIES]>,
-    /// Of the packet of the latest sample: `P.delivered` and, as far as it was found, `P.lost`.
+    /// `P.delivered` of the packet that the latest sample is about. The glue writes it, at each ACK before
+    /// [`Ring::note`], which tells from it how large a flight is; the first note sets it too.
     pub sample_delivered: u32,
+    /// `P.lost` of that packet, or of an earlier one where the ring did not find it. The glue writes it, too.
     pub sample_lost: u32,
 }
 

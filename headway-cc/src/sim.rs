@@ -41,19 +41,36 @@ use timers::Timers;
 pub enum Source {
     /// As much as the window allows, until the end.
     Bulk,
-    /// This many bytes, then the flow ends.
-    Finite { bytes: u64 },
-    /// Bulk for `on_us`, silent for `off_us`, repeated.
-    OnOff { on_us: u64, off_us: u64 },
-    /// A message of `bytes` every `interval_us`.
-    Messages { bytes: u64, interval_us: u64 },
+    /// So much, then the flow ends.
+    Finite {
+        /// Payload, all of it written at the start.
+        bytes: u64,
+    },
+    /// Bulk and silent in turn, bulk first. What is not sent when a silence begins never is, but for 128 kB at most
+    /// that a QUIC stack holds by then.
+    OnOff {
+        /// How long it is bulk; above 0.
+        on_us: u64,
+        /// How long it is silent; above 0.
+        off_us: u64,
+    },
+    /// Messages of one size at a steady rate, the first at the start.
+    Messages {
+        /// Payload of each.
+        bytes: u64,
+        /// From one write to the next; above 0.
+        interval_us: u64,
+    },
 }
 
 /// One flow of a simulated run.
 #[derive(Clone, Debug)]
 pub struct FlowSpec {
+    /// A controller, with settings if there are any, as [`cc::controller`] takes it.
     pub cc: String,
+    /// What it has to send.
     pub source: Source,
+    /// When its handshake begins, since the run's start; over a QUIC stack 0.
     pub start_us: u64,
     /// Added to the path's base RTT (half each way).
     pub extra_rtt_us: u64,
@@ -89,9 +106,13 @@ pub enum Signals {
 /// One simulated run.
 #[derive(Clone, Debug)]
 pub struct SimSpec {
+    /// The bottleneck and the way back, which all flows share; files it names are to be loaded before.
     pub path: Path,
+    /// A flow's place here is its number in [`What`] and gives its random numbers.
     pub flows: Vec<FlowSpec>,
+    /// Length of the run; above 0.
     pub duration_us: u64,
+    /// Of all that is random: links, controllers, messages.
     pub seed: u64,
     /// MTU of the path in bytes (1500).
     pub mtu: u32,
@@ -99,12 +120,13 @@ pub struct SimSpec {
     pub probe_interval_us: u64,
     /// Datagrams beside the flows, in the direction of the data.
     pub messages: Option<Messages>,
-    /// Length of a bin of the time series.
+    /// Length of a bin of the time series; above 0.
     pub bin_us: u64,
     /// Keep every event of every controller.
     pub trace: bool,
     /// Keep what happened to every packet.
     pub packets: bool,
+    /// How well the controllers are informed.
     pub signals: Signals,
 }
 
@@ -136,9 +158,11 @@ impl SimSpec {
 pub struct SimRun {
     /// As asked for.
     pub duration_us: u64,
+    /// As asked for: length of a bin of `flows`, `down` and `up`.
     pub bin_us: u64,
     /// Payload bytes of a full segment.
     pub mss: u32,
+    /// [`Path::base_rtt_us`], without what flows add by [`FlowSpec::extra_rtt_us`].
     pub base_rtt_us: u64,
     /// In the order of the spec.
     pub flows: Vec<FlowRun>,
@@ -157,31 +181,40 @@ pub struct SimRun {
 /// One flow of a [`SimRun`].
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct FlowRun {
+    /// [`FlowSpec::cc`], with its settings.
     pub cc: String,
+    /// [`FlowSpec::start_us`].
     pub start_us: u64,
-    /// When the handshake was through.
+    /// When the handshake was through; `None`: never, or a QUIC stack's.
     pub connected_us: Option<u64>,
     /// Segments put on the wire, retransmissions included.
     pub sent_packets: u64,
     /// Payload bytes put on the wire, retransmissions included.
     pub sent_bytes: u64,
+    /// Of `sent_packets`, those that had been sent before.
     pub retransmitted_packets: u64,
+    /// Of `sent_bytes`, those that had been sent before.
     pub retransmitted_bytes: u64,
     /// Payload bytes that the receiving application got, in order.
     pub delivered_bytes: u64,
     /// Retransmission timeouts.
     pub timeouts: u64,
-    /// When the last byte of a finite flow was received.
+    /// When the last byte of a finite flow was received; `None`: not by the end, not a finite flow, or a QUIC stack's.
     pub finished_us: Option<u64>,
-    /// Over all RTT samples; 0 when there was none.
+    /// Smallest RTT sample, the handshake's included; 0 when there was none. Of a QUIC stack: of the smoothed RTTs at
+    /// the ends of the bins, as the other two.
     pub min_rtt_us: u64,
+    /// Largest RTT sample; 0 when there was none.
     pub max_rtt_us: u64,
+    /// Mean of the RTT samples; 0 when there was none.
     pub mean_rtt_us: u64,
+    /// Largest window; 0 when no connection came about.
     pub max_cwnd_bytes: u64,
+    /// One every [`SimRun::bin_us`] from the run's start on; what is left at its end is in none.
     pub bins: Vec<FlowBin>,
     /// Of a source of messages: those that arrived, in order.
     pub messages: Vec<Message>,
-    /// The controller's state at the end.
+    /// The controller's state at the end, as [`Controller::state`](cc::Controller::state); of a QUIC stack: empty.
     pub state: Vec<u64>,
     /// Every event, if asked for.
     pub trace: Vec<TraceRow>,
@@ -192,19 +225,26 @@ pub struct FlowRun {
 pub struct FlowBin {
     /// Start of the bin.
     pub t_us: u64,
+    /// Payload that the receiving application got, in order.
     pub delivered_bytes: u64,
+    /// Payload put on the wire, retransmissions included.
     pub sent_bytes: u64,
+    /// Segments put on the wire that had been sent before.
     pub retransmitted_packets: u64,
+    /// The window that the sender goes by: the controller's, or what a silence has left of it (RFC 2861).
     pub cwnd_bytes: u64,
+    /// Sent and neither delivered nor marked lost; of a QUIC stack: 0.
     pub inflight_bytes: u64,
+    /// Smoothed RTT; 0 before the first sample.
     pub srtt_us: u64,
-    /// Bytes per second; `u64::MAX` when not paced.
+    /// Bytes per second; `u64::MAX` when not paced; of a QUIC stack: 0.
     pub pacing_rate: u64,
 }
 
 /// A message that arrived whole.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Message {
+    /// When the application wrote it, since the run's start.
     pub sent_us: u64,
     /// From the application's write to the last byte in order at the receiver.
     pub delay_us: u64,
@@ -213,14 +253,17 @@ pub struct Message {
 /// A probe packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Probe {
+    /// Since the run's start.
     pub sent_us: u64,
-    /// `None`: lost, or still on its way at the end.
+    /// Over the bottleneck and back, without what flows add by [`FlowSpec::extra_rtt_us`]; `None`: lost, or still on
+    /// its way at the end.
     pub rtt_us: Option<u64>,
 }
 
 /// A message of [`SimSpec::messages`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Datagram {
+    /// When it leaves, as the schedule says, since the run's start.
     pub due_us: u64,
     /// Payload.
     pub bytes: u32,
@@ -231,14 +274,18 @@ pub struct Datagram {
 /// One event of a controller and what it made of it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TraceRow {
+    /// What the controller was told.
     pub ack: Ack,
+    /// What it answered, before the sender's own bounds.
     pub control: Control,
+    /// Its state after that, as [`Controller::state`](cc::Controller::state).
     pub state: Vec<u64>,
 }
 
 /// Why a [`SimSpec`] cannot be run.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum SimError {
+    /// No controller of that name, or a setting of it was refused: the text as given.
     UnknownController(String),
     /// The MTU leaves no room for data, or is above 65535.
     Mtu(u32),

@@ -127,12 +127,17 @@ pub struct Bbr1State {
     min_rtt_stamp,
     /// When PROBE_RTT may end; 0 while inflight has not fallen yet.
     probe_rtt_done_stamp,
-    /// The bandwidth filter, see [`Winmax`]; its clock is `rtt_cnt`.
+    /// The bandwidth filter, a [`Winmax`] whose clock is `rtt_cnt`: round of its largest sample.
     bw_s0_t,
+    /// The largest sample: the bandwidth estimate while `lt_use_bw` is 0.
     bw_s0_v,
+    /// Round of the second best sample.
     bw_s1_t,
+    /// The second best sample, no older than the best.
     bw_s1_v,
+    /// Round of the third best sample.
     bw_s2_t,
+    /// The third best sample, no older than the second best.
     bw_s2_v,
     /// Rounds so far.
     rtt_cnt,
@@ -160,13 +165,15 @@ pub struct Bbr1State {
     lt_use_bw,
     /// Long-term bandwidth; 0 before the first interval.
     lt_bw,
-    /// Start of the interval: `delivered` then,
+    /// `delivered` at the start of the interval.
     lt_last_delivered,
-    /// the time in milliseconds,
+    /// Start of the interval, milliseconds.
     lt_last_stamp,
-    /// and `lost`.
+    /// `lost` at the start of the interval.
     lt_last_lost,
+    /// Pacing rate over bandwidth: that of the mode and, in PROBE_BW, of the phase.
     pacing_gain,
+    /// Window over BDP: that of the mode.
     cwnd_gain,
     /// 1 once STARTUP has filled the pipe.
     full_bw_reached,
@@ -182,8 +189,9 @@ pub struct Bbr1State {
     full_bw,
     /// Start of the aggregation epoch.
     ack_epoch_mstamp,
-    /// Most extra data ACKed, in two alternating slots.
+    /// Most extra data ACKed in one epoch, in two alternating slots: slot 0.
     extra_acked_0,
+    /// Slot 1. The window has room for the larger of the two.
     extra_acked_1,
     /// ACKed since the start of the epoch.
     ack_epoch_acked,
@@ -224,6 +232,7 @@ pub struct Bbr1 {
 }
 
 impl Bbr1 {
+    /// A connection before its first event, which must be [`EVENT_INIT`]: that fills the state.
     pub fn new(params: impl Into<Arc<Bbr1Params>>) -> Self {
         Self { params: params.into(), state: Bbr1State::default() }
     }

@@ -199,8 +199,9 @@ row_with_brake! {
 pub struct Bbr3State {
     /// One of `BBR3_STARTUP` to `BBR3_PROBE_RTT`.
     state,
-    /// Gains of the state.
+    /// §5.6.1 pacing rate over bandwidth in this state.
     pacing_gain,
+    /// §5.6.1 window over BDP in this state.
     cwnd_gain,
     /// `C.InitialCwnd`: the window at [`EVENT_INIT`].
     init_cwnd,
@@ -214,22 +215,25 @@ pub struct Bbr3State {
     next_round_delivered,
     /// 1 when this ACK starts a round.
     round_start,
-    /// Largest rate of the probe cycle before and of this one; the two slots of the filter.
+    /// §5.5.6 the filter's older slot: largest rate of the probe cycle before this one.
     max_bw_0,
+    /// The newer slot: largest rate of this probe cycle; 0 before its first sample.
     max_bw_1,
-    /// The larger of them.
+    /// The larger of the two slots.
     max_bw,
     /// The estimate in use: `max_bw`, no more than `bw_shortterm`.
     bw,
     /// Times the filter was advanced.
     cycle_count,
-    /// Short-term bounds.
+    /// §5.5.10.3 short-term bound of the bandwidth: cut at the end of a loss round, lifted before the next probe.
     bw_shortterm,
+    /// §5.5.10.3 short-term bound of the volume in flight; comes and goes with `bw_shortterm`, or alone by CE marks.
     inflight_shortterm,
-    /// Long-term bound.
+    /// §5.5.10.2 long-term bound of the volume in flight: what the path was seen to bear without much loss.
     inflight_longterm,
-    /// Largest rate and volume delivered in this loss round.
+    /// Largest rate delivered in this loss round.
     bw_latest,
+    /// Largest volume that one sample of this loss round delivered.
     inflight_latest,
     /// `delivered` at which the loss round ends.
     loss_round_delivered,
@@ -239,13 +243,15 @@ pub struct Bbr3State {
     is_loss_in_round,
     /// Discontiguous ranges lost in this loss round.
     lost_ranges_in_round,
-    /// Minimum RTT; [`NO_RTT`] before the first sample. When it was seen.
+    /// Minimum RTT of the last [`Bbr3Params::min_rtt_filter_len_us`]; [`NO_RTT`] before the first sample.
     min_rtt_us,
+    /// When it was seen.
     min_rtt_stamp,
-    /// Minimum RTT since the last ProbeRTT; [`NO_RTT`] before the first sample. When it was seen.
+    /// Minimum RTT since the last ProbeRTT; [`NO_RTT`] before the first sample.
     probe_rtt_min_delay_us,
+    /// When it was seen, or when ProbeRTT ended if that was later.
     probe_rtt_min_stamp,
-    /// 1 when it is due for a refresh.
+    /// 1 when `probe_rtt_min_delay_us` is due for a refresh.
     probe_rtt_expired,
     /// When ProbeRTT may end; 0 while inflight has not fallen yet.
     probe_rtt_done_stamp,
@@ -253,17 +259,24 @@ pub struct Bbr3State {
     probe_rtt_round_done,
     /// 1 between the restart from idle and the next delivery.
     idle_restart,
-    /// Windowed maximum of data ACKed beyond expectation, see [`super::fixed::Winmax`]; its clock is `round_count`.
+    /// §5.5.9 filter of data ACKed beyond expectation, a [`Winmax`](super::fixed::Winmax) whose clock is `round_count`:
+    /// round of its largest sample.
     extra_acked_s0_t,
+    /// The largest sample.
     extra_acked_s0_v,
+    /// Round of the second best sample.
     extra_acked_s1_t,
+    /// The second best sample, no older than the best.
     extra_acked_s1_v,
+    /// Round of the third best sample.
     extra_acked_s2_t,
+    /// The third best sample, no older than the second best.
     extra_acked_s2_v,
-    /// Its value.
+    /// The filter's value: the window has room for so much more than the BDP.
     extra_acked,
-    /// Start of the aggregation interval and what was ACKed since.
+    /// Start of the aggregation interval.
     extra_acked_interval_start,
+    /// ACKed since the start of the interval.
     extra_acked_delivered,
     /// 1 once the pipe was full.
     full_bw_reached,
@@ -305,9 +318,11 @@ pub struct Bbr3State {
     is_undo_saved,
     /// The state that this recovery made the flow leave, or [`BBR3_NONE`].
     undo_state,
-    /// Bounds before this recovery.
+    /// §5.5.11.1 `bw_shortterm` before this recovery.
     undo_bw_shortterm,
+    /// `inflight_shortterm` before this recovery.
     undo_inflight_shortterm,
+    /// `inflight_longterm` before this recovery.
     undo_inflight_longterm,
     /// `delivered_ce` at the previous ACK.
     delivered_ce,
@@ -315,8 +330,9 @@ pub struct Bbr3State {
     is_ce_in_round,
     /// Moving average of the marked part of what is delivered, a gain.
     ecn_alpha,
-    /// `delivered` and `delivered_ce` when it was updated last.
+    /// `delivered` when `ecn_alpha` was updated last.
     alpha_last_delivered,
+    /// `delivered_ce` when `ecn_alpha` was updated last.
     alpha_last_delivered_ce,
     /// Rounds of Startup above the threshold of marks.
     startup_ecn_rounds,
@@ -332,6 +348,7 @@ pub struct Bbr3 {
 }
 
 impl Bbr3 {
+    /// A connection before its first event, which must be [`EVENT_INIT`]: that fills the state.
     pub fn new(params: impl Into<Arc<Bbr3Params>>) -> Self {
         Self { params: params.into(), state: Bbr3State::default() }
     }

@@ -10,7 +10,7 @@
 //! ```
 //!
 //! Use: a controller has the fields of [`Brake`] in its state and those of [`BrakeParams`] among its parameters. Once an
-//! ACK, after its model, it calls [`brake_on_ack`]; then [`brake_bw`] is its bandwidth, [`brake_gain`] its
+//! ACK, after its model, it calls `brake_on_ack`; then `brake_bw` is its bandwidth, `brake_gain` its
 //! pacing gain and [`Brake::window`] the bound of its window.
 //!
 //! A slot is a short stretch of ACKs: their rate is what the path lets through now, their smallest RTT what the queue
@@ -61,6 +61,7 @@ macro_rules! part {
                         $crate::cc::brake::$name { $($f: self.$of),+ }
                     }
 
+                    /// Puts the brake's part of the row back.
                     pub fn set_brake(&mut self, brake: $crate::cc::brake::$name) {
                         $(self.$of = brake.$f;)+
                     }
@@ -128,71 +129,91 @@ $
 Brake, row_with_brake {
     /// `BRAKE_WATCH`, `BRAKE_DRAIN` or `BRAKE_HOLD`.
     mode: brake_mode,
-    /// The brake's bandwidth outside `BRAKE_WATCH`, and its bound on the window; `u64::MAX` for none.
+    /// The brake's bandwidth outside `BRAKE_WATCH`, instead of the model's.
     bw: brake_bw,
+    /// The brake's bound on the window, in units of data; `u64::MAX` for none.
     window: brake_window,
-    /// When the slot began, and the connection's counters then.
+    /// When the slot began.
     slot_us: brake_slot_us,
+    /// `delivered` when the slot began.
     slot_delivered: brake_slot_delivered,
+    /// `lost` when the slot began.
     slot_lost: brake_slot_lost,
+    /// `delivered_ce` when the slot began.
     slot_ce: brake_slot_ce,
     /// Smallest `rs_prior_delivered` of the slot.
     slot_prior: brake_slot_prior,
-    /// ACKs of the slot that did not come together, and the last of them.
+    /// ACKs of the slot that did not come together.
     slot_acks: brake_slot_acks,
+    /// When the last ACK that `slot_acks` counts came.
     slot_ack_us: brake_slot_ack_us,
-    /// Longest time between two ACKs of the slot, its smallest RTT, and 1 when it has application-limited samples.
+    /// Longest time between two ACKs of the slot.
     slot_gap_us: brake_slot_gap_us,
+    /// Smallest RTT of the slot; [`NO_RTT`] before its first sample.
     slot_rtt_us: brake_slot_rtt_us,
+    /// 1 when the slot has application-limited samples.
     slot_is_app_limited: brake_slot_is_app_limited,
-    /// The previous ACK, and the rate of the previous slot; 0 where it does not count.
+    /// When the previous ACK came.
     last_us: brake_last_us,
+    /// Rate of the previous slot; 0 where it does not count.
     last_bw: brake_last_bw,
-    /// Mean and mean deviation of the slots' smallest RTTs and of their rates; 0: not known yet.
+    /// Mean of the slots' smallest RTTs; 0: not known yet.
     usual_rtt_us: brake_usual_rtt_us,
+    /// Mean deviation of the slots' smallest RTTs.
     usual_rtt_dev_us: brake_usual_rtt_dev_us,
+    /// Mean of the slots' rates; 0: not known yet.
     usual_bw: brake_usual_bw,
+    /// Mean deviation of the slots' rates.
     usual_bw_dev: brake_usual_bw_dev,
-    /// The least that was paced in this round and in the one before.
+    /// The least bandwidth that was paced at in this round.
     paced_bw: brake_paced_bw,
+    /// The least bandwidth that was paced at in the round before.
     paced_bw_before: brake_paced_bw_before,
     /// Slots in a row that were slow and lossy.
     loss_slots: brake_lossy_slots,
-    /// The model's largest bandwidth when the brake was put on, and what arrived when the queue was gone.
+    /// The old rate: the model's largest bandwidth when the brake was put on.
     target_bw: brake_target_bw,
+    /// The slower path's rate: what arrived when the queue was gone.
     base_bw: brake_base_bw,
-    /// When the brake was put on, and the RTT behind the longest queue since, or after the last round of
-    /// no more than the bound in flight.
+    /// When the brake was put on.
     entry_us: brake_entry_us,
+    /// The RTT behind the longest queue since then, or after the last round of no more than the bound in flight.
     queue_rtt_us: brake_queue_rtt_us,
     /// `delivered` when inflight had come down to the bound, or when such a round was over; 0 before.
     quiet_delivered: brake_quiet_delivered,
     /// `brake_rounds` when the bound was raised last.
     raise_rounds: brake_raise_rounds,
-    /// Counters: times the brake was put on; rounds in which it was on; times it was let go since the old rate was back
-    /// or not to be found, and since the queue was not ours.
+    /// Times the brake was put on.
     entries: brake_entries,
+    /// Rounds in which it was on (published formula: in which it reduced the gain).
     rounds: brake_rounds,
+    /// Times it was let go since the old rate was back or not to be found.
     releases: brake_releases,
+    /// Times it was let go since the queue was not ours.
     false_entries: brake_false_entries,
-    /// Published formula: what the last sample takes from the gain, and the flag for the window.
+    /// Published formula: what the last sample takes from the gain.
     reduction: brake_reduction,
+    /// Published formula: 1 when the next ACK is to leave the window as it is.
     flag: brake_flag,
 }
 }
 
 /// One ACK as the brake sees it.
 #[derive(Debug)]
-pub struct BrakeAck<'a> {
+pub(crate) struct BrakeAck<'a> {
+    /// Copied out of the controller's row, and back after the ACK.
     pub s: &'a mut Brake,
     pub p: &'a BrakeParams,
     pub ack: &'a Ack,
-    /// The model's largest bandwidth and its minimum RTT.
+    /// The model's largest bandwidth.
     pub max_bw: u64,
+    /// The model's minimum RTT.
     pub min_rtt_us: u64,
-    /// What the model would pace at.
+    /// The bandwidth that the model would pace by.
     pub bw: u64,
+    /// The gain that the model would pace with.
     pub pacing_gain: u64,
+    /// The model has begun a round with this ACK.
     pub is_round_start: bool,
     /// ACKs of this phase tell of the path: not those of Startup, Drain and ProbeRTT.
     pub is_watching: bool,
@@ -220,12 +241,12 @@ fn brake_window(b: &BrakeAck) -> u64 {
 }
 
 /// The bandwidth in force.
-pub fn brake_bw(s: &Brake, bw: u64) -> u64 {
+pub(crate) fn brake_bw(s: &Brake, bw: u64) -> u64 {
     if s.mode == BRAKE_WATCH { bw } else { s.bw }
 }
 
 /// The pacing gain in force: the bound itself looks for more bandwidth.
-pub fn brake_gain(mode: u64, gain: u64) -> u64 {
+pub(crate) fn brake_gain(mode: u64, gain: u64) -> u64 {
     if mode == BRAKE_WATCH { gain } else { gain.min(GAIN_UNIT) }
 }
 
@@ -463,7 +484,7 @@ fn brake_note_pacing(b: &mut BrakeAck) {
 }
 
 /// One ACK, after the controller's model and before its control.
-pub fn brake_on_ack(b: &mut BrakeAck) {
+pub(crate) fn brake_on_ack(b: &mut BrakeAck) {
     let span_us = b.ack.now_us.saturating_sub(b.s.slot_us);
     brake_note_pacing(b);
     if b.s.mode == BRAKE_DRAIN && b.s.quiet_delivered == 0 && b.ack.inflight <= brake_window(b) {
@@ -495,7 +516,7 @@ fn brake_published_reduction(p: &BrakeParams, max_bw: u64, old_bw: u64, sample: 
 
 /// The published formula on one valid sample: the gain that it makes of another. `old_bw` is the bandwidth in use before
 /// the sample. Its flag outlives a sample that is not lower: the early return comes first.
-pub fn brake_published(
+pub(crate) fn brake_published(
     s: &mut Brake,
     p: &BrakeParams,
     max_bw: u64,
@@ -518,7 +539,7 @@ pub fn brake_published(
 }
 
 /// The published step of the window, which its caller undoes by adding what was ACKed.
-pub fn brake_published_cwnd(flag: &mut u64, cwnd: u64, acked: u64) -> u64 {
+pub(crate) fn brake_published_cwnd(flag: &mut u64, cwnd: u64, acked: u64) -> u64 {
     if *flag == 0 || acked == 0 {
         return cwnd;
     }

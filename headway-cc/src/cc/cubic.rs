@@ -55,12 +55,15 @@ impl Default for CubicParams {
 row! {
 /// State. Amounts in the transport's unit, times in microseconds unless the name says otherwise.
 pub struct CubicState {
+    /// Window after the last event.
     cwnd,
+    /// Window at which slow start ends; `u64::MAX` until HyStart or a reduction sets it.
     ssthresh,
     /// `W_max`; 0 before the first congestion event.
     w_max,
     /// 1 while a congestion avoidance epoch runs.
     is_epoch,
+    /// When the epoch began, put off by idle periods (§5.8).
     epoch_us,
     /// `K`, milliseconds.
     k_ms,
@@ -76,22 +79,33 @@ pub struct CubicState {
     delay_min_us,
     /// When the last event happened.
     last_us,
+    /// 1 once HyStart has ended slow start; 0 again after a timeout.
     hystart_found,
+    /// When the HyStart round began.
     hystart_round_start_us,
+    /// When the last ACK of the train came that began with the round.
     hystart_last_ack_us,
     /// `delivered` at which the HyStart round ends.
     hystart_round_end,
+    /// Smallest RTT of the HyStart round; [`NO_RTT`] before its first sample.
     hystart_curr_rtt_us,
+    /// RTT samples of the HyStart round, counted up to the eight that the delay test needs.
     hystart_samples,
     /// 1 from a reduction until the window has been set to ssthresh at its end.
     is_reducing,
+    /// RFC 6937 `RecoverFS`, as Linux has it: the window when the reduction began.
     prr_prior_cwnd,
+    /// RFC 6937 `prr_delivered`: delivered since the reduction began.
     prr_delivered,
+    /// RFC 6937 `prr_out`: sent since the reduction began.
     prr_out,
     /// In flight at the end of the last ACK event: what was sent since is the difference.
     last_inflight,
+    /// `cwnd` before the last reduction; 0 when there is none to undo.
     undo_cwnd,
+    /// `ssthresh` before the last reduction.
     undo_ssthresh,
+    /// `w_max` before the last reduction.
     undo_w_max,
 }
 }
@@ -119,6 +133,7 @@ pub struct Cubic {
 }
 
 impl Cubic {
+    /// A connection in slow start, with the window that its first event brings.
     pub fn new(params: CubicParams) -> Self {
         let state = CubicState { ssthresh: INFINITE, hystart_curr_rtt_us: NO_RTT, ..Default::default() };
         Self { params, state }

@@ -6,14 +6,16 @@
 //!
 //! Twin: `headway-cli/bpf/fixed.h` (same names in the same order; `saturating_…` is `sat_…` there).
 
+/// Times in the cores are in microseconds; pacing rates are per second.
 pub const USEC_PER_SEC: u64 = 1_000_000;
-pub const USEC_PER_MSEC: u64 = 1_000;
+pub(crate) const USEC_PER_MSEC: u64 = 1_000;
 
 /// Bandwidth: units of data per microsecond, times 2^24 (Linux `BW_SCALE`).
 ///
 /// Range, unit packet of 1500 bytes: 1 is 715 bit/s, `u64::MAX` is 1.3e22 bit/s. Unit byte: 1 is 0.48 bit/s,
 /// 400 Gbit/s is 2^39.6, and 400 Gbit/s times 1 s is 2^59.5: still exact in 64 bits.
 pub const BW_SCALE: u32 = 24;
+/// The bandwidth of one unit of data per microsecond.
 pub const BW_UNIT: u64 = 1 << BW_SCALE;
 
 /// Gain: a ratio, times 2^16.
@@ -21,6 +23,7 @@ pub const BW_UNIT: u64 = 1 << BW_SCALE;
 /// Linux uses 2^8. Its gains are stored here as multiples of 2^8, so `x * gain >> 16` gives its very integers,
 /// and the finer scale holds constants such as 0.02 or 2.77 to better than 0.1 %.
 pub const GAIN_SCALE: u32 = 16;
+/// The gain that changes nothing: 1.0.
 pub const GAIN_UNIT: u64 = 1 << GAIN_SCALE;
 
 /// `floor(a * b / 2^shift)` for a shift of 0 to 63, `u64::MAX` when that needs more than 64 bits.
@@ -45,9 +48,12 @@ pub fn gain_apply(value: u64, gain: u64) -> u64 {
     mul_shift(value, gain, GAIN_SCALE)
 }
 
+/// One sample that a [`Winmax`] remembers.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct WinmaxSample {
+    /// When it was taken, by the clock that the caller counts the window in (BBR: rounds); never falls.
     pub t: u64,
+    /// What was measured, in any unit.
     pub v: u64,
 }
 
@@ -55,6 +61,7 @@ pub struct WinmaxSample {
 /// first; times never decrease along the array. Constant space and time; nearly always the true maximum.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Winmax {
+    /// Best, second and third best; where fewer are known the last is repeated, and all are 0 before the first.
     pub s: [WinmaxSample; 3],
 }
 

@@ -107,17 +107,22 @@ fn scale(n: u64, to: u64, from: u64) -> u64 {
 /// One parameter: its field in the row, what it counts, and the smallest and the largest word that make sense.
 #[derive(Clone, Copy, Debug)]
 pub struct Param {
+    /// The field's name, which is also the word before the `=` of a setting.
     pub name: &'static str,
+    /// What the word counts, and so which units its text has.
     pub kind: Kind,
+    /// Smallest word that a setting may give, in the unit of `kind`.
     pub min: u64,
+    /// Largest word that a setting may give.
     pub max: u64,
 }
 
 /// The parameters of one controller, in the order of their row.
 #[derive(Clone, Copy, Debug)]
 pub struct ParamTable {
+    /// One for each field of the row, in its order.
     pub rows: &'static [Param],
-    /// What each is for.
+    /// What each is for, in the same order: the documentation of the row's fields.
     pub about: &'static [&'static str],
     /// The row of defaults.
     pub defaults: fn() -> Vec<u64>,
@@ -128,16 +133,23 @@ pub struct ParamTable {
 pub enum ParamError {
     /// Not of the form `param=value`.
     Form {
+        /// The setting as it was given.
         text: String,
     },
     /// No parameter of that name.
     Unknown {
+        /// What stood before the `=`.
         name: String,
+        /// Every name of the table, in the order of its rows.
         known: Vec<&'static str>,
     },
+    /// The value is not of the parameter's kind, or out of its range.
     Value {
+        /// The parameter.
         name: &'static str,
+        /// What stood after the `=`.
         text: String,
+        /// What was expected instead, to be shown after a colon.
         reason: String,
     },
 }

@@ -75,9 +75,13 @@ impl Default for LinkSpec {
 /// A change at a moment; `None` leaves a value as it was.
 #[derive(Clone, Debug, PartialEq, Eq, Default)]
 pub struct Step {
+    /// Since the link's start, or since the start of each period of [`LinkSpec::repeat_ns`].
     pub at_ns: u64,
+    /// As [`LinkSpec::rate_bps`]; holds for the rest of a packet that is being serialised.
     pub rate_bps: Option<u64>,
+    /// As [`LinkSpec::delay_ns`]; holds for packets whose serialisation ends later.
     pub delay_ns: Option<u64>,
+    /// As [`LinkSpec::loss`]; the model starts afresh, its random numbers go on.
     pub loss: Option<Loss>,
 }
 
@@ -94,32 +98,61 @@ pub struct Trace {
 /// Parameters of CoDel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CodelSpec {
+    /// The waiting time that is tolerated for good (RFC 8289: TARGET, 5 ms).
     pub target_ns: u64,
-    /// At most 4 s.
+    /// For so long it is exceeded before the first drop (RFC 8289: INTERVAL, 100 ms); at most 4 s.
     pub interval_ns: u64,
 }
 
 /// A token bucket, full at time 0, that drops what exceeds it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Policer {
+    /// Bits per second that the bucket earns.
     pub rate_bps: u64,
-    /// At most 1 GB.
+    /// What the bucket holds; at most 1 GB.
     pub burst_bytes: u64,
 }
 
 /// Which packets are lost. Shares are parts per billion.
 #[derive(Clone, Debug, PartialEq, Eq, Default)]
 pub enum Loss {
+    /// The wire loses nothing; the queue may drop all the same.
     #[default]
     None,
-    /// Each packet on its own, but never more than `max_run` in a row (0: no such limit).
-    Random { ppb: u32, max_run: u32 },
-    /// Gilbert-Elliott: two states, changed per packet.
-    Elliott { to_bad_ppb: u32, to_good_ppb: u32, good_ppb: u32, bad_ppb: u32 },
-    /// `ppb` of all packets, in runs of exactly `run`.
-    Burst { ppb: u32, run: u32 },
-    /// `first_ppb` in the first half of every period, `second_ppb` in the second.
-    Square { first_ppb: u32, second_ppb: u32, period_ns: u64 },
+    /// Each packet on its own.
+    Random {
+        /// Chance of each packet.
+        ppb: u32,
+        /// Never more than so many in a row; 0: no such limit.
+        max_run: u32,
+    },
+    /// Gilbert-Elliott: two states, good at first, changed per packet.
+    Elliott {
+        /// Chance to leave the good state, taken before each packet.
+        to_bad_ppb: u32,
+        /// Chance to leave the bad state, taken before each packet.
+        to_good_ppb: u32,
+        /// Chance of a packet to be lost in the good state.
+        good_ppb: u32,
+        /// Chance of a packet to be lost in the bad state.
+        bad_ppb: u32,
+    },
+    /// Runs of one length.
+    Burst {
+        /// Share of all packets.
+        ppb: u32,
+        /// Packets in each run; two runs may follow each other at once. 0: nothing is lost.
+        run: u32,
+    },
+    /// Two chances in turn.
+    Square {
+        /// Chance of a packet in the first half of every period.
+        first_ppb: u32,
+        /// Chance of a packet in the second half.
+        second_ppb: u32,
+        /// Both halves together; the first period begins at time 0.
+        period_ns: u64,
+    },
     /// Measured shares over time; the list repeats.
     Trace(LossTrace),
 }
@@ -139,6 +172,7 @@ pub struct Jitter {
     /// Uniform: the largest addition. Normal: the standard deviation; the mean is three of them, and draws beyond
     /// three from the mean are cut there.
     pub size_ns: u64,
+    /// Normal instead of uniform.
     pub normal: bool,
     /// A new draw for every interval of this length; 0: for every packet.
     pub hold_ns: u64,

@@ -15,6 +15,7 @@
 /// A named path.
 #[derive(Debug)]
 pub struct Preset {
+    /// What [`resolve`](super::resolve) knows it by: lower case, digits, hyphens.
     pub name: &'static str,
     /// Canonical path text.
     pub text: &'static str,

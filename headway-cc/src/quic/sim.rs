@@ -104,7 +104,8 @@ pub(crate) enum Packet<D> {
     Message(usize),
 }
 
-/// Runs the connection to its end: one of ours over `stack`, or one of [`OWN`].
+/// Runs the connection to its end: one of ours over `stack`, or one of [`OWN`]. Of no effect are the spec's `mtu`,
+/// `packets` and `signals` and the flows' `max_pacing_rate`.
 pub fn run(stack: Stack, spec: &SimSpec) -> Result<SimRun, SimError> {
     let first = spec.flows.first().ok_or(SimError::Zero("the number of streams"))?;
     if spec.flows.iter().any(|f| (&f.cc, &f.source) != (&first.cc, &first.source)) {

@@ -10,16 +10,25 @@ pub struct LinkBin {
     pub t_us: u64,
     /// Configured rate at its start; `None` when unlimited or driven by a trace.
     pub rate_bps: Option<u64>,
+    /// Packets that came to the link, as [`LinkStats::in_packets`].
     pub in_packets: u64,
+    /// Their sizes, headers included.
     pub in_bytes: u64,
+    /// Packets that arrived at the far end, as [`LinkStats::out_packets`].
     pub out_packets: u64,
+    /// Their sizes, headers included.
     pub out_bytes: u64,
+    /// Packets that the queue or a policer dropped, as [`LinkStats::drop_packets`].
     pub drop_packets: u64,
+    /// Their sizes, headers included.
     pub drop_bytes: u64,
+    /// Packets lost on the wire, as [`LinkStats::lost_packets`].
     pub lost_packets: u64,
+    /// Packets marked CE, as [`LinkStats::mark_packets`].
     pub mark_packets: u64,
+    /// Most that waited at any time of the bin, the packet being serialised not counted.
     pub queue_bytes_max: u64,
-    /// Longest stay in the queue, serialisation included, of the packets that arrived in this bin.
+    /// Longest stay in the queue, serialisation included, of the packets that arrived at the far end in this bin.
     pub sojourn_us_max: u64,
 }
 

@@ -5,12 +5,15 @@ use super::{AckPacket, HANDSHAKE, PROBE, Packet};
 /// One thing that happened to a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PacketRow {
+    /// When it happened, since the run's start.
     pub t_ns: u64,
     /// Towards the receiver, or back.
     pub is_down: bool,
+    /// What happened to it.
     pub step: Step,
     /// On the wire, headers included.
     pub bytes: u32,
+    /// Which packet.
     pub what: What,
 }
 
@@ -19,33 +22,50 @@ pub struct PacketRow {
 pub enum Step {
     /// It reaches the link.
     In,
-    /// It arrives at the far end; it left the queue, serialised, at `sent_ns` after it came at `in_ns`.
-    Out { in_ns: u64, sent_ns: u64 },
-    /// The queue drops so many packets, `bytes` together, while it handles this one, which may or may not be among
-    /// them.
-    Drop { packets: u64 },
+    /// It arrives at the far end.
+    Out {
+        /// When it had come to the link.
+        in_ns: u64,
+        /// When it had left the queue, serialised.
+        sent_ns: u64,
+    },
+    /// The queue drops packets while it handles this one, which may or may not be among them.
+    Drop {
+        /// How many; [`PacketRow::bytes`] is the size of all.
+        packets: u64,
+    },
 }
 
 /// What a packet is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum What {
+    /// A latency probe or its answer.
     Probe {
+        /// Counts from 0 in the order of sending.
         number: u64,
     },
     /// A SYN or its answer.
     Handshake {
+        /// Its place among the flows of the spec.
         flow: u32,
     },
-    /// Segments count from 0; `tx` is which transmission of it this is, from 0, up to 255.
+    /// A segment of data. A message of [`SimSpec::messages`](super::SimSpec::messages) is logged as one, too: with the
+    /// flow `u32::MAX - 1` and no payload.
     Segment {
+        /// Its place among the flows of the spec.
         flow: u32,
+        /// Counts the flow's segments from 0; a retransmission keeps its number.
         number: u64,
+        /// Bytes, headers not included.
         payload: u16,
+        /// Which transmission of the segment this is, from 0, up to 255.
         tx: u8,
     },
-    /// After so many segments have arrived for the first time.
+    /// An acknowledgement.
     Ack {
+        /// Its place among the flows of the spec.
         flow: u32,
+        /// Segments that had arrived for the first time when it left.
         arrivals: u64,
     },
 }
