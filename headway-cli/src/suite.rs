@@ -172,7 +172,7 @@ fn spanning_drops() -> Vec<Row> {
         let [rate, rtt, length] = SPANNING[factor][queue];
         drop_row(FACTORS[factor], RATES[rate], RTTS[rtt], QUEUES[queue], LENGTHS_S[length])
     };
-    (0..FACTORS.len()).flat_map(|f| (0..QUEUES.len()).map(move |q| of(f, q))).collect()
+    at_moments((0..FACTORS.len()).flat_map(|f| (0..QUEUES.len()).map(move |q| of(f, q))).collect())
 }
 
 fn all_drops() -> Vec<Row> {
@@ -186,13 +186,23 @@ fn all_drops() -> Vec<Row> {
             }
         }
     }
+    at_moments(rows)
+}
+
+/// Spreads the drops over 5 s, the cycle of BBRv3's ProbeRTT and half of BBRv1's: at one moment for all a suite would tell
+/// of one phase of a controller only. From 8 s on it has settled.
+fn at_moments(mut rows: Vec<Row>) -> Vec<Row> {
+    for (i, row) in rows.iter_mut().enumerate() {
+        // Steps of the golden section: any rows that follow each other are spread, too.
+        row.path += &format!("@{}ms", 8000 + i * 3090 % 5000);
+    }
     rows
 }
 
-/// 10 s before the drop, 20 s from the recovery on: 3688 messages after the warm-up, which a p99.9 takes.
+/// 20 s or more from the recovery on: 3688 messages after the warm-up, which a p99.9 takes.
 fn drop_row(factor: &str, rate: &str, rtt: &str, queue: &str, length_s: u32) -> Row {
     let name = format!("drop-{factor}-{rate}-{rtt}-{queue}-{length_s}s");
-    Row { path: name.clone(), name, traffic: traffic(10 + length_s + 20), places: EMULATED }
+    Row { path: name.clone(), name, traffic: traffic(13 + length_s + 20), places: EMULATED }
 }
 
 /// Rates that vary otherwise, noise alone, and on one drop a limited sender, one that pauses, and neighbours.
@@ -203,7 +213,8 @@ fn others() -> Vec<Row> {
         .filter(|p| presets.contains(&p.name))
         .map(|p| Row { name: p.name.into(), path: p.name.into(), traffic: traffic(60), places: EMULATED })
         .collect();
-    let base = drop_row("2x", "50mbit", "40ms", "1bdp", 5);
+    let mut base = drop_row("2x", "50mbit", "40ms", "1bdp", 5);
+    base.path += "@11s";
     let mut with = |what: &str, change: &dyn Fn(&mut Traffic)| {
         let mut row = Row { name: format!("{} {what}", base.name), ..base.clone() };
         change(&mut row.traffic);
@@ -258,7 +269,7 @@ mod tests {
         let pairs = |rows: Vec<Row>| {
             let mut pairs = BTreeSet::new();
             for row in rows {
-                let words: Vec<String> = row.path.split('-').skip(1).map(String::from).collect();
+                let words: Vec<String> = row.name.split('-').skip(1).map(String::from).collect();
                 for a in 0..5 {
                     pairs.extend((a + 1..5).map(|b| (a, b, words[a].clone(), words[b].clone())));
                 }

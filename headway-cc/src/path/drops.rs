@@ -1,7 +1,8 @@
 //! Names of drops: `drop-2x-50mbit-40ms-4bdp-5s` is a path whose rate falls to a half at 10 s and is back 5 s later.
 //!
 //! The five words are the factor, the high rate, the base round-trip time, the queue as in `queue=`, and the length of
-//! the drop. Any sane value will do; the steady 10 s before the drop let a controller settle.
+//! the drop. Any sane value will do; the steady 10 s before the drop let a controller settle. `…-5s@11.2s` is the same
+//! at another moment: a controller's own clocks meet a drop at one moment always in the same phase.
 
 use super::PathError;
 use super::parse::limit;
@@ -11,7 +12,7 @@ use super::units::{Kind, RATE, SPAN, Word};
 pub const DROP_EXAMPLE: &str = "drop-2x-50mbit-40ms-4bdp-5s";
 
 /// When the rate falls, seconds from the start.
-const AT_S: u64 = 10;
+const AT: &str = "10s";
 const PREFIX: &str = "drop-";
 
 /// Thousandths.
@@ -30,6 +31,14 @@ const LENGTH: Kind = Kind {
     ..SPAN
 };
 
+const MOMENT: Kind = Kind {
+    expected: "when the rate falls, a time like 11.2s",
+    min: 1_000_000,
+    max: 1_000_000_000_000,
+    range: "a drop comes at 1ms at the earliest and at 1000s at the latest",
+    ..SPAN
+};
+
 /// The path text that a name stands for; `None` when it is no name of a drop.
 pub(super) fn text(name: &str) -> Option<Result<String, PathError>> {
     name.starts_with(PREFIX).then(|| expand(name))
@@ -45,7 +54,7 @@ fn expand(name: &str) -> Result<String, PathError> {
             word
         })
         .collect();
-    let [factor, rate, rtt, queue, length] = words[..] else {
+    let [factor, rate, rtt, queue, times] = words[..] else {
         let whole = Word { text: name, at: 0 };
         return whole.fail(format!(
             "expected factor, rate, round trip, queue and length of the drop, like `{DROP_EXAMPLE}`"
@@ -59,10 +68,16 @@ fn expand(name: &str) -> Result<String, PathError> {
     }
     SPAN.read(rtt)?;
     limit(queue)?;
-    let back_ns = AT_S * 1_000_000_000 + LENGTH.read(length)?;
+    let (length, moment) = match times.text.split_once('@') {
+        None => (times, Word { text: AT, at: times.at }),
+        Some((length, moment)) => {
+            (Word { text: length, ..times }, Word { text: moment, at: times.at + length.len() + 1 })
+        }
+    };
+    let back_ns = LENGTH.read(length)? + MOMENT.read(moment)?;
     let (low, back) = (RATE.show(low_bps), LENGTH.show(back_ns));
-    let (rate, rtt, queue) = (rate.text, rtt.text, queue.text);
-    Ok(format!("{rate} {rtt} queue={queue} @{AT_S}s {low} @{back} {rate}"))
+    let (rate, rtt, queue, at) = (rate.text, rtt.text, queue.text, moment.text);
+    Ok(format!("{rate} {rtt} queue={queue} @{at} {low} @{back} {rate}"))
 }
 
 #[cfg(test)]
@@ -75,6 +90,8 @@ mod tests {
         assert_eq!(path.to_string(), "50mbit 40ms queue=4bdp @10s 25mbit @15s 50mbit");
         let path = resolve("drop-1.5x-10mbit-10ms-0.5bdp-2s").unwrap();
         assert_eq!(path.to_string(), "10mbit 10ms queue=0.5bdp @10s 6.666666mbit @12s 10mbit");
+        let path = resolve("drop-2x-50mbit-40ms-4bdp-5s@8.7s").unwrap();
+        assert_eq!(path.to_string(), "50mbit 40ms queue=4bdp @8.7s 25mbit @13.7s 50mbit");
         let path = resolve("drop-7.25x-1gbit-1ms-100pkt-250ms").unwrap();
         assert_eq!(path.to_string(), "1gbit 1ms queue=100pkt @10s 137.931034mbit @10.25s 1gbit");
         let drop = RateDrop { at_ns: 10_000_000_000, from_bps: 1_000_000_000, back_ns: Some(10_250_000_000) };
@@ -90,6 +107,8 @@ mod tests {
             ("drop-2x-50mbit-40-4bdp-5s", "40", 16),
             ("drop-2x-50mbit-40ms-4bdb-5s", "4bdb", 21),
             ("drop-2x-50mbit-40ms-4bdp-0s", "0s", 26),
+            ("drop-2x-50mbit-40ms-4bdp-5s@", "", 29),
+            ("drop-2x-50mbit-40ms-4bdp-5s@soon", "soon", 29),
             ("drop-2x-50mbit-40ms-4bdp", "drop-2x-50mbit-40ms-4bdp", 1),
             ("drop-2x-50mbit-40ms-4bdp-5s-x", "drop-2x-50mbit-40ms-4bdp-5s-x", 1),
             ("drop-999x-2bit-40ms-4bdp-5s", "999x", 6),
