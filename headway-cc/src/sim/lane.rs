@@ -90,10 +90,12 @@ impl<P> Lane<P> {
     pub(crate) fn pop(&mut self, now_ns: u64) -> Option<Out<P>> {
         let before = self.what.map(|what| (what, *self.link.stats()));
         let out = self.link.pop(now_ns);
-        if let (Some(out), Some((what, before))) = (&out, before) {
-            let what = what(&out.packet);
+        if let Some((what, before)) = before {
+            let what = out.as_ref().map_or(What::Unknown, |out| what(&out.packet));
             self.note_drops(now_ns, what, &before);
-            self.note(now_ns, Step::Out { in_ns: out.in_ns, sent_ns: out.sent_ns }, out.bytes, what);
+            if let Some(out) = &out {
+                self.note(now_ns, Step::Out { in_ns: out.in_ns, sent_ns: out.sent_ns }, out.bytes, what);
+            }
         }
         if let Some(out) = &out {
             self.sojourn_ns_max = self.sojourn_ns_max.max(out.sent_ns - out.in_ns);

@@ -68,6 +68,8 @@ pub enum What {
         /// Segments that had arrived for the first time when it left.
         arrivals: u64,
     },
+    /// Of drops alone: the queue handled no packet that arrived, and does not say which it dropped.
+    Unknown,
 }
 
 impl From<&Packet> for What {

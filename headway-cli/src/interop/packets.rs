@@ -111,6 +111,7 @@ fn packet(row: &PacketRow, all: &BTreeMap<u32, Numbers>) -> Vec<u8> {
         What::Ack { flow, arrivals } => {
             tcp(false, flow, 1, of(flow).acknowledged(arrivals), ACK, &timestamps(stamp))
         }
+        What::Unknown => Vec::new(),
     };
     let protocol = if matches!(row.what, What::Probe { .. }) { 1 } else { 6 };
     let mut headers = ip(row.is_down, protocol, row.bytes);
