@@ -76,7 +76,7 @@ part! {
 $
 /// The brake's parameters.
 BrakeParams, row_with_brake_params {
-    /// The answer to a path that becomes slower (`super::brake`): 0 none, 1 confirmed, 2 the published formula.
+    /// The answer to a path that becomes slower: 0 none, 1 confirmed, 2 the published formula.
     policy: brake = 0,
     /// A slot of ACKs lasts this part of the minimum RTT ...
     slot: brake_slot = GAIN_UNIT / 16,
