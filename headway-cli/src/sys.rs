@@ -379,24 +379,19 @@ pub fn tcp_info(socket: BorrowedFd<'_>) -> io::Result<libc::tcp_info> {
 
 /// The socket takes no more to send while this many bytes wait unsent (TCP_NOTSENT_LOWAT).
 pub fn set_unsent_limit(socket: BorrowedFd<'_>, bytes: u32) -> io::Result<()> {
-    let len = size_of::<u32>() as libc::socklen_t;
-    let value = (&raw const bytes).cast();
-    // SAFETY: pointer and length describe `bytes`, which outlives the call.
-    check(unsafe {
-        libc::setsockopt(socket.as_raw_fd(), libc::IPPROTO_TCP, libc::TCP_NOTSENT_LOWAT, value, len)
-    })
-    .map(drop)
+    set_option(socket, libc::IPPROTO_TCP, libc::TCP_NOTSENT_LOWAT, &bytes)
 }
 
 /// The socket sends no faster than this, whatever its controller says (SO_MAX_PACING_RATE).
 pub fn set_max_pacing_rate(socket: BorrowedFd<'_>, bytes_per_s: u64) -> io::Result<()> {
-    let len = size_of::<u64>() as libc::socklen_t;
-    let value = (&raw const bytes_per_s).cast();
-    // SAFETY: pointer and length describe `bytes_per_s`, which outlives the call.
-    check(unsafe {
-        libc::setsockopt(socket.as_raw_fd(), libc::SOL_SOCKET, libc::SO_MAX_PACING_RATE, value, len)
-    })
-    .map(drop)
+    set_option(socket, libc::SOL_SOCKET, libc::SO_MAX_PACING_RATE, &bytes_per_s)
+}
+
+fn set_option<T>(socket: BorrowedFd<'_>, level: libc::c_int, name: libc::c_int, value: &T) -> io::Result<()> {
+    let len = size_of::<T>() as libc::socklen_t;
+    // SAFETY: pointer and length describe `value`, which outlives the call.
+    check(unsafe { libc::setsockopt(socket.as_raw_fd(), level, name, ptr::from_ref(value).cast(), len) })
+        .map(drop)
 }
 
 // ── TUN devices ─────────────────────────────────────────────────────────────────────────────────────────

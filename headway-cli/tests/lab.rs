@@ -1,6 +1,6 @@
 //! The lab as its users meet it: the same bytes for the same seed, and no guest that can hang or outlive a run.
 //!
-//! Needs QEMU, iperf3 and a fetched kernel (`make lab-kernels`), but no root. Says so and passes where they are missing.
+//! Needs QEMU, iperf3 (for one test) and a fetched kernel (`make lab-kernels`), but no root. Says so and passes where they are missing.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -163,6 +163,37 @@ fn messages_arrive_in_the_lab_as_they_were_due() {
         late += i64::from(*late_us > 500);
     }
     assert!(late < 10, "{late} of 256 left late: {messages}");
+}
+
+/// A limited rate, a limit of the pacing rate and a rival: the lab's own streams do as they are told.
+#[test]
+fn streams_in_the_lab_keep_to_their_limits() {
+    if kernel("").is_none() {
+        return;
+    }
+    let s = Scratch::new("limits");
+    for (out, args) in [
+        ("rate", &["--cc", "cubic", "--rate", "2mbit", "--streams", "2"][..]),
+        ("pacing", &["--cc", "cubic", "--pacing", "3mbit", "--against", "reno"]),
+    ] {
+        let output = s.run(out, args);
+        assert!(output.status.success(), "{}", text(&output));
+    }
+    let bytes = |file: &str| {
+        let load = fs::read_to_string(s.0.join(file)).unwrap();
+        let load: serde_json::Value = serde_json::from_str(&load).unwrap();
+        assert!(
+            load["end"]["cpu_utilization_percent"]["host_total"].as_f64().is_some_and(|p| p > 0.0),
+            "{load}"
+        );
+        load["end"]["sum_received"]["bytes"].as_u64().unwrap()
+    };
+    // In two seconds: twice 500,000 but for what is under way; about 750,000 at most; what is left of 2,500,000.
+    let [limited, paced, rival] =
+        ["rate/cells/000/load.json", "pacing/cells/000/load.json", "pacing/cells/000/rival.json"].map(bytes);
+    assert!((900_000..=1_020_000).contains(&limited), "{limited}");
+    assert!((300_000..=770_000).contains(&paced), "{paced}");
+    assert!((1_000_000..2_200_000).contains(&rival), "{rival}");
 }
 
 /// QUIC stacks in the guest: their timers, their keys and their own random numbers are as repeatable as the rest.
