@@ -421,7 +421,8 @@ fn notes(run: &Run, counts: &[Count]) -> Vec<String> {
         notes.push("One controller: there is nothing to compare it with.".into());
     } else if blocks < stats::MIN_BLOCKS {
         notes.push(format!(
-            "{blocks} blocks are too few for a 95 % interval: points only, no verdicts. It takes {} at least.",
+            "{} too few for a 95 % interval: points only, no verdicts. It takes {} at least.",
+            if blocks == 1 { "1 block is".to_string() } else { format!("{blocks} blocks are") },
             stats::MIN_BLOCKS
         ));
     } else if blocks < needed {
