@@ -671,7 +671,9 @@ fn run_and_keep(plan: &Plan, cell: &Cell, ground: &Ground, out: &FsPath) -> Resu
     let dir = tmp.clone();
     let guard = interrupt::guard(move || drop(fs::remove_dir_all(&dir)));
     let limit = match plan.place {
-        Place::Sim | Place::Lab => 1,
+        Place::Sim => 1,
+        // The same bytes come out of it, or the same failure.
+        Place::Lab => 2,
         Place::Here | Place::Remote(_) => ATTEMPTS,
     };
     let pause = |attempt| {
@@ -687,7 +689,7 @@ fn run_and_keep(plan: &Plan, cell: &Cell, ground: &Ground, out: &FsPath) -> Resu
     Ok(status)
 }
 
-/// How often a cell is tried whose server is busy, away, or does not end.
+/// How often a cell is tried whose server is busy, away, or does not end. One whose guest does nothing is tried twice.
 const ATTEMPTS: u32 = 5;
 
 /// The status of the first attempt that is not worth another one, and those before it.
@@ -700,7 +702,7 @@ fn with_attempts(
     loop {
         let status = attempt()?;
         let count = earlier.len() as u32 + 1;
-        if count >= limit || !tools::is_worth_retrying(&status) {
+        if count >= limit || !(tools::is_worth_retrying(&status) || lab::is_stuck(&status)) {
             return Ok((status, earlier));
         }
         pause(count);
@@ -914,5 +916,7 @@ mod tests {
         assert_eq!(tried(1, &[busy]), (busy.into(), vec![]));
         let late = "failed: iperf3 did not end 20 s after its time was up";
         assert_eq!(tried(5, &[late, "ok"]).1, [late]);
+        let stuck = "failed: Linux 6.12 in the lab: the guest did nothing for 30 s";
+        assert_eq!(tried(2, &[stuck, "ok"]).1, [stuck]);
     }
 }

@@ -145,6 +145,13 @@ pub fn run_commands(kernel: &Kernel, commands: Vec<String>) -> Result<String> {
     said
 }
 
+/// Was it the emulator that stood still, and not the guest? One cell in some hundreds on a busy host.
+pub fn is_stuck(error: &str) -> bool {
+    error.contains(STUCK)
+}
+
+const STUCK: &str = "did nothing for";
+
 fn run_job(kernel: &Kernel, job: &Job, seed: u64, dest: &Path, limits: Limits) -> Result<()> {
     let memory = sys::memory_file("headway-guest", MEMORY_MIB << 20)?;
     mailbox::put_job(&memory, &serde_json::to_vec(job)?)?;
@@ -411,7 +418,7 @@ fn watch(mut guest: Child, console: PipeReader, limits: Limits) -> Result<(Optio
         if cpu > limits.cpu {
             reason = Some(format!("did not end within {} s of CPU time", limits.cpu.as_secs()));
         } else if progress.1.elapsed() > limits.idle {
-            reason = Some(format!("did nothing for {} s", limits.idle.as_secs()));
+            reason = Some(format!("{STUCK} {} s", limits.idle.as_secs()));
         }
         if reason.is_some() {
             guest.kill().context("cannot end the emulator")?;
