@@ -49,7 +49,7 @@ pub fn run_cell_here(plan: &Plan, cell: &Cell, dir: &FsPath) -> Result<()> {
     }
     let tool = plan.tool;
     let start = |port| Server::start(tool, far.command(tool.program()), port);
-    let is_ours = |t: &Traffic| plan.place == Place::Lab || matches!(t.pattern, Pattern::OnOff { .. });
+    let is_ours = |t: &Traffic| plan.place == Place::Lab || t.pattern.is_pausing();
     let server = match plan.transport.stack() {
         None if !is_ours(traffic) => Some(start(tools::PORT)?),
         _ => None,
@@ -102,8 +102,8 @@ pub fn run_cell_here(plan: &Plan, cell: &Cell, dir: &FsPath) -> Result<()> {
     let messages = flow.transpose()?.map(MessageFlow::finish).transpose()?;
     let probes = prober.stop()?;
     let log = emu.stop()?;
-    let [load, rival_load] = [(Some(load), server), (rival_load, rival_server)]
-        .map(|(load, server)| load.map(|load| heard(tool, load, server, traffic.seconds)));
+    let load = heard(tool, load, server, traffic.seconds);
+    let rival_load = rival_load.map(|load| heard(tool, load, rival_server, traffic.seconds));
     write_atomic(&dir.join("probe.txt"), &probe::to_text(&probes, start_us))?;
     write_atomic(&dir.join("link.txt"), &log.bins)?;
     let mut disturbed =
@@ -115,7 +115,7 @@ pub fn run_cell_here(plan: &Plan, cell: &Cell, dir: &FsPath) -> Result<()> {
     }
     let rival = rival.map(Rival::finish).transpose()?;
     let sender = cc.finish()?;
-    let load = load.transpose()?.unwrap_or_default();
+    let load = load?;
     let rival_load = rival_load.transpose().context("the rival's streams")?;
     let mut result = CellResult::new(plan, cell, "ok");
     if let Some(why) = disturbed {

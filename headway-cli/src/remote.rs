@@ -17,7 +17,6 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use std::net::{Ipv4Addr, SocketAddrV4, UdpSocket};
 use std::path::Path as FsPath;
-use std::process::Command;
 
 /// What `--fq` exchanges the qdisc for.
 pub const FQ: &str = "fq";
@@ -247,9 +246,7 @@ fn measure(session: &Session, tool: Tool, traffic: &Traffic, cc: &str, dir: &FsP
     let watch = cpu::Watch::start(traffic.seconds, dir);
     let start_us = probe::now_us();
     let (to, port) = (session.server.ip().to_string(), session.server.port());
-    let printed =
-        tools::Job { tool, to, port, cc, traffic }.run(Command::new(tool.program()), place::GRACE)?;
-    let load = tool.json(printed, None, traffic.seconds);
+    let load = tools::Job { tool, to, port, cc, traffic }.run_alone(place::GRACE)?;
     let busy = watch.stop();
     let far_after = far.map(FarEnd::ticks).transpose()?;
     Ok(Measured {

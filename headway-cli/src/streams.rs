@@ -74,7 +74,7 @@ impl Job<'_> {
         sockopt::set_tcp_congestion(&fd, self.cc)
             .with_context(|| format!("cannot choose the controller `{}`", self.cc))?;
         connect(&fd, &SocketAddr::V4(self.to)).context("cannot connect to the far end")?;
-        if let Pattern::OnOff { .. } = self.traffic.pattern {
+        if self.traffic.pattern.is_pausing() {
             sys::set_unsent_limit(fd.as_fd(), BLOCK_BYTES).context("cannot limit what waits in a socket")?;
         }
         if let Some(bps) = self.traffic.pacing_bps {

@@ -133,6 +133,12 @@ impl Server {
 }
 
 impl Job<'_> {
+    /// Runs it to a server that is not ours and returns its JSON.
+    pub fn run_alone(&self, grace: Duration) -> Result<String> {
+        let printed = self.run(Command::new(self.tool.program()), grace)?;
+        Ok(self.tool.json(printed, None, self.traffic.seconds))
+    }
+
     /// Runs `command` (the tool in the sender's namespace) to its end and returns what it printed, for [`Tool::json`]. The exit
     /// code says nothing (it is 0 on every error in iperf3 3.12 and iperf 2.1): the caller judges the JSON.
     pub fn run(&self, mut command: Command, grace: Duration) -> Result<String> {
@@ -141,12 +147,13 @@ impl Job<'_> {
             (self.port.to_string(), traffic.streams.to_string(), traffic.seconds.to_string());
         command.args(["-c", &self.to, "-p", &port, "-P", &streams, "-t", &seconds]);
         match tool {
-            Tool::Iperf3 => command.args(["-C", self.cc, "-i", "0.1", "-J", "--get-server-output"]),
+            Tool::Iperf3 => command.args(["-C", self.cc, "-i", "0.1", "-J"]).args([
+                "--get-server-output",
+                "--connect-timeout",
+                "5000",
+            ]),
             Tool::Iperf2 => command.args(["-Z", self.cc]).args(iperf2::ARGS),
         };
-        if tool == Tool::Iperf3 {
-            command.args(["--connect-timeout", "5000"]);
-        }
         if let Pattern::Limited { rate_bps } = traffic.pattern {
             let (bytes, _) = Pattern::chunk(rate_bps);
             command.args(["-b", &rate_bps.to_string(), "-l", &bytes.to_string()]);

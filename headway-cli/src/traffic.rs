@@ -140,6 +140,10 @@ impl Pattern {
         *self == Self::Bulk
     }
 
+    pub fn is_pausing(&self) -> bool {
+        matches!(self, Self::OnOff { .. })
+    }
+
     /// `--rate 10mbit`.
     pub fn limited(rate: &str) -> Result<Self> {
         let bytes_per_s = Kind::Rate.read(rate).map_err(|e| anyhow!("`{rate}` in `--rate {rate}`: {e}"))?;

@@ -11,7 +11,7 @@ use super::units::{Kind, RATE, SPAN, Word};
 /// What such a name looks like.
 pub const DROP_EXAMPLE: &str = "drop-2x-50mbit-40ms-4bdp-5s";
 
-/// When the rate falls, seconds from the start.
+/// When the rate falls, where the name does not say.
 const AT: &str = "10s";
 const PREFIX: &str = "drop-";
 

@@ -6,7 +6,6 @@ use crate::tools::{self, Load, Tool};
 use crate::traffic::Traffic;
 use crate::{machine, sys};
 use std::net::{Ipv4Addr, SocketAddr, ToSocketAddrs};
-use std::process::Command;
 use std::time::Duration;
 
 /// Echo requests to a candidate, all of which must be answered, and the time between two.
@@ -154,8 +153,7 @@ fn test(server: SocketAddrV4, tool: Tool) -> Result<Load> {
     let cc = machine::sysctl("net.ipv4.tcp_congestion_control");
     let (to, port) = (server.ip().to_string(), server.port());
     let job = tools::Job { tool, to, port, cc: &cc, traffic: &traffic };
-    let printed = job.run(Command::new(tool.program()), GRACE)?;
-    let load = tools::parse_iperf3(&tool.json(printed, None, TEST_S)).map_err(anyhow::Error::msg)?;
+    let load = tools::parse_iperf3(&job.run_alone(GRACE)?).map_err(anyhow::Error::msg)?;
     load.judge(&cc).map_err(anyhow::Error::msg)?;
     Ok(load)
 }
