@@ -634,7 +634,8 @@ static __noinline void bbr_run_brake(struct bbr1_sock *sk)
 		.bw = bbr_bw(sk),
 		.pacing_gain = sk->bbr->pacing_gain,
 		.is_round_start = sk->bbr->round_start,
-		.is_watching = is_probe_bw && !sk->bbr->lt_use_bw,
+		.is_marking = sk->out->mark_app_limited,
+		.is_watching = (is_probe_bw || sk->bbr->mode == BBR_PROBE_RTT) && !sk->bbr->lt_use_bw,
 		.is_steady = is_probe_bw && sat_mul(sk->bbr->cycle_idx, 2) >= sk->p->cycle_len,
 		.floor = bbr_segs(sk, sk->p->cwnd_min_target),
 	};

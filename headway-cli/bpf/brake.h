@@ -67,6 +67,9 @@ struct brake {
 	u64 slot_gap_us;
 	u64 slot_rtt_us;
 	u64 slot_is_app_limited;
+	u64 slot_is_marked;
+	u64 marked_start;
+	u64 marked_end;
 	u64 last_us;
 	u64 last_bw;
 	u64 usual_rtt_us;
@@ -101,6 +104,7 @@ struct brake_ack {
 	u64 pacing_gain;
 	u64 is_round_start;
 	u64 is_watching;
+	u64 is_marking;
 	u64 is_steady;
 	u64 floor;
 };
@@ -158,6 +162,19 @@ static __always_inline void brake_start_slot(const struct brake_ack *b)
 	b->s->slot_rtt_us = NO_RTT;
 	b->s->slot_is_app_limited = 0;
 }
+	b->s->slot_is_marked = 0;
+}
+
+/* The packet was sent in ProbeRTT, or limited by the application before it. */
+static __always_inline u64 brake_is_of_probe_rtt(const struct brake_ack *b)
+{
+	return b->ack->rs_is_app_limited && b->ack->rs_prior_delivered < b->s->marked_start;
+}
+
+/* The packet was sent in the round after ProbeRTT. */
+static __always_inline u64 brake_is_only_marked(const struct brake_ack *b)
+{
+	return b->ack->rs_prior_delivered >= b->s->marked_start && b->ack->rs_prior_delivered <= b->s->marked_end;
 
 /* The ACK is part of the slot. ACKs that come together count as one. */
 static __always_inline void brake_note_ack(const struct brake_ack *b)
@@ -171,7 +188,10 @@ static __always_inline void brake_note_ack(const struct brake_ack *b)
 	b->s->slot_gap_us = u64_max(b->s->slot_gap_us, sat_sub(now_us, b->s->last_us));
 	b->s->slot_prior = u64_min(b->s->slot_prior, b->ack->rs_prior_delivered);
 	b->s->slot_rtt_us = u64_min(b->s->slot_rtt_us, b->ack->rs_rtt_us);
-	b->s->slot_is_app_limited |= b->ack->rs_is_app_limited;
+	if (brake_is_only_marked(b))
+		b->s->slot_is_marked |= b->ack->rs_is_app_limited;
+	else
+		b->s->slot_is_app_limited |= b->ack->rs_is_app_limited;
 }
 
 /* The RTT up to which there is no queue to speak of. */
@@ -282,6 +302,7 @@ static __always_inline void brake_watch(const struct brake_ack *b, u64 bw, u64 s
 	u64 is_slow = brake_is_below(b, bw, brake_expected_bw(b));
 	u64 is_inflated = brake_is_inflated(b);
 
+	u64 is_usual = b->is_steady && !b->s->slot_is_marked;
 	b->s->loss_slots = is_slow && brake_is_lossy(b, span_us) ? b->s->loss_slots + 1 : 0;
 	if (is_slow && (is_inflated || b->s->loss_slots >= b->p->loss_slots)) {
 		b->s->entries++;
@@ -293,8 +314,8 @@ static __always_inline void brake_watch(const struct brake_ack *b, u64 bw, u64 s
 		return;
 	}
 	b->s->usual_bw = brake_usual_bw(b);
-	/* A slower path must not become usual while too little was sent to say so. */
-	if (b->is_steady && b->s->slot_rtt_us < NO_RTT && !brake_is_below(b, bw, b->s->usual_bw))
+	/* A slower path must not become usual while too little was sent to say so, nor an empty queue. */
+	if (is_usual && b->s->slot_rtt_us < NO_RTT && !brake_is_below(b, bw, b->s->usual_bw))
 		brake_learn(b, bw);
 }
 
@@ -416,7 +437,7 @@ static __always_inline void brake_on_ack(const struct brake_ack *b)
 	brake_note_pacing(b);
 	if (b->s->mode == BRAKE_DRAIN && !b->s->quiet_delivered && b->ack->inflight <= brake_window(b))
 		b->s->quiet_delivered = b->ack->delivered;
-	if (b->is_watching) {
+	if (b->is_watching && !brake_is_of_probe_rtt(b)) {
 		brake_note_ack(b);
 		if (span_us >= brake_slot_us(b) && b->s->slot_acks >= b->p->slot_min_acks &&
 		    brake_has_slot_data(b, span_us)) {
@@ -429,6 +450,10 @@ static __always_inline void brake_on_ack(const struct brake_ack *b)
 	b->s->last_us = b->ack->now_us;
 	b->s->window = b->s->mode == BRAKE_WATCH ? U64_MAX : brake_window(b);
 }
+	if (b->is_marking) {
+		b->s->marked_start = b->ack->delivered;
+		b->s->marked_end = sat_add(b->ack->delivered, b->ack->inflight);
+	}
 
 /* The published reduction of a gain of 1, in its steps of 1/256. */
 static __always_inline u64 brake_published_reduction(const struct brake_params *p, u64 max_bw, u64 old_bw, u64 sample)

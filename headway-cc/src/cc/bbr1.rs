@@ -762,7 +762,8 @@ fn bbr_run_brake(sk: &mut Sock) {
         bw: bbr_bw(sk),
         pacing_gain: sk.bbr.pacing_gain,
         is_round_start: sk.bbr.round_start != 0,
-        is_watching: is_probe_bw && sk.bbr.lt_use_bw == 0,
+        is_marking: sk.out.mark_app_limited != 0,
+        is_watching: (is_probe_bw || sk.bbr.mode == BBR_PROBE_RTT) && sk.bbr.lt_use_bw == 0,
         is_steady: is_probe_bw && sk.bbr.cycle_idx.saturating_mul(2) >= sk.p.cycle_len,
         floor: bbr_segs(sk, sk.p.cwnd_min_target),
     });

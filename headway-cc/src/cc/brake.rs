@@ -151,8 +151,14 @@ Brake, row_with_brake {
     slot_gap_us: brake_slot_gap_us,
     /// Smallest RTT of the slot; [`NO_RTT`] before its first sample.
     slot_rtt_us: brake_slot_rtt_us,
-    /// 1 when the slot has application-limited samples.
+    /// 1 when the slot has samples that the application limited.
     slot_is_app_limited: brake_slot_is_app_limited,
+    /// 1 when the slot has samples that only ProbeRTT's mark calls application-limited.
+    slot_is_marked: brake_slot_is_marked,
+    /// `delivered` when ProbeRTT last marked what is sent as application-limited, ...
+    marked_start: brake_marked_start,
+    /// ... and with what was in flight: the mark lasts until this is exceeded.
+    marked_end: brake_marked_end,
     /// When the previous ACK came.
     last_us: brake_last_us,
     /// Rate of the previous slot; 0 where it does not count.
@@ -215,7 +221,9 @@ pub(crate) struct BrakeAck<'a> {
     pub pacing_gain: u64,
     /// The model has begun a round with this ACK.
     pub is_round_start: bool,
-    /// ACKs of this phase tell of the path: not those of Startup, Drain and ProbeRTT.
+    /// ProbeRTT marks what is sent from now on as application-limited.
+    pub is_marking: bool,
+    /// ACKs of this phase tell of the path: not those of Startup and Drain.
     pub is_watching: bool,
     /// The phase neither builds a queue nor empties one.
     pub is_steady: bool,
@@ -269,6 +277,17 @@ fn brake_start_slot(b: &mut BrakeAck) {
     b.s.slot_is_app_limited = 0;
 }
 
+    b.s.slot_is_marked = 0;
+}
+
+/// The packet was sent in ProbeRTT, or limited by the application before it: its ACK tells no rate.
+fn brake_is_of_probe_rtt(b: &BrakeAck) -> bool {
+    b.ack.rs_is_app_limited != 0 && b.ack.rs_prior_delivered < b.s.marked_start
+}
+
+/// The packet was sent in the round after ProbeRTT: the old window is back and the mark still there. It counts.
+fn brake_is_only_marked(b: &BrakeAck) -> bool {
+    b.ack.rs_prior_delivered >= b.s.marked_start && b.ack.rs_prior_delivered <= b.s.marked_end
 /// The ACK is part of the slot. ACKs that come together count as one: a burst of them tells no rate.
 fn brake_note_ack(b: &mut BrakeAck) {
     let now_us = b.ack.now_us;
@@ -279,7 +298,11 @@ fn brake_note_ack(b: &mut BrakeAck) {
     b.s.slot_gap_us = b.s.slot_gap_us.max(now_us.saturating_sub(b.s.last_us));
     b.s.slot_prior = b.s.slot_prior.min(b.ack.rs_prior_delivered);
     b.s.slot_rtt_us = b.s.slot_rtt_us.min(b.ack.rs_rtt_us);
-    b.s.slot_is_app_limited |= b.ack.rs_is_app_limited;
+    if brake_is_only_marked(b) {
+        b.s.slot_is_marked |= b.ack.rs_is_app_limited;
+    } else {
+        b.s.slot_is_app_limited |= b.ack.rs_is_app_limited;
+    }
 }
 
 /// The RTT up to which there is no queue to speak of.
@@ -370,6 +393,7 @@ fn brake_watch(b: &mut BrakeAck, bw: u64, span_us: u64) {
     let is_inflated = brake_is_inflated(b);
     b.s.loss_slots = if is_slow && brake_is_lossy(b, span_us) { b.s.loss_slots + 1 } else { 0 };
     if is_slow && (is_inflated || b.s.loss_slots >= b.p.loss_slots) {
+    let is_usual = b.is_steady && b.s.slot_is_marked == 0;
         b.s.entries += 1;
         b.s.loss_slots = 0;
         b.s.target_bw = b.max_bw;
@@ -379,8 +403,8 @@ fn brake_watch(b: &mut BrakeAck, bw: u64, span_us: u64) {
         return;
     }
     b.s.usual_bw = brake_usual_bw(b);
-    // A slower path must not become usual while too little was sent to say so.
-    if b.is_steady && b.s.slot_rtt_us < NO_RTT && !brake_is_below(b, bw, b.s.usual_bw) {
+    // A slower path must not become usual while too little was sent to say so, nor the empty queue that ProbeRTT leaves.
+    if is_usual && b.s.slot_rtt_us < NO_RTT && !brake_is_below(b, bw, b.s.usual_bw) {
         brake_learn(b, bw);
     }
 }
@@ -490,7 +514,7 @@ pub(crate) fn brake_on_ack(b: &mut BrakeAck) {
     if b.s.mode == BRAKE_DRAIN && b.s.quiet_delivered == 0 && b.ack.inflight <= brake_window(b) {
         b.s.quiet_delivered = b.ack.delivered;
     }
-    if b.is_watching {
+    if b.is_watching && !brake_is_of_probe_rtt(b) {
         brake_note_ack(b);
         if span_us >= brake_slot_us(b)
             && b.s.slot_acks >= b.p.slot_min_acks
@@ -503,6 +527,10 @@ pub(crate) fn brake_on_ack(b: &mut BrakeAck) {
         brake_start_slot(b);
     }
     b.s.last_us = b.ack.now_us;
+    if b.is_marking {
+        b.s.marked_start = b.ack.delivered;
+        b.s.marked_end = b.ack.delivered.saturating_add(b.ack.inflight);
+    }
     b.s.window = if b.s.mode == BRAKE_WATCH { u64::MAX } else { brake_window(b) };
 }
 
@@ -665,6 +693,7 @@ mod tests {
         assert!(f.s.bw.abs_diff(5 * BW_UNIT) < BW_UNIT / 10 && f.s.window <= 205_000, "{:?}", f.s);
         f.run(60, 5, 40_000);
         assert!(f.s.mode == BRAKE_HOLD && f.s.bw > 6 * BW_UNIT, "{:?}", f.s);
+                    is_marking: false,
         f.run(100, 10, 40_000);
         assert_eq!((f.s.mode, f.s.releases, f.s.window), (BRAKE_WATCH, 1, u64::MAX));
     }
@@ -705,6 +734,21 @@ mod tests {
         f.run(10, 5, 80_000);
         assert_eq!(f.s.mode, BRAKE_DRAIN);
         f.run_with(400, 5, 80_000, |ack, bw| ack.inflight = bw_data(bw, 40_000) / 2);
+    /// All samples from ProbeRTT's first mark to the end of its last one say application-limited.
+    #[test]
+    fn the_round_after_probe_rtt_is_evidence_and_probe_rtt_is_none() {
+        let mut f = Feed::new();
+        (f.s.marked_start, f.s.marked_end) = (u64::MAX, u64::MAX);
+        f.run_with(300, 5, 60_000, |ack, _| ack.rs_is_app_limited = 1);
+        assert_eq!(f.s.entries, 0, "sent in ProbeRTT");
+        let usual_rtt_us = f.s.usual_rtt_us;
+        (f.s.marked_start, f.s.marked_end) = (0, f.ack.delivered + 1_000_000);
+        f.run_with(60, 10, 39_000, |ack, _| ack.rs_is_app_limited = 1);
+        assert_eq!((f.s.entries, f.s.usual_rtt_us), (0, usual_rtt_us), "not usual either");
+        f.run_with(20, 5, 60_000, |ack, _| ack.rs_is_app_limited = 1);
+        assert_eq!((f.s.mode, f.s.entries), (BRAKE_DRAIN, 1), "sent in the round after it");
+    }
+
         assert_eq!((f.s.mode, f.s.false_entries), (BRAKE_WATCH, 1));
         f.run(400, 5, 80_000);
         assert_eq!(f.s.entries, 1, "and is usual from now on");

@@ -23,7 +23,8 @@ static __noinline void bbr3_run_brake(struct bbr3_conn *c)
 		.bw = c->bbr->bw,
 		.pacing_gain = c->bbr->pacing_gain,
 		.is_round_start = c->bbr->round_start,
-		.is_watching = bbr3_is_in_a_probe_bw_state(c),
+		.is_marking = c->out->mark_app_limited,
+		.is_watching = bbr3_is_in_a_probe_bw_state(c) || c->bbr->state == BBR3_PROBE_RTT,
 		.is_steady = c->bbr->state == BBR3_PROBE_BW_CRUISE,
 		.floor = bbr3_min_pipe_cwnd(c),
 	};

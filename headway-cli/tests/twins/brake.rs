@@ -13,6 +13,7 @@ pub fn facts(before: &Brake, now: &Brake) -> Vec<String> {
         format!("reduction {}", is(now.reduction > 0)),
         format!("deep reduction {}", is(now.reduction > GAIN_UNIT / 4)),
         format!("app-limited slot {}", now.slot_is_app_limited.min(1)),
+        format!("marked slot {}", now.slot_is_marked.min(1)),
     ];
     let counted = [
         ("entry", before.entries, now.entries),
@@ -25,7 +26,7 @@ pub fn facts(before: &Brake, now: &Brake) -> Vec<String> {
 }
 
 pub fn wanted() -> Vec<String> {
-    let both = ["lossy slots", "reduction", "deep reduction", "app-limited slot"];
+    let both = ["lossy slots", "reduction", "deep reduction", "app-limited slot", "marked slot"];
     let mut want: Vec<String> = both.iter().flat_map(|f| [format!("{f} 0"), format!("{f} 1")]).collect();
     want.extend(["entry", "braked round", "release", "false entry"].map(String::from));
     want.extend([(0, 1), (1, 2), (2, 1), (2, 0), (1, 0)].map(|(from, to)| format!("brake {from} to {to}")));
@@ -38,6 +39,9 @@ pub const BUGS: &[Bug] = &[
     Bug { file: "brake.h", function: "brake_note_ack", from: ">= brake_slot_us(b) / 8", to: "> brake_slot_us(b) / 8" },
     Bug { file: "brake.h", function: "brake_rtt_limit", from: "? b->p->rtt :", to: "? b->p->rtt * 2 :" },
     Bug { file: "brake.h", function: "brake_watch", from: "b->is_steady &&", to: "" },
+    Bug { file: "brake.h", function: "brake_watch", from: "&& !b->s->slot_is_marked", to: "" },
+    Bug { file: "brake.h", function: "brake_is_of_probe_rtt", from: "b->ack->rs_is_app_limited && ", to: "" },
+    Bug { file: "brake.h", function: "brake_is_only_marked", from: "<= b->s->marked_end", to: "< b->s->marked_start" },
     Bug { file: "brake.h", function: "brake_judge_slot", from: "slot_gap_us, 2)", to: "slot_gap_us, 3)" },
     Bug { file: "brake.h", function: "brake_published_reduction", from: ", 256)", to: ", 255)" },
     Bug { file: "brake.h", function: "brake_published_cwnd", from: "s->flag = 0;", to: "" },

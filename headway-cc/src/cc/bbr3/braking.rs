@@ -1,7 +1,7 @@
 //! Where BBRv3 meets the brake ([`crate::cc::brake`]); none of it is in the draft. Without a brake nothing happens here.
 
 use super::control::{bbr3_is_in_a_probe_bw_state, bbr3_min_pipe_cwnd};
-use super::{BBR3_PROBE_BW_CRUISE, Conn};
+use super::{BBR3_PROBE_BW_CRUISE, BBR3_PROBE_RTT, Conn};
 use crate::cc::brake::{
     BRAKE_CONFIRMED, BRAKE_PUBLISHED, BRAKE_WATCH, BrakeAck, brake_bw, brake_on_ack, brake_published,
 };
@@ -29,7 +29,8 @@ fn bbr3_run_brake(c: &mut Conn) {
         bw: c.bbr.bw,
         pacing_gain: c.bbr.pacing_gain,
         is_round_start: c.bbr.round_start != 0,
-        is_watching: bbr3_is_in_a_probe_bw_state(c),
+        is_marking: c.out.mark_app_limited != 0,
+        is_watching: bbr3_is_in_a_probe_bw_state(c) || c.bbr.state == BBR3_PROBE_RTT,
         is_steady: c.bbr.state == BBR3_PROBE_BW_CRUISE,
         floor: bbr3_min_pipe_cwnd(c),
     });
