@@ -143,6 +143,7 @@ struct bbr3_state {
 	u64 undo_bw_shortterm;
 	u64 undo_inflight_shortterm;
 	u64 undo_inflight_longterm;
+	u64 unbraked_inflight_longterm;
 	u64 delivered_ce;
 	u64 is_ce_in_round;
 	u64 ecn_alpha;

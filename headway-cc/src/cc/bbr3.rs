@@ -324,6 +324,8 @@ pub struct Bbr3State {
     undo_inflight_shortterm,
     /// `inflight_longterm` before this recovery.
     undo_inflight_longterm,
+    /// `inflight_longterm` when the brake was put on.
+    unbraked_inflight_longterm,
     /// `delivered_ce` at the previous ACK.
     delivered_ce,
     /// 1 when something was CE-marked in this loss round and marks are not counted as losses.

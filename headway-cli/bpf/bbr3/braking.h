@@ -11,6 +11,17 @@ static __always_inline void bbr3_note_sample_for_brake(struct bbr3_conn *c)
 	brake_published(&c->bbr->brake, &c->p->brake, c->bbr->max_bw, c->bbr->bw, c->delivery_rate, GAIN_UNIT);
 }
 
+/* Once the brake allows the old rate again, so does the long-term model. */
+static __always_inline void bbr3_adapt_inflight_longterm_to_brake(struct bbr3_conn *c, u64 mode, u64 bw)
+{
+	const struct brake *now = &c->bbr->brake;
+
+	if (mode == BRAKE_WATCH && now->mode != BRAKE_WATCH)
+		c->bbr->unbraked_inflight_longterm = c->bbr->inflight_longterm;
+	if (mode == BRAKE_HOLD && bw < now->target_bw && now->bw >= now->target_bw)
+		c->bbr->inflight_longterm = u64_max(c->bbr->inflight_longterm, c->bbr->unbraked_inflight_longterm);
+}
+
 /* The confirmed brake; a function of its own to keep it out of the frame of the event. */
 static __noinline void bbr3_run_brake(struct bbr3_conn *c)
 {
@@ -28,8 +39,10 @@ static __noinline void bbr3_run_brake(struct bbr3_conn *c)
 		.is_steady = c->bbr->state == BBR3_PROBE_BW_CRUISE,
 		.floor = bbr3_min_pipe_cwnd(c),
 	};
+	u64 mode = b.s->mode, bw = b.s->bw;
 
 	brake_on_ack(&b);
+	bbr3_adapt_inflight_longterm_to_brake(c, mode, bw);
 	c->bbr->bw = brake_bw(b.s, c->bbr->bw);
 }
 

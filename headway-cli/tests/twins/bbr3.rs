@@ -6,7 +6,7 @@ use super::{Change, Twin};
 use headway_cc::cc::bbr3::{
     BBR3_INFINITY, BBR3_PROBE_BW_UP, BBR3_PROBE_RTT, BBR3_STARTUP, Bbr3, Bbr3Params, Bbr3State,
 };
-use headway_cc::cc::brake::{BRAKE_CONFIRMED, BRAKE_PUBLISHED};
+use headway_cc::cc::brake::{BRAKE_CONFIRMED, BRAKE_HOLD, BRAKE_PUBLISHED};
 use headway_cc::cc::fixed::GAIN_UNIT;
 use headway_cc::cc::{CA_LOSS, CA_RECOVERY, EVENT_LOST, EVENT_UNDO, NO_RTT};
 
@@ -74,6 +74,9 @@ fn facts(change: &Change) -> Vec<String> {
     if before.state == BBR3_PROBE_BW_UP && now.state == BBR3_PROBE_BW_UP {
         facts.push(format!("probing raises {}", is(now.inflight_longterm > before.inflight_longterm)));
     }
+    if before.brake_mode == BRAKE_HOLD && now.brake_bw > before.brake_bw {
+        facts.push(format!("brake gives back {}", is(now.inflight_longterm > before.inflight_longterm)));
+    }
     if before.state == BBR3_STARTUP && now.undo_state == BBR3_STARTUP {
         facts.push(format!("loss ends Startup, SACK {}", ack.has_selective_acks.min(1)));
     }
@@ -107,6 +110,7 @@ fn wanted() -> Vec<String> {
         "extra_acked",
         "alpha falls",
         "probing raises",
+        "brake gives back",
         "loss ends Startup, SACK",
     ];
     let mut want: Vec<String> = both.iter().flat_map(|f| [format!("{f} 0"), format!("{f} 1")]).collect();
@@ -129,6 +133,7 @@ fn wanted() -> Vec<String> {
 
 #[rustfmt::skip]
 const BUGS: &[Bug] = &[
+    Bug { file: "bbr3/braking.h", function: "bbr3_adapt_inflight_longterm_to_brake", from: "u64_max(", to: "u64_min(" },
     Bug { file: "bbr3/control.h", function: "bbr3_is_in_a_probe_bw_state", from: "<= BBR3_PROBE_BW_UP", to: "< BBR3_PROBE_BW_UP" },
     Bug { file: "bbr3/control.h", function: "bbr3_set_state", from: "c->p->up_cwnd_gain", to: "c->p->default_cwnd_gain" },
     Bug { file: "bbr3/control.h", function: "bbr3_bdp_multiple", from: "BW_UNIT - 1", to: "BW_UNIT" },

@@ -3,7 +3,8 @@
 use super::control::{bbr3_is_in_a_probe_bw_state, bbr3_min_pipe_cwnd};
 use super::{BBR3_PROBE_BW_CRUISE, BBR3_PROBE_RTT, Conn};
 use crate::cc::brake::{
-    BRAKE_CONFIRMED, BRAKE_PUBLISHED, BRAKE_WATCH, BrakeAck, brake_bw, brake_on_ack, brake_published,
+    BRAKE_CONFIRMED, BRAKE_HOLD, BRAKE_PUBLISHED, BRAKE_WATCH, BrakeAck, brake_bw, brake_on_ack,
+    brake_published,
 };
 use crate::cc::fixed::GAIN_UNIT;
 
@@ -17,9 +18,22 @@ pub(super) fn bbr3_note_sample_for_brake(c: &mut Conn) {
     c.bbr.set_brake(s);
 }
 
+/// What probes and losses say of the slower path must not hold back the faster one: once the brake allows the old rate
+/// again, so does the long-term model.
+fn bbr3_adapt_inflight_longterm_to_brake(c: &mut Conn, mode: u64, bw: u64) {
+    let now = c.bbr.brake();
+    if mode == BRAKE_WATCH && now.mode != BRAKE_WATCH {
+        c.bbr.unbraked_inflight_longterm = c.bbr.inflight_longterm;
+    }
+    if mode == BRAKE_HOLD && bw < now.target_bw && now.bw >= now.target_bw {
+        c.bbr.inflight_longterm = c.bbr.inflight_longterm.max(c.bbr.unbraked_inflight_longterm);
+    }
+}
+
 /// The confirmed brake.
 fn bbr3_run_brake(c: &mut Conn) {
     let (mut s, p) = (c.bbr.brake(), c.p.brake());
+    let (mode, bw) = (s.mode, s.bw);
     brake_on_ack(&mut BrakeAck {
         s: &mut s,
         p: &p,
@@ -34,8 +48,9 @@ fn bbr3_run_brake(c: &mut Conn) {
         is_steady: c.bbr.state == BBR3_PROBE_BW_CRUISE,
         floor: bbr3_min_pipe_cwnd(c),
     });
-    c.bbr.bw = brake_bw(&s, c.bbr.bw);
     c.bbr.set_brake(s);
+    bbr3_adapt_inflight_longterm_to_brake(c, mode, bw);
+    c.bbr.bw = brake_bw(&s, c.bbr.bw);
 }
 
 /// What the brake makes of the ACK, and of the model's bandwidth.
