@@ -53,6 +53,35 @@ fn after_a_drop_the_queue_is_short_and_the_rate_comes_back() {
     }
 }
 
+/// BBRv1 begins its ProbeRTT at 10 s. What was sent before it is judged in it, and what is sent in the round after it,
+/// though that is still marked as application-limited.
+#[test]
+fn a_drop_in_probe_rtt_is_seen() {
+    for drop in ["9900ms", "10s", "10200ms"] {
+        let path = format!("50mbit 40ms queue=4bdp @{drop} 16mbit @13s 50mbit");
+        let [without, with] = ["bbr1", "bbr1_brake"].map(|cc| p99_us(&one(&path, cc, Source::Bulk, 1)));
+        assert!(with * 100 <= without * 30, "{drop}: {without} us without, {with} us with");
+    }
+}
+
+/// What the slower path lost, or had no room for, does not bound the flow once the old rate is back; nor does a brake
+/// that lets go before the model has seen that rate.
+#[test]
+fn the_old_rate_is_back_within_a_second() {
+    for seed in 1..=12 {
+        let drop_ms = 8000 + seed * 3090 % 5000;
+        let back_ms = drop_ms + 5000;
+        let path = format!("10mbit 40ms queue=1bdp @{drop_ms}ms 3333kbit @{back_ms}ms 10mbit");
+        let until = |ms: u64| {
+            let flows = vec![FlowSpec::bulk("bbr3_brake")];
+            let spec = SimSpec::new(path.parse().expect("a path"), flows, ms * 1000, seed);
+            run(&spec).expect("a valid spec").flows[0].delivered_bytes
+        };
+        let percent = (until(back_ms + 1000) - until(back_ms)) * 100 / 1_250_000;
+        assert!(percent >= 70, "{path}: {percent} % of it in that second");
+    }
+}
+
 #[test]
 fn without_a_drop_the_brake_is_silent() {
     let messages = Source::Messages { bytes: 25_000, interval_us: 20_000 };

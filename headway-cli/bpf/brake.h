@@ -84,6 +84,7 @@ struct brake {
 	u64 entry_us;
 	u64 queue_rtt_us;
 	u64 quiet_delivered;
+	u64 back_delivered;
 	u64 raise_rounds;
 	u64 entries;
 	u64 rounds;
@@ -103,8 +104,8 @@ struct brake_ack {
 	u64 bw;
 	u64 pacing_gain;
 	u64 is_round_start;
-	u64 is_watching;
 	u64 is_marking;
+	u64 is_watching;
 	u64 is_steady;
 	u64 floor;
 };
@@ -161,7 +162,6 @@ static __always_inline void brake_start_slot(const struct brake_ack *b)
 	b->s->slot_gap_us = 0;
 	b->s->slot_rtt_us = NO_RTT;
 	b->s->slot_is_app_limited = 0;
-}
 	b->s->slot_is_marked = 0;
 }
 
@@ -175,6 +175,7 @@ static __always_inline u64 brake_is_of_probe_rtt(const struct brake_ack *b)
 static __always_inline u64 brake_is_only_marked(const struct brake_ack *b)
 {
 	return b->ack->rs_prior_delivered >= b->s->marked_start && b->ack->rs_prior_delivered <= b->s->marked_end;
+}
 
 /* The ACK is part of the slot. ACKs that come together count as one. */
 static __always_inline void brake_note_ack(const struct brake_ack *b)
@@ -301,8 +302,8 @@ static __always_inline void brake_watch(const struct brake_ack *b, u64 bw, u64 s
 {
 	u64 is_slow = brake_is_below(b, bw, brake_expected_bw(b));
 	u64 is_inflated = brake_is_inflated(b);
-
 	u64 is_usual = b->is_steady && !b->s->slot_is_marked;
+
 	b->s->loss_slots = is_slow && brake_is_lossy(b, span_us) ? b->s->loss_slots + 1 : 0;
 	if (is_slow && (is_inflated || b->s->loss_slots >= b->p->loss_slots)) {
 		b->s->entries++;
@@ -340,6 +341,7 @@ static __always_inline void brake_drain(const struct brake_ack *b, u64 bw)
 		b->s->mode = BRAKE_HOLD;
 		b->s->base_bw = b->s->bw;
 		b->s->raise_rounds = b->s->rounds;
+		b->s->back_delivered = 0;
 		return;
 	}
 	if (!brake_was_quiet(b)) {
@@ -374,11 +376,25 @@ static __always_inline u64 brake_raised_bw(const struct brake_ack *b, u64 bw)
 	return u64_max(b->s->bw, gain_apply(from, grow));
 }
 
+/* The brake was on for a few rounds only. */
+static __always_inline u64 brake_is_brief(const struct brake_ack *b)
+{
+	return sat_sub(b->ack->now_us, b->s->entry_us) <= sat_mul(b->s->usual_rtt_us, b->p->patience);
+}
+
+/* The old rate arrives, and has for a round unless the brake was brief. */
+static __always_inline u64 brake_is_back(const struct brake_ack *b, u64 is_nearly)
+{
+	if (!b->s->back_delivered && is_nearly)
+		b->s->back_delivered = b->ack->delivered;
+	return b->s->back_delivered && (brake_is_brief(b) || b->s->slot_prior >= b->s->back_delivered);
+}
+
 /* A slot in BRAKE_HOLD. */
 static __always_inline void brake_hold(const struct brake_ack *b, u64 bw)
 {
 	u64 nearly = gain_apply(b->s->target_bw, sat_sub(GAIN_UNIT, b->p->rate));
-	u64 is_over = bw >= nearly || (brake_is_unused(b) && b->s->bw >= b->s->target_bw);
+	u64 is_over = brake_is_back(b, bw >= nearly) || (brake_is_unused(b) && b->s->bw >= b->s->target_bw);
 	u64 raised;
 
 	if (brake_is_inflated(b)) {
@@ -389,7 +405,6 @@ static __always_inline void brake_hold(const struct brake_ack *b, u64 bw)
 	if (raised > b->s->bw)
 		b->s->raise_rounds = b->s->rounds;
 	b->s->bw = u64_min(raised, b->s->target_bw);
-	is_over |= b->s->bw >= b->s->target_bw && b->max_bw >= nearly;
 	is_over |= sat_sub(b->ack->now_us, b->s->entry_us) > b->p->hold_us && b->max_bw <= b->s->bw;
 	if (is_over) {
 		b->s->mode = BRAKE_WATCH;
@@ -435,6 +450,10 @@ static __always_inline void brake_on_ack(const struct brake_ack *b)
 	u64 span_us = sat_sub(b->ack->now_us, b->s->slot_us);
 
 	brake_note_pacing(b);
+	if (b->is_marking) {
+		b->s->marked_start = b->ack->delivered;
+		b->s->marked_end = sat_add(b->ack->delivered, b->ack->inflight);
+	}
 	if (b->s->mode == BRAKE_DRAIN && !b->s->quiet_delivered && b->ack->inflight <= brake_window(b))
 		b->s->quiet_delivered = b->ack->delivered;
 	if (b->is_watching && !brake_is_of_probe_rtt(b)) {
@@ -450,10 +469,6 @@ static __always_inline void brake_on_ack(const struct brake_ack *b)
 	b->s->last_us = b->ack->now_us;
 	b->s->window = b->s->mode == BRAKE_WATCH ? U64_MAX : brake_window(b);
 }
-	if (b->is_marking) {
-		b->s->marked_start = b->ack->delivered;
-		b->s->marked_end = sat_add(b->ack->delivered, b->ack->inflight);
-	}
 
 /* The published reduction of a gain of 1, in its steps of 1/256. */
 static __always_inline u64 brake_published_reduction(const struct brake_params *p, u64 max_bw, u64 old_bw, u64 sample)

@@ -81,7 +81,7 @@ BrakeParams, row_with_brake_params {
     /// A slot of ACKs lasts this part of the minimum RTT ...
     slot: brake_slot = GAIN_UNIT / 16,
     /// ... and this while the brake is on, ...
-    slot_braked: brake_slot_braked = GAIN_UNIT / 2,
+    slot_braked: brake_slot_braked = GAIN_UNIT / 8,
     /// ... has so many ACKs that do not come together, ...
     slot_min_acks: brake_slot_min_acks = 3,
     /// ... and brings so many segments, or half of them in twice the time.
@@ -105,8 +105,8 @@ BrakeParams, row_with_brake_params {
     /// Once the queue is gone, the bound is this times what arrives ...
     grow: brake_grow = GAIN_UNIT * 5 / 4,
     /// ... and this when more arrives than the slower path let through.
-    grow_fast: brake_grow_fast = 2 * GAIN_UNIT,
-    /// Rounds without a queue after which the bound rises though no more arrives.
+    grow_fast: brake_grow_fast = 4 * GAIN_UNIT,
+    /// Rounds without a queue after which the bound rises though no more arrives, and in which the model forgets nothing.
     patience: brake_patience = 4,
     /// The old rate is looked for so long.
     hold_us: brake_hold_us = 30 * USEC_PER_SEC,
@@ -187,6 +187,8 @@ Brake, row_with_brake {
     queue_rtt_us: brake_queue_rtt_us,
     /// `delivered` when inflight had come down to the bound, or when such a round was over; 0 before.
     quiet_delivered: brake_quiet_delivered,
+    /// `delivered` when the old rate arrived again; 0 before.
+    back_delivered: brake_back_delivered,
     /// `brake_rounds` when the bound was raised last.
     raise_rounds: brake_raise_rounds,
     /// Times the brake was put on.
@@ -275,8 +277,6 @@ fn brake_start_slot(b: &mut BrakeAck) {
     b.s.slot_gap_us = 0;
     b.s.slot_rtt_us = NO_RTT;
     b.s.slot_is_app_limited = 0;
-}
-
     b.s.slot_is_marked = 0;
 }
 
@@ -288,6 +288,8 @@ fn brake_is_of_probe_rtt(b: &BrakeAck) -> bool {
 /// The packet was sent in the round after ProbeRTT: the old window is back and the mark still there. It counts.
 fn brake_is_only_marked(b: &BrakeAck) -> bool {
     b.ack.rs_prior_delivered >= b.s.marked_start && b.ack.rs_prior_delivered <= b.s.marked_end
+}
+
 /// The ACK is part of the slot. ACKs that come together count as one: a burst of them tells no rate.
 fn brake_note_ack(b: &mut BrakeAck) {
     let now_us = b.ack.now_us;
@@ -391,9 +393,9 @@ fn brake_enter_drain(b: &mut BrakeAck, bw: u64) {
 fn brake_watch(b: &mut BrakeAck, bw: u64, span_us: u64) {
     let is_slow = brake_is_below(b, bw, brake_expected_bw(b));
     let is_inflated = brake_is_inflated(b);
+    let is_usual = b.is_steady && b.s.slot_is_marked == 0;
     b.s.loss_slots = if is_slow && brake_is_lossy(b, span_us) { b.s.loss_slots + 1 } else { 0 };
     if is_slow && (is_inflated || b.s.loss_slots >= b.p.loss_slots) {
-    let is_usual = b.is_steady && b.s.slot_is_marked == 0;
         b.s.entries += 1;
         b.s.loss_slots = 0;
         b.s.target_bw = b.max_bw;
@@ -426,6 +428,7 @@ fn brake_drain(b: &mut BrakeAck, bw: u64) {
         b.s.mode = BRAKE_HOLD;
         b.s.base_bw = b.s.bw;
         b.s.raise_rounds = b.s.rounds;
+        b.s.back_delivered = 0;
         return;
     }
     if !brake_was_quiet(b) {
@@ -456,11 +459,25 @@ fn brake_raised_bw(b: &BrakeAck, bw: u64) -> u64 {
     b.s.bw.max(gain_apply(from, grow))
 }
 
-/// A slot in [`BRAKE_HOLD`]. It is over when the old rate arrives, when it is allowed and the model still knows it, when
-/// it is allowed and not used, or when it was looked for long enough and the model has forgotten it.
+/// The brake was on for a few rounds only: the model still knows the old rate.
+fn brake_is_brief(b: &BrakeAck) -> bool {
+    b.ack.now_us.saturating_sub(b.s.entry_us) <= b.s.usual_rtt_us.saturating_mul(b.p.patience)
+}
+
+/// The old rate arrives, and has for a round unless the brake was brief: let go before the model knows it, the flow
+/// would pace at the slower path's rate until its next probe.
+fn brake_is_back(b: &mut BrakeAck, is_nearly: bool) -> bool {
+    if b.s.back_delivered == 0 && is_nearly {
+        b.s.back_delivered = b.ack.delivered;
+    }
+    b.s.back_delivered != 0 && (brake_is_brief(b) || b.s.slot_prior >= b.s.back_delivered)
+}
+
+/// A slot in [`BRAKE_HOLD`]. It is over when the old rate is back, when it is allowed and not used, or when it was
+/// looked for long enough and the model has forgotten it.
 fn brake_hold(b: &mut BrakeAck, bw: u64) {
     let nearly = gain_apply(b.s.target_bw, GAIN_UNIT.saturating_sub(b.p.rate));
-    let mut is_over = bw >= nearly || (brake_is_unused(b) && b.s.bw >= b.s.target_bw);
+    let mut is_over = brake_is_back(b, bw >= nearly) || (brake_is_unused(b) && b.s.bw >= b.s.target_bw);
     if brake_is_inflated(b) {
         brake_enter_drain(b, bw);
         return;
@@ -470,7 +487,6 @@ fn brake_hold(b: &mut BrakeAck, bw: u64) {
         b.s.raise_rounds = b.s.rounds;
     }
     b.s.bw = raised.min(b.s.target_bw);
-    is_over |= b.s.bw >= b.s.target_bw && b.max_bw >= nearly;
     is_over |= b.ack.now_us.saturating_sub(b.s.entry_us) > b.p.hold_us && b.max_bw <= b.s.bw;
     if is_over {
         b.s.mode = BRAKE_WATCH;
@@ -511,6 +527,10 @@ fn brake_note_pacing(b: &mut BrakeAck) {
 pub(crate) fn brake_on_ack(b: &mut BrakeAck) {
     let span_us = b.ack.now_us.saturating_sub(b.s.slot_us);
     brake_note_pacing(b);
+    if b.is_marking {
+        b.s.marked_start = b.ack.delivered;
+        b.s.marked_end = b.ack.delivered.saturating_add(b.ack.inflight);
+    }
     if b.s.mode == BRAKE_DRAIN && b.s.quiet_delivered == 0 && b.ack.inflight <= brake_window(b) {
         b.s.quiet_delivered = b.ack.delivered;
     }
@@ -527,10 +547,6 @@ pub(crate) fn brake_on_ack(b: &mut BrakeAck) {
         brake_start_slot(b);
     }
     b.s.last_us = b.ack.now_us;
-    if b.is_marking {
-        b.s.marked_start = b.ack.delivered;
-        b.s.marked_end = b.ack.delivered.saturating_add(b.ack.inflight);
-    }
     b.s.window = if b.s.mode == BRAKE_WATCH { u64::MAX } else { brake_window(b) };
 }
 
@@ -677,6 +693,7 @@ mod tests {
                     bw: 10 * BW_UNIT,
                     pacing_gain: GAIN_UNIT,
                     is_round_start: self.ack.delivered % 400_000 < 2000,
+                    is_marking: false,
                     is_watching: true,
                     is_steady: true,
                     floor: 4000,
@@ -693,7 +710,6 @@ mod tests {
         assert!(f.s.bw.abs_diff(5 * BW_UNIT) < BW_UNIT / 10 && f.s.window <= 205_000, "{:?}", f.s);
         f.run(60, 5, 40_000);
         assert!(f.s.mode == BRAKE_HOLD && f.s.bw > 6 * BW_UNIT, "{:?}", f.s);
-                    is_marking: false,
         f.run(100, 10, 40_000);
         assert_eq!((f.s.mode, f.s.releases, f.s.window), (BRAKE_WATCH, 1, u64::MAX));
     }
@@ -718,22 +734,6 @@ mod tests {
         assert_eq!(f.s.entries, 0);
     }
 
-    #[test]
-    fn loss_stands_for_a_queue_that_has_no_room() {
-        let mut f = Feed::new();
-        f.run_with(20, 5, 40_000, |ack, _| ack.lost += 2000);
-        assert_eq!((f.s.mode, f.s.entries), (BRAKE_DRAIN, 1));
-        let mut f = Feed::new();
-        f.run_with(20, 5, 40_000, |ack, _| ack.delivered_ce += 1500);
-        assert_eq!(f.s.entries, 1);
-    }
-
-    #[test]
-    fn a_queue_that_stays_is_somebody_else_s() {
-        let mut f = Feed::new();
-        f.run(10, 5, 80_000);
-        assert_eq!(f.s.mode, BRAKE_DRAIN);
-        f.run_with(400, 5, 80_000, |ack, bw| ack.inflight = bw_data(bw, 40_000) / 2);
     /// All samples from ProbeRTT's first mark to the end of its last one say application-limited.
     #[test]
     fn the_round_after_probe_rtt_is_evidence_and_probe_rtt_is_none() {
@@ -749,6 +749,22 @@ mod tests {
         assert_eq!((f.s.mode, f.s.entries), (BRAKE_DRAIN, 1), "sent in the round after it");
     }
 
+    #[test]
+    fn loss_stands_for_a_queue_that_has_no_room() {
+        let mut f = Feed::new();
+        f.run_with(20, 5, 40_000, |ack, _| ack.lost += 2000);
+        assert!(f.s.mode != BRAKE_WATCH && f.s.entries == 1, "{:?}", f.s);
+        let mut f = Feed::new();
+        f.run_with(20, 5, 40_000, |ack, _| ack.delivered_ce += 1500);
+        assert_eq!(f.s.entries, 1);
+    }
+
+    #[test]
+    fn a_queue_that_stays_is_somebody_else_s() {
+        let mut f = Feed::new();
+        f.run(10, 5, 80_000);
+        assert_eq!(f.s.mode, BRAKE_DRAIN);
+        f.run_with(400, 5, 80_000, |ack, bw| ack.inflight = bw_data(bw, 40_000) / 2);
         assert_eq!((f.s.mode, f.s.false_entries), (BRAKE_WATCH, 1));
         f.run(400, 5, 80_000);
         assert_eq!(f.s.entries, 1, "and is usual from now on");

@@ -248,7 +248,7 @@ macro_rules! rows_with_brake {
             param("brake_loss_slots", Kind::Count, 1, 100),
             gain("brake_memory", 1, 100),
             gain("brake_grow", 105, 400),
-            gain("brake_grow_fast", 105, 400),
+            gain("brake_grow_fast", 105, 800),
             param("brake_patience", Kind::Count, 1, 1000),
             param("brake_hold_us", Kind::Micros, 0, 3600 * S),
             param("brake_extra_segments", Kind::Count, 0, 100),

@@ -14,7 +14,8 @@ pub const TWIN: Twin = Twin {
     params: || {
         let braked = Bbr1Params { brake: BRAKE_CONFIRMED, ..Bbr1Params::default() };
         // The streams are noisier than paths are, and a policer is not watched.
-        let eager = Bbr1Params { brake_deviations: 0, lt_loss_thresh: 1 << 40, ..braked };
+        let eager =
+            Bbr1Params { brake_deviations: 0, brake_loss_slots: 1, lt_loss_thresh: 1 << 40, ..braked };
         // With this ceiling the published flag can be reached.
         let published = Bbr1Params {
             brake: BRAKE_PUBLISHED,
