@@ -8,7 +8,7 @@ import sys
 
 WIDTH, HEIGHT, LEFT, TOP = 700, 390, 70, 70
 PANEL_W, PANEL_H = 540, 250
-X, Y = (0.400, 0.464), (0.983, 0.998)
+X, Y = (0.365, 0.420), (0.981, 1.002)
 CHOSEN, FINE, ACTS = "#b2182b", "#1f4e9c", "#9a9a9a"
 # Beyond this the brake acts where nothing is wrong.
 MOST_ROUNDS, LEAST_THROUGHPUT = 1.0, 0.99
@@ -63,10 +63,10 @@ def main(file):
     )
     print(f'<rect width="{WIDTH}" height="{HEIGHT}" fill="#ffffff"/>')
     print(f'<rect x="{LEFT}" y="{TOP}" width="{PANEL_W}" height="{PANEL_H}" fill="none" stroke="#cccccc"/>')
-    for tick in range(40, 47):
+    for tick in range(37, 43):
         x, _ = at(tick / 100, Y[0])
         print(text(x, TOP + PANEL_H + 16, f"{tick / 100:.2f}", 'text-anchor="middle" fill="#666666"'))
-    for tick in range(984, 999, 4):
+    for tick in range(982, 1003, 4):
         _, y = at(X[0], tick / 1000)
         print(f'<line x1="{LEFT}" x2="{LEFT + PANEL_W}" y1="{y:.1f}" y2="{y:.1f}" stroke="#eeeeee"/>')
         print(text(LEFT - 6, y + 4, f"{tick / 1000:.3f}", 'text-anchor="end" fill="#666666"'))
@@ -75,7 +75,7 @@ def main(file):
     print(text(LEFT + PANEL_W / 2, TOP + PANEL_H + 34, below, 'text-anchor="middle" fill="#444444"'))
     points = " ".join("{:.1f},{:.1f}".format(*at(float(r["p99_ratio"]), float(r["bytes_ratio"]))) for r in front(filter(is_quiet, inside)))
     print(f'<polyline points="{points}" fill="none" stroke="{FINE}" stroke-dasharray="4 3"/>')
-    apart = [r for r in inside if not 0.410 <= float(r["p99_ratio"]) <= 0.434 or float(r["bytes_ratio"]) < 0.99]
+    apart = [r for r in inside if not 0.372 <= float(r["p99_ratio"]) <= 0.385 or float(r["bytes_ratio"]) < 0.995 or float(r["bytes_ratio"]) > 0.998]
     apart.sort(key=lambda r: float(r["p99_ratio"]))
     print("\n".join(label(row, (35, -35)[n % 2]) for n, row in enumerate(apart)))
     for row in sorted(inside, key=lambda r: ":" not in r["cc"]):
