@@ -753,7 +753,7 @@ mod tests {
     fn loss_stands_for_a_queue_that_has_no_room() {
         let mut f = Feed::new();
         f.run_with(20, 5, 40_000, |ack, _| ack.lost += 2000);
-        assert!(f.s.mode != BRAKE_WATCH && f.s.entries == 1, "{:?}", f.s);
+        assert_eq!((f.s.mode, f.s.entries), (BRAKE_HOLD, 1), "there is no queue to drain");
         let mut f = Feed::new();
         f.run_with(20, 5, 40_000, |ack, _| ack.delivered_ce += 1500);
         assert_eq!(f.s.entries, 1);
