@@ -21,11 +21,10 @@ pub(super) fn bbr3_note_sample_for_brake(c: &mut Conn) {
 /// What probes and losses say of the slower path must not hold back the faster one: once the brake allows the old rate
 /// again, so does the long-term model.
 fn bbr3_adapt_inflight_longterm_to_brake(c: &mut Conn, mode: u64, bw: u64) {
-    let now = c.bbr.brake();
-    if mode == BRAKE_WATCH && now.mode != BRAKE_WATCH {
+    if mode == BRAKE_WATCH && c.bbr.brake_mode != BRAKE_WATCH {
         c.bbr.unbraked_inflight_longterm = c.bbr.inflight_longterm;
     }
-    if mode == BRAKE_HOLD && bw < now.target_bw && now.bw >= now.target_bw {
+    if mode == BRAKE_HOLD && bw < c.bbr.brake_target_bw && c.bbr.brake_bw >= c.bbr.brake_target_bw {
         c.bbr.inflight_longterm = c.bbr.inflight_longterm.max(c.bbr.unbraked_inflight_longterm);
     }
 }
