@@ -1,7 +1,7 @@
 //! `headway doctor` (what this machine can do, what is missing, what mends it) and `headway list`.
 
-use crate::bench::{Place, Plan, controller};
 use crate::lab::initramfs::find_program;
+use crate::plan::{Place, Plan, controller};
 use crate::tools::Tool;
 use crate::{emu, kernel, lab, suite};
 use anyhow::{Result, bail};

@@ -4,10 +4,10 @@
 //! Whatever fails becomes the answer's status. Should this process itself die, the kernel panics, the emulator
 //! ends without an answer, and the host reports the end of the console.
 
-use crate::bench::{Cell, Plan};
 use crate::lab::initramfs::MODULE_DIR;
 use crate::lab::mailbox::{self, Answer};
 use crate::place;
+use crate::plan::{Cell, Plan};
 use crate::sys::{lab as sys, set_up};
 use anyhow::{Context, Result, ensure};
 use headway_cc::rand::hash;

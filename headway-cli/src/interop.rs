@@ -6,8 +6,9 @@ pub mod packets;
 mod ping;
 pub mod pscheduler;
 
-use crate::bench::{self, Cell, Plan, cell_dir};
+use crate::bench::{self, cell_dir};
 use crate::metric::CellData;
+use crate::plan::{Cell, Plan};
 use anyhow::{Context, Result, ensure};
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -19,7 +20,7 @@ pub fn export(
     to: &Path,
     file: impl Fn(&Plan, &CellData) -> Result<(&'static str, Vec<u8>)>,
 ) -> Result<Vec<PathBuf>> {
-    let plan = bench::read_plan(run)?;
+    let plan = Plan::read(run)?;
     fs::create_dir_all(to).with_context(|| format!("cannot create `{}`", to.display()))?;
     let mut files = Vec::new();
     for cell in &plan.cells {

@@ -17,9 +17,9 @@ mod image;
 pub mod initramfs;
 pub mod mailbox;
 
-use crate::bench::{Cell, Plan};
 use crate::doctor::Check;
 use crate::guest::{self, Job};
+use crate::plan::{Cell, Plan};
 use crate::sys::lab as sys;
 use anyhow::{Context, Result, anyhow, bail, ensure};
 use std::collections::{BTreeMap, VecDeque};

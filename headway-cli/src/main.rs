@@ -16,6 +16,7 @@ mod matrix;
 mod messages;
 mod metric;
 mod place;
+mod plan;
 mod probe;
 mod quicload;
 mod remote;
@@ -35,6 +36,7 @@ use clap::{Args, Parser, Subcommand};
 use emu::command::EmuCommand;
 use headway_cc::sim::Signals;
 use matrix::Axes;
+use plan::{PathEntry, Place, Plan, Request};
 use std::ffi::OsString;
 use std::num::NonZeroUsize;
 use std::path::PathBuf;
@@ -466,7 +468,7 @@ fn run(cli: Cli) -> Result<ExitCode> {
         Cmd::Export(a) => export(a),
         Cmd::Import(a) => import(a),
         Cmd::Plan { bench: a, pscheduler } => {
-            let plan = usage(request(&a).and_then(|r| bench::Plan::new(&r)))?;
+            let plan = usage(request(&a).and_then(|r| Plan::new(&r)))?;
             for file in usage(interop::pscheduler::write_tasks(&plan, &pscheduler))? {
                 println!("{}", file.display());
             }
@@ -474,7 +476,7 @@ fn run(cli: Cli) -> Result<ExitCode> {
         }
         Cmd::Compare(a) => compare(a),
         Cmd::Sim(a) => {
-            let path = usage(bench::PathEntry::resolve(&a.path))?;
+            let path = usage(PathEntry::resolve(&a.path))?;
             let what = simcell::Show {
                 path,
                 ccs: a.cc,
@@ -490,7 +492,7 @@ fn run(cli: Cli) -> Result<ExitCode> {
             Ok(ExitCode::SUCCESS)
         }
         Cmd::Emu(a) => {
-            let path = usage(bench::PathEntry::resolve(&a.path))?.path()?;
+            let path = usage(PathEntry::resolve(&a.path))?.path()?;
             let what = EmuCommand { path, mtu: a.mtu, seed: a.seed, near: a.command, far: a.far, log: a.log };
             Ok(ExitCode::from(emu::command::run_command(&what)? as u8))
         }
@@ -588,9 +590,9 @@ fn import(a: ImportArgs) -> Result<ExitCode> {
 }
 
 /// A shard of a plan whose cells do not depend on where and when they run.
-fn shard_of(text: &str, place: &bench::Place) -> Result<shard::Shard> {
+fn shard_of(text: &str, place: &Place) -> Result<shard::Shard> {
     match place {
-        bench::Place::Sim | bench::Place::Lab => text.parse(),
+        Place::Sim | Place::Lab => text.parse(),
         _ => bail!("--shard needs --in sim or lab: elsewhere a block must run on one machine, in order"),
     }
 }
@@ -613,17 +615,17 @@ fn compare(a: CompareArgs) -> Result<ExitCode> {
 fn bench(a: BenchArgs) -> Result<ExitCode> {
     let plan = match a.plan.as_ref().or(a.resume.as_ref()) {
         Some(made) => {
-            let plan = bench::read_plan(made)?;
+            let plan = Plan::read(made)?;
             usage(plan.check())?;
             plan
         }
-        None => usage(request(&a).and_then(|r| bench::Plan::new(&r)))?,
+        None => usage(request(&a).and_then(|r| Plan::new(&r)))?,
     };
     usage(report::known(&a.metric))?;
     let shard = usage(a.shard.as_deref().map(|s| shard_of(s, &plan.place)).transpose())?;
     let jobs = a.jobs.or_else(|| std::thread::available_parallelism().ok()).map_or(1, usize::from);
     if a.dry_run {
-        print!("{}", bench::dry_run(&plan, shard, jobs)?);
+        print!("{}", plan.dry_run(shard, jobs)?);
         return Ok(ExitCode::SUCCESS);
     }
     let out = a.resume.or(a.out).map_or_else(bench::new_run_dir, Ok)?;
@@ -640,12 +642,12 @@ fn bench(a: BenchArgs) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-fn request(a: &BenchArgs) -> Result<bench::Request> {
+fn request(a: &BenchArgs) -> Result<Request> {
     let place = match a.place.iter().map(String::as_str).collect::<Vec<_>>()[..] {
-        ["sim"] => bench::Place::Sim,
-        ["lab"] => bench::Place::Lab,
-        ["here"] => bench::Place::Here,
-        ["remote", host] => bench::Place::Remote(host.into()),
+        ["sim"] => Place::Sim,
+        ["lab"] => Place::Lab,
+        ["here"] => Place::Here,
+        ["remote", host] => Place::Remote(host.into()),
         _ => bail!("--in takes sim, lab, here, or remote HOST[:PORT]; got `{}`", a.place.join(" ")),
     };
     // A list of preset names is split at commas; a path text (it has blanks) is one path.
@@ -669,7 +671,7 @@ fn request(a: &BenchArgs) -> Result<bench::Request> {
     if let Some(w) = a.warmup {
         anyhow::ensure!(w.is_finite() && w >= 0.0, "--warmup must be a number of seconds, 0 or more");
     }
-    Ok(bench::Request {
+    Ok(Request {
         place,
         ccs: a.cc.clone(),
         paths,

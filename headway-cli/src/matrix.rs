@@ -1,6 +1,6 @@
 //! The matrix: where a flag of `bench` has several values, each path becomes one entry of the plan for each of them.
 
-use crate::bench::PathEntry;
+use crate::plan::PathEntry;
 use crate::traffic::{self, Direction, Rival, Traffic};
 use anyhow::{Result, ensure};
 

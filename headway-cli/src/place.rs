@@ -1,9 +1,10 @@
 //! One cell on the running kernel through the emulator: `here`, and the same code inside the lab's guest. What it has in
 //! common with a cell over a real path (`remote.rs`) is here too: the sender's controller and the verdict on a load.
 
-use crate::bench::{Cell, CellResult, Place, Plan, controller, write_atomic};
+use crate::bench::{CellResult, write_atomic};
 use crate::emu::{Detour, Emu, EmuOptions, Far, Netns};
 use crate::messages::{self, MessageFlow, Sockets};
+use crate::plan::{Cell, Place, Plan, controller};
 use crate::probe::{self, Prober};
 use crate::tools::{self, Server, Tool};
 use crate::traffic::{self, Pattern, Traffic};

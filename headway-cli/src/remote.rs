@@ -4,9 +4,10 @@ mod candidates;
 pub mod far;
 mod qdisc;
 
-use crate::bench::{self, Cell, CellResult, Place, Plan, controller, write_atomic};
+use crate::bench::{CellResult, write_atomic};
 use crate::hiccup::{Hiccups, Meter};
 use crate::place::{self, Sender};
+use crate::plan::{Cell, Place, Plan, controller, shell_word};
 use crate::probe::{self, Probe, Prober};
 use crate::tools::{self, Tool};
 use crate::traffic::{Direction, Traffic};
@@ -79,7 +80,7 @@ impl Setup {
         let mut s = if self.qdisc == FQ { " --fq".to_string() } else { String::new() };
         for (flag, value) in [("--probe", &*self.probe), ("--qdisc", qdisc), ("--ssh", &*self.ssh)] {
             if !value.is_empty() {
-                s += &format!(" {flag} {}", bench::shell_word(value));
+                s += &format!(" {flag} {}", shell_word(value));
             }
         }
         s
@@ -110,7 +111,7 @@ impl Session {
         let mut plan = plan.clone();
         let mut tried = Value::Null;
         if out.join("plan.json").exists() {
-            plan.remote.server = bench::read_plan(out)?.remote.server;
+            plan.remote.server = Plan::read(out)?.remote.server;
             tried = earlier_candidates(out);
         }
         if plan.remote.server.is_empty() {

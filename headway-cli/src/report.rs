@@ -17,8 +17,9 @@ mod tails;
 pub use page::{POLICY, STYLE};
 pub use table::{aligned, percent, quoted};
 
-use crate::bench::{self, Cell, Place, Plan};
+use crate::bench;
 use crate::metric::{Better, CellData, METRICS, Margin, Metric, Unit};
+use crate::plan::{Cell, Place, Plan};
 use crate::stats::{self, Shift, Verdict};
 use crate::traffic::Traffic;
 use anyhow::Context;
@@ -182,7 +183,7 @@ struct Count {
 
 impl Run {
     fn read(dir: &Path) -> anyhow::Result<Self> {
-        let plan = bench::read_plan(dir)?;
+        let plan = Plan::read(dir)?;
         let env = fs::read_to_string(dir.join("env.json")).ok();
         let env = env.and_then(|text| serde_json::from_str(&text).ok()).unwrap_or(Value::Null);
         let cells = plan.cells.iter().map(|cell| RunCell::read(dir, &plan, cell)).collect();
@@ -497,7 +498,7 @@ fn write(dir: &Path, name: &str, text: &str) -> anyhow::Result<PathBuf> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::bench::LAYOUT;
+    use crate::plan::LAYOUT;
     use serde_json::json;
 
     /// The findings, and the text that is printed.
@@ -519,7 +520,7 @@ mod tests {
     #[test]
     fn what_cells_note_is_counted_where_they_count() {
         let folder = synthetic::run("noted", 2);
-        let plan = bench::read_plan(&folder.dir).unwrap();
+        let plan = Plan::read(&folder.dir).unwrap();
         let of_cubic: Vec<_> = plan.cells.iter().filter(|c| c.cc == "cubic").collect();
         for (i, cell) in of_cubic[..2].iter().enumerate() {
             let mut result = bench::CellResult::read(&folder.cell(cell.index)).unwrap();

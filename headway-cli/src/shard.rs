@@ -4,7 +4,8 @@
 //! runs: merged shards are the unsharded run, byte for byte. `merge` trusts nobody: plans and environments must be equal,
 //! every cell must be there, and a cell that two shards have must be the same in both.
 
-use crate::bench::{self, Cell, Plan, cell_dir};
+use crate::bench::{self, cell_dir};
+use crate::plan::{Cell, Plan};
 use anyhow::{Context, Result, anyhow, bail, ensure};
 use serde_json::Value;
 use std::fs;
@@ -49,10 +50,10 @@ impl std::fmt::Display for Shard {
 /// and the same command goes on with it.
 pub fn merge(out: &Path, shards: &[PathBuf]) -> Result<()> {
     let (first, others) = shards.split_first().context("no shard given")?;
-    let plan = bench::read_plan(first)?;
+    let plan = Plan::read(first)?;
     let env = read_env(first)?;
     for shard in others {
-        let same = bench::read_plan(shard)? == plan;
+        let same = Plan::read(shard)? == plan;
         ensure!(
             same,
             "`{}` is a shard of another plan than `{}`\nhint: compare their plan.json",

@@ -1,6 +1,6 @@
 //! What carries the data: `--transport tcp|noq|quinn`, and which controllers there are over it.
 
-use crate::bench::Place;
+use crate::plan::Place;
 use crate::traffic::{Traffic, is_usual_mtu};
 use anyhow::{Result, bail, ensure};
 use headway_cc::cc::CONTROLLERS;

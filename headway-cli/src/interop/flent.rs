@@ -5,8 +5,8 @@
 //! time in a cell: all of them start at one fixed moment.
 
 use super::import::{Rtt, Run};
-use crate::bench::Plan;
 use crate::metric::CellData;
+use crate::plan::Plan;
 use crate::tools::{self, Interval};
 use anyhow::{Result, anyhow};
 use serde_json::{Map, Value, json};
@@ -238,12 +238,13 @@ impl Bins {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::bench::{cell_dir, read_plan};
+    use crate::bench::cell_dir;
+    use crate::plan::Plan;
     use crate::report::synthetic;
 
     fn exported() -> (Value, CellData) {
         let folder = synthetic::run("flent", 1);
-        let plan = read_plan(&folder.dir).unwrap();
+        let plan = Plan::read(&folder.dir).unwrap();
         let data =
             CellData::read(&cell_dir(&folder.dir, &plan.cells[0]), &plan.paths[plan.cells[0].path]).unwrap();
         let packed = file(&plan, &data).unwrap();

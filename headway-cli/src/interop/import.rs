@@ -231,8 +231,9 @@ fn mbps(bps: f64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::bench::{cell_dir, read_plan};
+    use crate::bench::cell_dir;
     use crate::metric::CellData;
+    use crate::plan::Plan;
     use crate::report::synthetic;
 
     macro_rules! recorded {
@@ -270,7 +271,7 @@ mod tests {
     #[test]
     fn what_flent_is_given_comes_back() {
         let folder = synthetic::run("import-flent", 1);
-        let plan = read_plan(&folder.dir).unwrap();
+        let plan = Plan::read(&folder.dir).unwrap();
         let data =
             CellData::read(&cell_dir(&folder.dir, &plan.cells[0]), &plan.paths[plan.cells[0].path]).unwrap();
         let file = folder.dir.join("a.flent.gz");

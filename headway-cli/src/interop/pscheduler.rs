@@ -4,7 +4,7 @@
 //! iperf3's `omit`, so the load lasts as long as in a cell. What a task belongs to is in its `reference`.
 
 use super::import::{self, Run, json_in};
-use crate::bench::{Cell, Place, Plan};
+use crate::plan::{Cell, Place, Plan};
 use crate::traffic::Pattern;
 use anyhow::{Context, Result, ensure};
 use serde_json::{Value, json};
@@ -54,7 +54,7 @@ fn task(plan: &Plan, cell: &Cell) -> Result<Value> {
     };
     let mut spec = json!({
         "schema": 4, "dest": dest, "duration": format!("PT{}S", seconds - warmup_s), "omit": format!("PT{warmup_s}S"),
-        "interval": "PT1S", "parallel": traffic.streams, "congestion": crate::bench::controller(&cell.cc),
+        "interval": "PT1S", "parallel": traffic.streams, "congestion": crate::plan::controller(&cell.cc),
     });
     match traffic.pattern {
         Pattern::Bulk => {}
@@ -136,7 +136,7 @@ pub fn run(value: &Value, cc: &str) -> Result<Run, String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::bench::PathEntry;
+    use crate::plan::PathEntry;
     use crate::report::synthetic;
     use crate::traffic::{Direction, Traffic};
 

@@ -1,7 +1,8 @@
 //! A cell's raw folder, parsed.
 
-use crate::bench::{CellResult, LAYOUT, PathEntry};
+use crate::bench::CellResult;
 use crate::messages::Sent;
+use crate::plan::{LAYOUT, PathEntry};
 use crate::tools::{Interval, Load, parse_iperf3};
 use headway_cc::messages::HEADER_BYTES as MESSAGE_HEADER_BYTES;
 use headway_cc::path::Path;

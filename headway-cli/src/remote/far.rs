@@ -6,7 +6,8 @@
 use super::{Context, Result, bail, ensure};
 use crate::lab::initramfs;
 use crate::place::Sender;
-use crate::{bench, cpu, interrupt, machine, tools};
+use crate::plan::controller;
+use crate::{cpu, interrupt, machine, tools};
 use serde_json::{Value, json};
 use std::io::{BufRead, BufReader, Write};
 use std::path::Path;
@@ -205,7 +206,7 @@ fn answer(question: &str, sender: &mut Option<Sender>) -> Result<Value> {
         "describe" => Ok(machine::describe(rest.parse().ok())),
         "attach" => {
             *sender = None;
-            let prepared = Sender::prepare(bench::controller(rest), false, Path::new("."))?;
+            let prepared = Sender::prepare(controller(rest), false, Path::new("."))?;
             Ok(sender.insert(prepared).name.clone().into())
         }
         "detach" => sender.take().map_or(Ok(Value::Null), |s| s.finish().map(Value::from)),

@@ -4,8 +4,8 @@
 
 use super::Run;
 use super::table::aligned;
-use crate::bench::Place;
 use crate::metric::CellData;
+use crate::plan::Place;
 use crate::stats::{deviation, mean};
 use crate::traffic::Traffic;
 

@@ -3,8 +3,8 @@
 use super::chart::{arrow, distribution, dots, forest, key, order, typeset, verbatim, verdict_class};
 use super::tails::{self, Tail};
 use super::{Comparison, Count, Findings, NOT_RUN, Run, headline, series};
-use crate::bench::{PathEntry, Place, Plan, shell_word};
 use crate::metric::{METRICS, NOT_ASKED};
+use crate::plan::{PathEntry, Place, Plan, shell_word};
 use crate::stats::{MIN_BLOCKS, Verdict};
 use crate::traffic::{Traffic, is_usual_mtu, pacing_text};
 use maud::{DOCTYPE, Markup, html};

@@ -2,7 +2,7 @@
 //! `docs/architecture.md`, with series that look like a model-based and a loss-based controller. No figure in
 //! them says anything about a real controller.
 
-use crate::bench::{Cell, LAYOUT, PathEntry, Place, Plan};
+use crate::plan::{Cell, LAYOUT, PathEntry, Place, Plan};
 use serde_json::{Value, json};
 use std::fmt::Write as _;
 use std::fs;

@@ -3,7 +3,7 @@
 
 use super::welch::{Moments, welch};
 use super::{Shift, Verdict, distribution::normal_quantile};
-use crate::bench::{Place, Plan, Request};
+use crate::plan::{Place, Plan, Request};
 use crate::traffic::Traffic;
 use headway_cc::rand::Rng;
 use headway_cc::sim::{self, FlowSpec, SimSpec};
