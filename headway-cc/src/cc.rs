@@ -11,8 +11,9 @@
 
 use bbr1::{Bbr1, Bbr1Params};
 use bbr3::{Bbr3, Bbr3Params};
-use params::ParamTable;
+use params::{ParamError, ParamTable};
 use std::borrow::Borrow;
+use std::fmt;
 use std::sync::{Arc, LazyLock};
 
 pub mod bbr1;
@@ -323,12 +324,53 @@ pub fn entry(name: &str) -> Option<&'static Entry> {
     CONTROLLERS.iter().find(|e| e.name == name)
 }
 
-/// A controller by name, with settings if there are any; `None` when one of them is not known or out of range.
-pub fn controller(cc: &str) -> Option<Box<dyn Controller>> {
+/// A controller by name, with settings if there are any.
+pub fn controller(cc: &str) -> Result<Box<dyn Controller>, ControllerError> {
     let (name, settings) = name_and_settings(cc);
-    let entry = entry(name)?;
-    if name.len() == cc.len() {
-        return entry.connection();
-    }
-    entry.with(&entry.params?.with(settings).ok()?)
+    let entry = entry(name).ok_or_else(|| ControllerError::Unknown(name.to_string()))?;
+    let made = if name.len() == cc.len() {
+        entry.connection()
+    } else {
+        let table = entry.params.ok_or(ControllerError::NoParams(entry.name))?;
+        entry.with(&table.with(settings)?)
+    };
+    made.ok_or_else(|| ControllerError::Unknown(name.to_string()))
 }
+
+/// Why there is no such controller.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ControllerError {
+    /// No controller has that name.
+    Unknown(
+        /// The name asked for, without settings.
+        String,
+    ),
+    /// It has settings, and that controller takes none.
+    NoParams(
+        /// The controller.
+        &'static str,
+    ),
+    /// A setting was refused.
+    Param(ParamError),
+}
+
+impl From<ParamError> for ControllerError {
+    fn from(e: ParamError) -> Self {
+        Self::Param(e)
+    }
+}
+
+impl fmt::Display for ControllerError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Unknown(name) => {
+                let known: Vec<&str> = CONTROLLERS.iter().map(|e| e.name).collect();
+                write!(f, "unknown controller `{name}`; there are {}", known.join(", "))
+            }
+            Self::NoParams(name) => write!(f, "`{name}` has no parameters to set"),
+            Self::Param(e) => e.fmt(f),
+        }
+    }
+}
+
+impl std::error::Error for ControllerError {}

@@ -22,7 +22,7 @@ pub mod sim;
 #[cfg(feature = "quinn")]
 pub use paced::{PacedFactory, PacedSocket};
 
-use crate::cc::{self, Controller};
+use crate::cc::{self, Controller, ControllerError};
 use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -38,7 +38,7 @@ type Sink = dyn Fn(&str) + Send + Sync;
 ///
 /// let factory = Factory::named("bbr3")?.seed(7).max_pacing_rate(12_500_000);
 /// assert!(Factory::named("bbr4").is_err());
-/// # Ok::<(), headway_cc::quic::UnknownController>(())
+/// # Ok::<(), headway_cc::cc::ControllerError>(())
 /// ```
 #[derive(Clone)]
 pub struct Factory {
@@ -52,8 +52,8 @@ pub struct Factory {
 
 impl Factory {
     /// Makes controllers by name, with settings if there are any, as [`cc::controller`] does.
-    pub fn named(name: &str) -> Result<Self, UnknownController> {
-        let fresh = cc::controller(name).ok_or_else(|| UnknownController(name.to_string()))?;
+    pub fn named(name: &str) -> Result<Self, ControllerError> {
+        let fresh = cc::controller(name)?;
         Ok(Self::new(name, move || fresh.clone_box()))
     }
 
@@ -104,19 +104,3 @@ impl fmt::Debug for Factory {
         f.debug_struct("Factory").field("name", &self.name).finish_non_exhaustive()
     }
 }
-
-/// There is no controller of that name.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct UnknownController(
-    /// The name asked for.
-    pub String,
-);
-
-impl fmt::Display for UnknownController {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let known: Vec<&str> = cc::CONTROLLERS.iter().map(|e| e.name).collect();
-        write!(f, "unknown controller `{}`; there are {}", self.0, known.join(", "))
-    }
-}
-
-impl std::error::Error for UnknownController {}

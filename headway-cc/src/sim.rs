@@ -26,7 +26,7 @@ mod signals;
 mod source;
 mod timers;
 
-use crate::cc::{self, Ack, Control};
+use crate::cc::{Ack, Control, ControllerError};
 use crate::messages::{self, Messages};
 use crate::path::Path;
 use flow::Flow;
@@ -285,8 +285,8 @@ pub struct TraceRow {
 /// Why a [`SimSpec`] cannot be run.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum SimError {
-    /// No controller of that name, or a setting of it was refused: the text as given.
-    UnknownController(String),
+    /// There is no such controller, or a setting of it was refused.
+    Controller(ControllerError),
     /// The MTU leaves no room for data, or is above 65535.
     Mtu(u32),
     /// Something that must be above zero is not: its name.
@@ -298,10 +298,7 @@ pub enum SimError {
 impl fmt::Display for SimError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::UnknownController(name) => {
-                let known: Vec<&str> = cc::CONTROLLERS.iter().map(|e| e.name).collect();
-                write!(f, "unknown controller `{name}`; there are {}", known.join(", "))
-            }
+            Self::Controller(e) => e.fmt(f),
             Self::Mtu(mtu) => write!(f, "an MTU of {mtu} bytes is not between 100 and 65535"),
             Self::OneConnection => f.write_str("the flows of a QUIC connection are not alike"),
             Self::Zero(what) => write!(f, "{what} must be above zero"),
@@ -310,6 +307,12 @@ impl fmt::Display for SimError {
 }
 
 impl std::error::Error for SimError {}
+
+impl From<ControllerError> for SimError {
+    fn from(e: ControllerError) -> Self {
+        Self::Controller(e)
+    }
+}
 
 /// IP and TCP headers with timestamps: what a segment adds to its payload.
 pub const HEADER_BYTES: u32 = 52;

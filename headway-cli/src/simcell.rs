@@ -336,7 +336,7 @@ fn link_row(dir: &str, bin: &LinkBin) -> String {
 pub fn acks_txt(run: &SimRun) -> Option<String> {
     let traced = &run.flows.iter().find(|f| !f.trace.is_empty())?.cc;
     let (name, settings) = cc::name_and_settings(traced);
-    let columns = cc::trace_columns(name, &*cc::controller(traced)?);
+    let columns = cc::trace_columns(name, &*cc::controller(traced).ok()?);
     let mut text = cc::trace_header(&columns, &settings.collect::<Vec<_>>());
     for (index, flow) in run.flows.iter().enumerate().filter(|(_, f)| f.cc == *traced) {
         for row in &flow.trace {

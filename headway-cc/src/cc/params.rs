@@ -152,6 +152,11 @@ pub enum ParamError {
         /// What was expected instead, to be shown after a colon.
         reason: String,
     },
+    /// The row has fewer words than the table has parameters.
+    ShortRow {
+        /// The words of the row.
+        words: usize,
+    },
 }
 
 impl std::fmt::Display for ParamError {
@@ -161,6 +166,7 @@ impl std::fmt::Display for ParamError {
             Self::Unknown { name, known } => {
                 write!(f, "there is no parameter `{name}`, only {}", known.join(", "))
             }
+            Self::ShortRow { words } => write!(f, "a row of {words} words is not of this controller"),
             Self::Value { name, text, reason } => write!(f, "`{text}` in `{name}={text}`: {reason}"),
         }
     }
@@ -190,7 +196,8 @@ impl ParamTable {
         if word < param.min || word > param.max {
             return Err(fail(format!("expected {}", param.range())));
         }
-        *words.get_mut(at).ok_or_else(form)? = word;
+        let short = ParamError::ShortRow { words: words.len() };
+        *words.get_mut(at).ok_or(short)? = word;
         Ok(())
     }
 
@@ -439,5 +446,6 @@ mod tests {
         assert!(refused("probe_rtt_mode_us=11s").contains("0s to 10s"));
         assert!(refused("bw_rtts=99999999999999999999").contains("out of range"));
         assert_eq!(words, (BBR1.defaults)(), "a refused setting changes nothing");
+        assert_eq!(BBR1.set(&mut [0; 3], "high_gain=2"), Err(ParamError::ShortRow { words: 3 }));
     }
 }

@@ -120,7 +120,7 @@ pub fn run(stack: Stack, spec: &SimSpec) -> Result<SimRun, SimError> {
     if let Some(own) = quinn::own(&first.cc) {
         return Ok(quinn::net::run(spec, own));
     }
-    let ours = Factory::named(&first.cc).map_err(|e| SimError::UnknownController(e.0))?.seed(spec.seed);
+    let ours = Factory::named(&first.cc)?.seed(spec.seed);
     let rows: Arc<Mutex<Vec<TraceRow>>> = Arc::default();
     let ours = match spec.trace {
         true => {
@@ -168,6 +168,7 @@ pub fn offered(source: &Source, now_ns: u64) -> (u64, u64) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::cc::ControllerError;
     use crate::sim::FlowSpec;
 
     fn spec(cc: &str, streams: usize, seed: u64) -> SimSpec {
@@ -239,7 +240,7 @@ mod tests {
         assert_eq!(run(Stack::Noq, &spec), Err(SimError::OneConnection));
         spec.flows.clear();
         assert!(run(Stack::Noq, &spec).is_err());
-        let unknown = SimError::UnknownController("bbr4".into());
+        let unknown = SimError::Controller(ControllerError::Unknown("bbr4".into()));
         assert_eq!(run(Stack::Quinn, &self::spec("bbr4", 1, 1)), Err(unknown));
     }
 

@@ -87,7 +87,7 @@ pub(crate) struct Flow {
 
 impl Flow {
     pub(crate) fn new(spec: &SimSpec, index: u32, flow: &FlowSpec) -> Result<Self, SimError> {
-        let cc = cc::controller(&flow.cc).ok_or_else(|| SimError::UnknownController(flow.cc.clone()))?;
+        let cc = cc::controller(&flow.cc)?;
         let mss = u64::from(spec.mtu - HEADER_BYTES);
         let down = &spec.path.down;
         Ok(Self {

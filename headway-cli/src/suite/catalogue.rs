@@ -36,7 +36,7 @@ impl Row {
         self.name += &format!(" against {cc}");
         self.traffic.against = Some(Rival { cc: cc.into(), extra_rtt_us: 0 });
         // The simulator has Rust's controllers only.
-        let is_simulated = headway_cc::cc::controller(cc).is_some();
+        let is_simulated = headway_cc::cc::controller(cc).is_ok();
         Self { places: if is_simulated { self.places } else { KERNEL }, ..self }
     }
 

@@ -60,7 +60,7 @@ fn seed() -> u64 {
 }
 
 fn new(name: &str) -> Box<dyn Controller> {
-    controller(name).unwrap_or_else(|| panic!("no controller `{name}`"))
+    controller(name).unwrap_or_else(|e| panic!("{e}"))
 }
 
 #[test]
