@@ -66,7 +66,7 @@ pub enum Source {
 /// One flow of a simulated run.
 #[derive(Clone, Debug)]
 pub struct FlowSpec {
-    /// A controller, with settings if there are any, as [`cc::controller`] takes it.
+    /// A controller, with settings if there are any, as [`controller`](crate::cc::controller) takes it.
     pub cc: String,
     /// What it has to send.
     pub source: Source,
@@ -214,7 +214,7 @@ pub struct FlowRun {
     pub bins: Vec<FlowBin>,
     /// Of a source of messages: those that arrived, in order.
     pub messages: Vec<Message>,
-    /// The controller's state at the end, as [`Controller::state`](cc::Controller::state); of a QUIC stack: empty.
+    /// The controller's state at the end, as [`Controller::state`](crate::cc::Controller::state); of a QUIC stack: empty.
     pub state: Vec<u64>,
     /// Every event, if asked for.
     pub trace: Vec<TraceRow>,
@@ -278,7 +278,7 @@ pub struct TraceRow {
     pub ack: Ack,
     /// What it answered, before the sender's own bounds.
     pub control: Control,
-    /// Its state after that, as [`Controller::state`](cc::Controller::state).
+    /// Its state after that, as [`Controller::state`](crate::cc::Controller::state).
     pub state: Vec<u64>,
 }
 
