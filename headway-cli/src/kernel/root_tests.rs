@@ -152,7 +152,8 @@ fn root_a_socket_switches_amid_its_data() {
     println!("{told:?} {:?}", run.counters);
     let unknown = told.samples - told.known;
     assert_eq!((run.counters.flows, run.counters.without_storage), (SWITCHES, 0));
-    assert!(told.known > 1000 && unknown > 0 && unknown <= run.counters.unknown, "{told:?}");
+    // How many samples there are is the machine's: a busy one gathers ACKs.
+    assert!(told.known > unknown && unknown > 0 && unknown <= run.counters.unknown, "{told:?}");
 }
 
 /// A script that runs two tests of these files against each other, over the lab's path. Descriptor 9 is the switch of
