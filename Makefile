@@ -16,7 +16,6 @@ bench: install lab-kernel
 
 # All tests; those that need root run where this is root and say so where not.
 test: install lab-kernels
-	cargo build --locked
 	cargo test --locked --workspace
 
 # What a change must pass before it is committed.
