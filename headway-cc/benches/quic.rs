@@ -3,7 +3,8 @@
 //!
 //! Each transfer is a process of its own, which counts the CPU time of both ends, the kernel's share included; a busy
 //! machine therefore changes little. The controllers take turns, each round in the opposite order of the last one. The
-//! ratio is the median over the rounds, with a bootstrap interval of 95 %.
+//! ratio is the median over the rounds, with a bootstrap interval of 95 %. Beside it: what was sent for each byte that
+//! arrived. A controller that overruns the receiving socket pays for each byte more than once.
 
 use headway_cc::quic::Factory;
 use headway_cc::rand::Rng;
@@ -22,7 +23,8 @@ fn main() -> Outcome<()> {
     let args: Vec<String> = std::env::args().skip(1).filter(|arg| arg != "--bench").collect();
     match args.as_slice() {
         [one, stack, cc, mb] if one == "one" => {
-            println!("{}", one_transfer(stack, cc, mb.parse()?)?);
+            let Cost { cpu_s, sent } = one_transfer(stack, cc, mb.parse()?)?;
+            println!("{cpu_s} {sent}");
             Ok(())
         }
         // `cargo test --benches` runs this without `--bench`: only to see that it works.
@@ -37,32 +39,44 @@ fn compare(rounds: usize, mb: u64) -> Outcome<()> {
     for stack in ["noq", "quinn"] {
         let theirs = format!("{stack}-cubic");
         let all: Vec<&str> = [theirs.as_str()].into_iter().chain(OURS).collect();
-        let mut seconds = vec![Vec::new(); all.len()];
+        let mut costs = vec![Vec::new(); all.len()];
         for round in 0..rounds {
             let forth: Vec<usize> = (0..all.len()).collect();
             let back: Vec<usize> = forth.iter().rev().copied().collect();
             for at in if round % 2 == 0 { forth } else { back } {
-                seconds[at].push(in_a_process(stack, all[at], mb)?);
+                costs[at].push(in_a_process(stack, all[at], mb)?);
             }
         }
-        let per_gb = |of: &[f64]| median(of) * 1000.0 / mb as f64;
-        println!("{theirs}: {:.3} s/GB ({rounds} rounds of {mb} MB)", per_gb(&seconds[0]));
-        for (cc, ours) in all.iter().zip(&seconds).skip(1) {
-            let ratios: Vec<f64> = ours.iter().zip(&seconds[0]).map(|(a, b)| a / b).collect();
+        let each = |of: &[Cost], value: fn(&Cost) -> f64| median(&of.iter().map(value).collect::<Vec<_>>());
+        let text = |of: &[Cost]| {
+            let per_gb = each(of, |c| c.cpu_s) * 1000.0 / mb as f64;
+            format!("{per_gb:.3} s/GB, sent {:.3} times", each(of, |c| c.sent) / (mb as f64 * 1e6))
+        };
+        println!("{theirs}: {} ({rounds} rounds of {mb} MB)", text(&costs[0]));
+        for (cc, ours) in all.iter().zip(&costs).skip(1) {
+            let ratios: Vec<f64> = ours.iter().zip(&costs[0]).map(|(a, b)| a.cpu_s / b.cpu_s).collect();
             let [low, high] = interval(&ratios);
-            let (mine, ratio) = (per_gb(ours), median(&ratios));
-            println!("  {cc} in {stack}: {mine:.3} s/GB, ratio {ratio:.3} [{low:.3}, {high:.3}]");
+            println!("  {cc} in {stack}: {}, ratio {:.3} [{low:.3}, {high:.3}]", text(ours), median(&ratios));
         }
     }
     Ok(())
 }
 
-fn in_a_process(stack: &str, cc: &str, mb: u64) -> Outcome<f64> {
+/// What a transfer took: CPU seconds, and bytes that left the sender's socket.
+#[derive(Clone)]
+struct Cost {
+    cpu_s: f64,
+    sent: f64,
+}
+
+fn in_a_process(stack: &str, cc: &str, mb: u64) -> Outcome<Cost> {
     let output = Command::new(std::env::current_exe()?).args(["one", stack, cc, &mb.to_string()]).output()?;
     if !output.status.success() {
         return Err(format!("{cc} in {stack}: {}", String::from_utf8_lossy(&output.stderr)).into());
     }
-    Ok(String::from_utf8(output.stdout)?.trim().parse()?)
+    let line = String::from_utf8(output.stdout)?;
+    let (cpu_s, sent) = line.trim().split_once(' ').ok_or("not two figures")?;
+    Ok(Cost { cpu_s: cpu_s.parse()?, sent: sent.parse()? })
 }
 
 fn median(of: &[f64]) -> f64 {
@@ -91,8 +105,8 @@ fn cpu_s() -> f64 {
     t.tv_sec as f64 + t.tv_nsec as f64 / 1e9
 }
 
-/// CPU seconds of one bulk stream of so many MB over loopback.
-fn one_transfer(stack: &str, cc: &str, mb: usize) -> Outcome<f64> {
+/// One bulk stream of so many MB over loopback.
+fn one_transfer(stack: &str, cc: &str, mb: usize) -> Outcome<Cost> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     runtime.block_on(async {
         match stack {
@@ -105,7 +119,7 @@ fn one_transfer(stack: &str, cc: &str, mb: usize) -> Outcome<f64> {
 /// The same text for both stacks, whose types have the same names.
 macro_rules! transfer {
     ($stack:ident) => {
-        async fn $stack(cc: &str, mb: usize) -> Outcome<f64> {
+        async fn $stack(cc: &str, mb: usize) -> Outcome<Cost> {
             use ::$stack::congestion::ControllerFactory;
             use ::$stack::{Endpoint, TokioRuntime};
             use headway_cc::quic::sim::$stack::net::{NAME, Setup};
@@ -130,7 +144,7 @@ macro_rules! transfer {
                 }
                 stream.finish()?;
                 connection.closed().await;
-                Outcome::Ok(before)
+                Outcome::Ok((before, connection.stats().udp_tx.bytes as f64))
             });
             let connection = client.connect_with(setup.client, to, NAME)?.await?;
             let mut stream = connection.accept_uni().await?;
@@ -142,7 +156,8 @@ macro_rules! transfer {
             let after = cpu_s();
             assert_eq!(received, mb * 1_000_000);
             connection.close(0u32.into(), b"");
-            Ok(after - sending.await??)
+            let (before, sent) = sending.await??;
+            Ok(Cost { cpu_s: after - before, sent })
         }
     };
 }
