@@ -152,8 +152,7 @@ fn root_a_socket_switches_amid_its_data() {
     println!("{told:?} {:?}", run.counters);
     let unknown = told.samples - told.known;
     assert_eq!((run.counters.flows, run.counters.without_storage), (SWITCHES, 0));
-    // How many samples there are is the machine's: a busy one gathers ACKs.
-    assert!(told.known > unknown && unknown > 0 && unknown <= run.counters.unknown, "{told:?}");
+    assert!(told.known > 1000 && unknown > 0 && unknown <= run.counters.unknown, "{told:?}");
 }
 
 /// A script that runs two tests of these files against each other, over the lab's path. Descriptor 9 is the switch of
@@ -186,7 +185,8 @@ fn switches() {
     for _ in 0..SWITCHES {
         near.write_all(&vec![0; 1 << 18]).unwrap();
         choose(&near, &std::env::var("CC").unwrap()).unwrap();
-        near.write_all(&vec![0; 1 << 18]).unwrap();
+        // Enough for the samples that are asked for where a busy machine gathers ACKs.
+        near.write_all(&vec![0; 1 << 20]).unwrap();
         choose(&near, "reno").unwrap();
     }
 }
