@@ -2,7 +2,8 @@
 //! few calls that differ.
 
 use super::stack::{
-    self, Connection, ControllerFactory, Endpoint, NAME, SendStream, Setup, TokioRuntime, UNSENT_BYTES,
+    self, AHEAD_BYTES, Connection, ControllerFactory, Endpoint, LEAST_QUIC_BYTES, NAME, SendStream, Setup,
+    TokioRuntime, UNSENT_BYTES,
 };
 use crate::quicload::{BIN, Load, PATIENCE, Side, Sides, both};
 use crate::sys;
@@ -15,10 +16,12 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 use tokio::sync::oneshot;
 use tokio::task::JoinSet;
-use tokio::time::{Instant, sleep_until, timeout, timeout_at};
+use tokio::time::{Instant, sleep, sleep_until, timeout, timeout_at};
 
 /// What a stream takes at a time.
 static BLOCK: [u8; 65_536] = [0; 65_536];
+/// How often a source that keeps [`AHEAD_BYTES`] written looks what was sent.
+const LOOK: Duration = Duration::from_millis(10);
 
 /// Runs the load between the near and the far socket.
 pub fn run(
@@ -61,17 +64,17 @@ async fn send(load: &Load, connection: &Connection, tell: oneshot::Sender<Instan
     for _ in 0..load.streams {
         let stream = timeout_at(end, connection.open_uni()).await.context("no stream in time")?;
         let stream = stream.context("cannot open a stream")?;
-        writers.spawn(write(stream, connection.clone(), load.source.clone(), start));
+        writers.spawn(write(stream, connection.clone(), load.clone(), start));
     }
     let (mut bins, mut late) = (Vec::new(), Duration::ZERO);
-    let (mut sent_before, mut lost_before) = (payload(connection), 0);
+    let (mut sent_before, mut lost_before) = (left(connection, QUIC_BYTES.into()), 0);
     for n in 1..=load.bins {
         late = late.max(until(start + BIN * n).await);
         while let Some(ended) = writers.try_join_next() {
             ended.context("a stream of the load crashed")?.context("a stream broke off")?;
         }
         let (cwnd_bytes, srtt, lost, _) = stack::path(connection);
-        let sent = payload(connection);
+        let sent = left(connection, QUIC_BYTES.into());
         bins.push(FlowBin {
             t_us: (BIN * (n - 1)).as_micros() as u64,
             sent_bytes: sent.saturating_sub(sent_before),
@@ -91,20 +94,25 @@ async fn until(due: Instant) -> Duration {
     due.elapsed()
 }
 
-/// Payload that left, what was sent again included.
-fn payload(connection: &Connection) -> u64 {
+/// What left, what was sent again included, but for so much of each datagram.
+fn left(connection: &Connection, header_bytes: u64) -> u64 {
     let (_, _, _, [datagrams, bytes]) = stack::path(connection);
-    bytes.saturating_sub(datagrams * u64::from(QUIC_BYTES))
+    bytes.saturating_sub(datagrams * header_bytes)
 }
 
 /// Writes what the source offers; does not end by itself.
-async fn write(mut stream: SendStream, connection: Connection, source: Source, start: Instant) -> Result<()> {
-    let pauses = matches!(source, Source::OnOff { .. });
+async fn write(mut stream: SendStream, connection: Connection, load: Load, start: Instant) -> Result<()> {
+    let pauses = matches!(load.source, Source::OnOff { .. });
     let mut written = 0;
     loop {
-        let (offered, change_ns) = offered(&source, start.elapsed().as_nanos() as u64);
+        let (offered, change_ns) = offered(&load.source, start.elapsed().as_nanos() as u64);
         let phase = async {
             while written < offered {
+                // A stream's share: the stack sends from all in turns.
+                if written * load.streams as u64 >= left(&connection, LEAST_QUIC_BYTES) + AHEAD_BYTES {
+                    sleep(LOOK).await;
+                    continue;
+                }
                 let room = (offered - written).min(BLOCK.len() as u64) as usize;
                 written += stream.write(&BLOCK[..room]).await? as u64;
                 if pauses {

@@ -6,7 +6,7 @@ pub mod ends;
 /// The stack.
 pub mod stack {
     use anyhow::{Context, Result};
-    pub use headway_cc::quic::sim::noq::net::{NAME, Setup, UNSENT_BYTES};
+    pub use headway_cc::quic::sim::noq::net::{AHEAD_BYTES, LEAST_QUIC_BYTES, NAME, Setup, UNSENT_BYTES};
     pub use headway_cc::quic::sim::noq::own;
     use noq::PathId;
     pub use noq::congestion::ControllerFactory;

@@ -6,7 +6,7 @@ pub mod ends;
 /// The stack.
 pub mod stack {
     use anyhow::{Context, Result};
-    pub use headway_cc::quic::sim::quinn::net::{NAME, Setup, UNSENT_BYTES};
+    pub use headway_cc::quic::sim::quinn::net::{AHEAD_BYTES, LEAST_QUIC_BYTES, NAME, Setup, UNSENT_BYTES};
     pub use headway_cc::quic::sim::quinn::own;
     pub use quinn::congestion::ControllerFactory;
     pub use quinn::{Connection, Endpoint, RecvStream, SendStream, TokioRuntime};

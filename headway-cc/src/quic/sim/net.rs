@@ -139,6 +139,8 @@ pub struct Net {
     opened: Vec<Stream>,
     /// Counts the turns of the streams to be written to.
     turn: usize,
+    /// What left the server, never less than it sent of the streams.
+    sent_bytes: u64,
     accepted: Vec<Stream>,
     buffer: Vec<u8>,
     probes: Vec<Probe>,
@@ -186,6 +188,12 @@ pub struct Setup {
 pub const NAME: &str = "localhost";
 /// Most bytes that a source that pauses leaves unsent in the connection, so that a pause begins when it should.
 pub const UNSENT_BYTES: u64 = 128 << 10;
+/// What a source that has more keeps written beyond what was sent. It is written in blocks: were each ACK answered by as
+/// much as it frees, the stack would keep a long flight in crumbs, and look through them for every packet.
+pub const AHEAD_BYTES: u64 = 16 << 20;
+/// Least that both stacks add to the data of a stream in a full packet: the header with the peer's ID, the tag, the frame's
+/// type, stream and offset. What leaves without this is never less than what was sent of the streams.
+pub const LEAST_QUIC_BYTES: u64 = 1 + 8 + 1 + 16 + 1 + 1 + 4;
 
 impl Setup {
     /// `streams` streams of one connection with the controllers of `factory`; `tune` adapts the transport of both ends.
@@ -205,7 +213,7 @@ impl Setup {
         let transport = || {
             let mut transport = TransportConfig::default();
             let far = VarInt::from_u32(1 << 30);
-            transport.receive_window(far).stream_receive_window(far).send_window(32 << 20);
+            transport.receive_window(far).stream_receive_window(far).send_window(128 << 20);
             transport.max_concurrent_uni_streams(VarInt::from_u32(streams as u32));
             transport.max_idle_timeout(Some(VarInt::from_u32(3_600_000).into()));
             tune(&mut transport);
@@ -257,6 +265,7 @@ impl Net {
             streams: spec.streams,
             opened: Vec::new(),
             turn: 0,
+            sent_bytes: 0,
             accepted: Vec::new(),
             buffer: Vec::new(),
             probes: Vec::new(),
@@ -421,6 +430,7 @@ impl Net {
     fn send(&mut self, is_down: bool, packet: Datagram) {
         let bytes = packet.data.len();
         if is_down {
+            self.sent_bytes += (bytes as u64).saturating_sub(LEAST_QUIC_BYTES);
             self.payload[0] += (bytes as u64).saturating_sub(QUIC_BYTES.into());
             if let Some(sent) = &mut self.sent {
                 sent.push((self.now_ns, bytes as u32));
@@ -455,9 +465,11 @@ impl Net {
             connection.set_send_window(window);
         }
         let offered = offered(&self.source, self.now_ns).0;
+        let written: u64 = self.opened.iter().map(|(_, written)| written).sum();
+        let mut ahead = (self.sent_bytes + AHEAD_BYTES).saturating_sub(written);
         // In turns, so that no stream takes all the room there is to write.
         let mut idle = 0;
-        while idle < self.opened.len() {
+        while idle < self.opened.len() && ahead > 0 {
             let turn = self.turn % self.opened.len();
             let (id, written) = &mut self.opened[turn];
             let room = offered.saturating_sub(*written).min(ZEROS.len() as u64) as usize;
@@ -466,6 +478,7 @@ impl Net {
                 _ => connection.send_stream(*id).write(&ZEROS[..room]).unwrap_or(0),
             };
             *written += n as u64;
+            ahead = ahead.saturating_sub(n as u64);
             self.turn += 1;
             idle = if n == 0 { idle + 1 } else { 0 };
         }
