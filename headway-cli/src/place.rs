@@ -83,7 +83,7 @@ pub fn run_cell_here(plan: &Plan, cell: &Cell, dir: &FsPath) -> Result<()> {
             }
         }
     };
-    let mut quic_late = Duration::ZERO;
+    let mut quic_disturbed = None;
     let (load, rival_load) = std::thread::scope(|s| {
         let rival = rival.as_ref().map(|r| s.spawn(|| load(tools::RIVAL_PORT, r.name(), &its_traffic)));
         let ours = match plan.transport.stack() {
@@ -92,7 +92,12 @@ pub fn run_cell_here(plan: &Plan, cell: &Cell, dir: &FsPath) -> Result<()> {
                 let job =
                     quicload::Job { stack, cc: &cc.name, traffic, seed: cell.seed, is_traced: plan.trace };
                 run_quic(&emu, far, &job, dir).map(|done| {
-                    quic_late = done.late;
+                    quic_disturbed = match plan.place {
+                        Place::Lab => {
+                            quicload::saturated(done.cpu, Duration::from_secs(traffic.seconds.into()))
+                        }
+                        _ => quicload::disturbed(done.late, path.base_rtt_us()),
+                    };
                     done.json
                 })
             }
@@ -107,8 +112,7 @@ pub fn run_cell_here(plan: &Plan, cell: &Cell, dir: &FsPath) -> Result<()> {
     let rival_load = rival_load.map(|load| heard(tool, load, rival_server, traffic.seconds));
     write_atomic(&dir.join("probe.txt"), &probe::to_text(&probes, start_us))?;
     write_atomic(&dir.join("link.txt"), &log.bins)?;
-    let mut disturbed =
-        log.disturbed(path.base_rtt_us()).or_else(|| quicload::disturbed(quic_late, path.base_rtt_us()));
+    let mut disturbed = log.disturbed(path.base_rtt_us()).or(quic_disturbed);
     if let Some(messages) = messages {
         let from_us = traffic.warmup_ms as i64 * 1000;
         disturbed = disturbed.or_else(|| messages::disturbed(&messages, from_us, path.base_rtt_us()));

@@ -6,7 +6,8 @@
 //! what its adapter does by itself.
 //!
 //! A program's stack waits for the CPU, which a kernel's does not. So the threads are favoured, and a cell in which one was
-//! late all the same does not count.
+//! late all the same does not count. In the lab nothing else wants the CPU: whoever is late there is late by its own work,
+//! which counts, unless the work leaves too little of the guest's one CPU for the path to be what limits it.
 
 // The same text compiled against each stack: their types have the same names and are different types.
 #[allow(clippy::duplicate_mod)]
@@ -31,6 +32,8 @@ const BIN: Duration = Duration::from_millis(100);
 const PATIENCE: Duration = Duration::from_secs(30);
 /// Of a socket: more than arrives while its thread waits for the CPU.
 const RECEIVE_BYTES: usize = 8 << 20;
+/// Of the guest's CPU.
+const MOST_CPU_PERCENT: f64 = 70.0;
 
 /// The load.
 #[derive(Debug)]
@@ -53,6 +56,8 @@ pub struct Done {
     pub acks: Option<String>,
     /// The worst that an end was late.
     pub late: Duration,
+    /// CPU time of both ends.
+    pub cpu: Duration,
 }
 
 /// What the two ends must know.
@@ -118,7 +123,8 @@ impl Job<'_> {
             std::mem::take(&mut *acks.lock().unwrap_or_else(PoisonError::into_inner))
         };
         let late = sides.0.late.max(sides.1.late);
-        Ok(Done { json: self.json(sides), acks: acks.map(take), late })
+        let cpu = sides.0.cpu + sides.1.cpu;
+        Ok(Done { json: self.json(sides), acks: acks.map(take), late, cpu })
     }
 
     /// One of ours; its events, if they are to be kept, are added to `acks`.
@@ -150,13 +156,20 @@ impl Job<'_> {
     }
 }
 
-/// The rule, fixed beforehand and blind to the traffic, by which a load does not count: an end was late by more than 5 % of
-/// the base RTT, or 5 ms; the event loop's timers have 1 ms.
+/// The rule, fixed beforehand and blind to the traffic, by which a load on the running kernel does not count: an end was late
+/// by more than 5 % of the base RTT, or 5 ms; the event loop's timers have 1 ms.
 pub fn disturbed(late: Duration, base_rtt_us: u64) -> Option<String> {
     let limit_us = lateness_limit_us(base_rtt_us).max(5000);
     let late_us = late.as_micros();
     (late_us > limit_us.into())
         .then(|| format!("a thread of the QUIC load was {late_us} us late (worst, limit {limit_us} us)"))
+}
+
+/// The same for a load in a guest: its ends took more than so much of the one CPU, which the path's emulator needs too.
+pub fn saturated(cpu: Duration, length: Duration) -> Option<String> {
+    let percent = 100.0 * cpu.as_secs_f64() / length.as_secs_f64();
+    (percent > MOST_CPU_PERCENT)
+        .then(|| format!("the QUIC load took {percent:.0} % of the guest's CPU (limit {MOST_CPU_PERCENT} %)"))
 }
 
 /// Runs an end to its end in the calling thread.
@@ -222,6 +235,13 @@ mod tests {
         assert_eq!([disturbed(late(5), 40_000), disturbed(late(9), 200_000)], [None, None]);
         assert!(disturbed(late(6), 40_000).is_some_and(|why| why.contains("6000 us late")));
         assert!(disturbed(late(11), 200_000).is_some_and(|why| why.contains("limit 10000 us")));
+    }
+
+    #[test]
+    fn a_load_that_takes_the_guests_cpu_does_not_count() {
+        let taken = |ms| saturated(Duration::from_millis(ms), Duration::from_secs(2));
+        assert_eq!(taken(1400), None);
+        assert!(taken(1600).is_some_and(|why| why.contains("80 % of the guest's CPU")));
     }
 
     #[test]
