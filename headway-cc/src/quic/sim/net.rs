@@ -22,6 +22,10 @@ use std::sync::{Arc, LazyLock};
 use std::time::{Duration, Instant};
 
 const BIN_US: u64 = 100_000;
+/// What an end takes from an arrival to what it sends upon it. Were it nothing, both would have one time, as in no real
+/// stack: noq's own BBRv3, which asks whether a packet was sent after a loss was found, then leaves STARTUP upon losses that
+/// it never leaves it for on a kernel.
+const TURN_NS: u64 = 1000;
 /// The endpoints' clock starts here; only differences count.
 static ORIGIN: LazyLock<Instant> = LazyLock::new(|| {
     #[allow(clippy::disallowed_methods)]
@@ -325,7 +329,7 @@ impl Net {
                 self.drive();
             }
         }
-        self.now_ns = end_ns;
+        self.now_ns = self.now_ns.max(end_ns);
     }
 
     fn seen(&self) -> Instant {
@@ -407,12 +411,14 @@ impl Net {
         self.next_bin_ns += self.bin_ns;
     }
 
-    /// Lets both ends do all they can at this moment.
+    /// Lets both ends do all they can at this moment, and send what follows from it.
     fn drive(&mut self) {
         let now = self.seen();
         let late = Duration::from_nanos(self.late_ns);
         self.server.on_timers(now, late);
         self.client.on_timers(now, late);
+        self.now_ns += TURN_NS;
+        let now = self.seen();
         self.write();
         for is_down in [true, false] {
             loop {
