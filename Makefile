@@ -33,6 +33,7 @@ bench-sim: install
 
 bench-quic: install
 	cargo bench --locked -p headway-cc --bench quic
+	benches/quic_cpu.sh
 
 bench-emu: install
 	benches/emu.sh

@@ -1,0 +1,97 @@
+#!/usr/bin/env bash
+# CPU time per GB over loopback of our controllers beside the stack's own CUBIC, as `cargo bench --bench quic` has it, in a
+# guest whose CPU executes one instruction a nanosecond: within about a per cent the same on every run, however busy the
+# machine is.
+#
+#   benches/quic_cpu.sh [MB [RECEIVE_BUFFER_BYTES]]
+#
+# With the kernel's default buffer (212,992 bytes) a controller that ignores loss overruns the receiver and pays twice.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+mb=${1:-60} buffer=${2:-}
+tmp=$(mktemp -d)
+trap 'rm -rf "$tmp"' EXIT
+need() {
+	command -v "$1" >/dev/null || {
+		echo "error: no $1 here" >&2
+		echo "hint: apt-get install $2" >&2
+		exit 1
+	}
+}
+need cpio cpio
+need qemu-system-x86_64 qemu-system-x86
+need cc gcc
+
+kernel=$(scripts/fetch-kernel 6.12)/vmlinuz
+bench=$(cargo bench --locked -q --no-run -p headway-cc --bench quic --message-format=json |
+	sed -n 's/.*"executable":"\([^"]*quic-[^"]*\)".*/\1/p' | tail -n 1)
+mkdir "$tmp/root"
+cp "$bench" "$tmp/root/bench"
+ldd "$bench" | grep -o '/[^ ]*\.so[^ ]*' | xargs -I{} cp --parents -L {} "$tmp/root"
+# The first process: loopback up, the transfers one after the other, the end.
+cat >"$tmp/init.c" <<'C'
+#include <fcntl.h>
+#include <net/if.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/mount.h>
+#include <sys/reboot.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+int main(void)
+{
+	static const char *const ccs[2][4] = { { "noq-cubic", "bbr3", "bbr1", "cubic" },
+					       { "quinn-cubic", "bbr3", "bbr1", "cubic" } };
+	static const char *const stacks[2] = { "noq", "quinn" };
+	struct ifreq lo = { .ifr_name = "lo", .ifr_flags = IFF_UP | IFF_RUNNING };
+
+	mkdir("/dev", 0755);
+	mkdir("/proc", 0755);
+	mount("dev", "/dev", "devtmpfs", 0, 0);
+	mount("proc", "/proc", "proc", 0, 0);
+	for (int to = 0, from = open("/dev/ttyS0", O_RDWR); to < 3; to++)
+		dup2(from, to);
+	ioctl(socket(AF_INET, SOCK_DGRAM, 0), SIOCSIFFLAGS, &lo);
+	if (getenv("buffer")) {
+		FILE *f = fopen("/proc/sys/net/core/rmem_default", "w");
+
+		fputs(getenv("buffer"), f);
+		fclose(f);
+	}
+	for (int i = 0; i < 8; i++) {
+		const char *stack = stacks[i / 4], *cc = ccs[i / 4][i % 4];
+
+		printf("result %s %s ", stack, cc);
+		fflush(stdout);
+		if (!fork()) {
+			execl("/bench", "bench", "one", stack, cc, getenv("mb"), (char *)0);
+			_exit(127);
+		}
+		wait(NULL);
+	}
+	reboot(RB_AUTOBOOT);
+}
+C
+cc -static -O1 -o "$tmp/root/init" "$tmp/init.c"
+(cd "$tmp/root" && find . | cpio -o -H newc --quiet) >"$tmp/initramfs"
+timeout 900 qemu-system-x86_64 -M microvm,acpi=off,x-option-roms=off -no-user-config -nodefaults -display none \
+	-no-reboot -smp 1 -m 1024M -accel tcg,thread=single -icount shift=0,sleep=off \
+	-cpu max,-rdrand,-rdseed,-cx16,-erms,-fsrm -kernel "$kernel" -initrd "$tmp/initramfs" -serial stdio \
+	-append "console=ttyS0 quiet panic=-1 reboot=t tsc=reliable tsc_early_khz=1000000 nokaslr mitigations=off \
+mb=$mb ${buffer:+buffer=$buffer}" </dev/null >"$tmp/console" || true # what it printed tells
+tr -d '\r' <"$tmp/console" | awk -v mb="$mb" '
+	/^result [a-z]+ [a-z0-9-]+ [0-9.]+ [0-9]+$/ {
+		if ($3 ~ /-cubic$/) base = $4
+		printf "%-5s %-11s %.2f s/GB  ratio %.3f  sent %.3f times\n", $2, $3, $4 * 1000 / mb, $4 / base, $5 / mb / 1e6
+		n++
+	}
+	END { if (n != 8) exit 1 }' || {
+	cat "$tmp/console" >&2
+	echo "error: the guest did not finish its eight transfers" >&2
+	exit 1
+}
