@@ -11,17 +11,7 @@ cd "$(dirname "$0")/.."
 mb=${1:-60} buffer=${2:-}
 tmp=$(mktemp -d)
 trap 'rm -rf "$tmp"' EXIT
-need() {
-	command -v "$1" >/dev/null || {
-		echo "error: no $1 here" >&2
-		echo "hint: apt-get install $2" >&2
-		exit 1
-	}
-}
-need cpio cpio
-need qemu-system-x86_64 qemu-system-x86
-need cc gcc
-
+scripts/install
 kernel=$(scripts/fetch-kernel 6.12)/vmlinuz
 bench=$(cargo bench --locked -q --no-run -p headway-cc --bench quic --message-format=json |
 	sed -n 's/.*"executable":"\([^"]*quic-[^"]*\)".*/\1/p' | tail -n 1)

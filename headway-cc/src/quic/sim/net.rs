@@ -24,7 +24,7 @@ use std::time::{Duration, Instant};
 const BIN_US: u64 = 100_000;
 /// What an end takes from an arrival to what it sends upon it. Were it nothing, both would have one time, as in no real
 /// stack: noq's own BBRv3, which asks whether a packet was sent after a loss was found, then leaves STARTUP upon losses that
-/// it never leaves it for on a kernel.
+/// it seldom leaves it for on a kernel.
 const TURN_NS: u64 = 1000;
 /// The endpoints' clock starts here; only differences count.
 static ORIGIN: LazyLock<Instant> = LazyLock::new(|| {
