@@ -196,6 +196,12 @@ pub trait Controller: std::fmt::Debug + Send + Sync + CloneController {
 
     /// Names of the fields of [`Controller::state`].
     fn state_fields(&self) -> &'static [&'static str];
+
+    /// Whether fast recovery is to last until what was lost can have been repaired, as TCP's does, where the
+    /// transport's own ends with the first packet sent in it (QUIC, RFC 9002 §7.3.2).
+    fn recovers_until_repaired(&self) -> bool {
+        false
+    }
 }
 
 /// What makes a boxed controller copyable; every controller that is [`Clone`] has it.

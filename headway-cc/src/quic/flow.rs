@@ -6,10 +6,9 @@
 //! per-ACK steps want.
 //!
 //! Made here, because no stack hands it over: `P.…` of each packet, the RTT (with the peer's delay), random bits, and
-//! the recovery period. It begins as in RFC 9002 §7.3.2, with the loss of a packet sent after the last one began, and
-//! ends as Linux's does, when what was lost of the flight before it can have been repaired: RFC 9002 would end it up to
-//! a round earlier, and BBRv1, whose window stands still in the first round of each recovery, would never grow at 4 %
-//! of loss.
+//! the recovery period of RFC 9002 §7.3.2: from the loss of a packet sent after the last one began to the
+//! acknowledgement of one sent in it, or up to a round later for a controller that wants it so
+//! ([`Controller::recovers_until_repaired`]).
 
 use super::Factory;
 use crate::cc::{Ack, CA_CWR, CA_LOSS, CA_OPEN, CA_RECOVERY, Control, Controller, NO_RTT};
@@ -88,7 +87,8 @@ pub(super) struct Flow {
     ca_state: u64,
     /// First record sent after the recovery period began.
     recovery_seq: u64,
-    /// First record sent after the last loss of the period was known: its acknowledgement ends the period.
+    /// The first record whose acknowledgement ends the period: the same, or the first sent after its last loss was
+    /// known.
     repair_seq: u64,
     /// Bytes lost since the stack last asked for a reaction.
     fresh_lost: u64,
@@ -334,7 +334,7 @@ impl Flow {
         let last_seq = last.checked_sub(1).map(|at| self.records[at].seq);
         let is_of_period = last_seq.is_some_and(|seq| seq < self.recovery_seq);
         let is_new = self.ca_state == CA_OPEN && !is_of_period;
-        if is_of_period && !is_ecn {
+        if is_of_period && !is_ecn && self.cc.recovers_until_repaired() {
             self.repair_seq = self.next_seq;
         }
         if is_new {
@@ -542,10 +542,10 @@ mod tests {
     }
 
     /// A flow of bbr3 whose events are written down.
-    fn traced() -> (Flow, impl Fn() -> Vec<Ack>) {
+    fn traced(name: &str) -> (Flow, impl Fn() -> Vec<Ack>) {
         let lines = Arc::new(Mutex::new(Vec::new()));
         let sink = lines.clone();
-        let factory = Factory::named("bbr3").unwrap();
+        let factory = Factory::named(name).unwrap();
         let factory = factory.trace(move |line| sink.lock().unwrap().push(line.to_string()));
         let events = move || {
             let parse = |line: &String| {
@@ -559,7 +559,7 @@ mod tests {
 
     #[test]
     fn an_ack_is_one_event_with_the_losses_and_marks_of_its_frame() {
-        let (mut f, events) = traced();
+        let (mut f, events) = traced("bbr3");
         (0..6).for_each(|pn| _ = f.on_sent(at(10), 1200, pn));
         f.on_acked(at(40_010), at(10), 1200, Some(5));
         f.on_acked(at(40_010), at(10), 1200, Some(4));
@@ -582,7 +582,7 @@ mod tests {
 
     #[test]
     fn what_is_acknowledged_twice_counts_once() {
-        let (mut f, events) = traced();
+        let (mut f, events) = traced("bbr3");
         f.on_sent(at(0), 1200, 0);
         for us in [40_000, 50_000] {
             f.on_acked(at(us), at(0), 1200, Some(0));
@@ -595,7 +595,7 @@ mod tests {
 
     #[test]
     fn the_handshake_s_packet_numbers_are_told_apart() {
-        let (mut f, events) = traced();
+        let (mut f, events) = traced("bbr3");
         f.on_sent(at(0), 300, 0);
         f.on_sent(at(0), 900, 0);
         f.on_sent(at(5), 1200, 0);
@@ -609,30 +609,35 @@ mod tests {
 
     #[test]
     fn a_recovery_period_asks_for_one_reaction_and_ends_with_a_packet_sent_in_it() {
-        let (mut f, events) = traced();
-        (0..8).for_each(|pn| _ = f.on_sent(at(pn), 1200, pn));
-        let lose = |f: &mut Flow, us, pn| {
-            f.on_packet_lost(at(us), 1200, pn);
-            f.on_congestion(at(us), at(pn), false, false);
-        };
-        lose(&mut f, 100, 0);
-        lose(&mut f, 110, 2);
-        f.on_sent(at(120), 1200, 8);
-        f.on_acked(at(200), at(7), 1200, Some(7));
-        f.on_end_acks(at(200), 6000, false);
-        f.settle();
-        assert_eq!(f.ca_state, CA_RECOVERY);
-        f.on_acked(at(300), at(120), 1200, Some(8));
-        f.on_end_acks(at(300), 4800, false);
-        f.settle();
-        assert_eq!(f.ca_state, CA_OPEN);
-        // Lost before the last period, known only now: nothing new. Then one that is.
-        lose(&mut f, 310, 3);
-        assert_eq!(f.ca_state, CA_OPEN);
-        f.on_sent(at(320), 1200, 9);
-        f.on_packet_lost(at(400), 1200, 9);
-        f.on_congestion(at(400), at(320), false, false);
-        assert_eq!(events().iter().filter(|a| a.event == EVENT_SSTHRESH).count(), 2);
+        for (name, ends_with) in [("bbr3", 8), ("bbr1", 9)] {
+            let (mut f, events) = traced(name);
+            let lose = |f: &mut Flow, us, pn| {
+                f.on_packet_lost(at(us), 1200, pn);
+                f.on_congestion(at(us), at(pn), false, false);
+            };
+            (0..8).for_each(|pn| _ = f.on_sent(at(pn), 1200, pn));
+            lose(&mut f, 100, 0);
+            f.on_sent(at(105), 1200, 8);
+            lose(&mut f, 110, 2);
+            f.on_sent(at(120), 1200, 9);
+            for (pn, sent_us) in [(7, 7), (8, 105), (9, 120)] {
+                assert_eq!(f.ca_state, CA_RECOVERY, "{name}: {pn}");
+                f.on_acked(at(200 + pn), at(sent_us), 1200, Some(pn));
+                f.on_end_acks(at(200 + pn), 6000, false);
+                f.settle();
+                if pn == ends_with {
+                    break;
+                }
+            }
+            assert_eq!(f.ca_state, CA_OPEN, "{name}");
+            // Lost before the last period, known only now: nothing new. Then one that is.
+            lose(&mut f, 310, 3);
+            assert_eq!(f.ca_state, CA_OPEN);
+            f.on_sent(at(320), 1200, 10);
+            f.on_packet_lost(at(400), 1200, 10);
+            f.on_congestion(at(400), at(320), false, false);
+            assert_eq!(events().iter().filter(|a| a.event == EVENT_SSTHRESH).count(), 2);
+        }
     }
 
     #[test]
@@ -650,7 +655,7 @@ mod tests {
     /// quinn tells of buffers, not of packets: losses are the oldest bytes, and such a loss may yet be withdrawn.
     #[test]
     fn lost_bytes_are_found_in_the_oldest_buffers() {
-        let (mut f, events) = traced();
+        let (mut f, events) = traced("bbr3");
         f.on_sent(at(0), 12_000, 9);
         f.on_sent(at(50), 2400, 11);
         f.on_sent(at(60), 2400, 13);
@@ -680,7 +685,7 @@ mod tests {
 
     #[test]
     fn another_address_keeps_the_model_and_leaves_what_is_in_flight() {
-        let (mut f, events) = traced();
+        let (mut f, events) = traced("bbr3");
         (0..8).for_each(|pn| _ = f.on_sent(at(pn), 1200, pn));
         f.on_acked(at(40_000), at(0), 1200, Some(0));
         f.on_end_acks(at(40_000), 8400, false);

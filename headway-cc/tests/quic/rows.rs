@@ -240,3 +240,13 @@ fn startup_01_fills_the_link() {
     assert!(max_bw.abs_diff(link) * 50 < link, "{max_bw} of {link} bytes/s");
     assert!(drain.ack.now_us - START_US < 1_200_000, "{}", drain.ack.now_us);
 }
+
+/// A recovery period of RFC 9002 lasts a round and ends before the next begins, so none is of a full round: scattered losses
+/// do not end Startup before the link is full.
+#[test]
+fn startup_03_scattered_losses_do_not_end_startup() {
+    let (_, rows) = run("50mbit 100ms queue=2bdp loss=3%", 6, |_| ());
+    let drain = rows.iter().find(|r| r.state("state") == BBR3_DRAIN).expect("Startup ends");
+    assert_eq!((drain.state("full_bw_count"), drain.state("inflight_longterm")), (3, BBR3_INFINITY));
+    assert!(rows.iter().filter(|r| r.ack.event == EVENT_LOST).count() > 30);
+}
