@@ -249,13 +249,13 @@ impl Controller for Bbr1 {
         self.state.words()
     }
 
+    fn state_fields(&self) -> &'static [&'static str] {
+        Bbr1State::FIELDS
+    }
+
     /// The window stands still in the first round of each recovery: with one in every round it would never grow.
     fn recovers_until_repaired(&self) -> bool {
         true
-    }
-
-    fn state_fields(&self) -> &'static [&'static str] {
-        Bbr1State::FIELDS
     }
 }
 

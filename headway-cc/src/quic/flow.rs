@@ -541,7 +541,7 @@ mod tests {
         *ORIGIN + Duration::from_micros(us)
     }
 
-    /// A flow of bbr3 whose events are written down.
+    /// A flow of this controller whose events are written down.
     fn traced(name: &str) -> (Flow, impl Fn() -> Vec<Ack>) {
         let lines = Arc::new(Mutex::new(Vec::new()));
         let sink = lines.clone();
