@@ -174,6 +174,32 @@ fn defect_4_is_in_noq_and_absent_here() {
     assert!(last.state("cycle_count") < 40 && last.state("round_count") > 800);
 }
 
+/// The most bytes that left within 5 ms.
+fn most_in_5_ms(net: &Net) -> u64 {
+    let sent = net.sent.as_ref().unwrap();
+    let within =
+        |from: u64| sent.iter().skip_while(move |p| p.0 < from).take_while(move |p| p.0 < from + 5_000_000);
+    sent.iter().map(|p| within(p.0).map(|(_, bytes)| u64::from(*bytes)).sum()).max().unwrap()
+}
+
+/// noq's own keeps the rate of InitialCwnd in 1 ms, which stands for an RTT that is not known yet (§5.6.2), when the RTT
+/// is known; in STARTUP a rate only rises. So it sends each window of the first round trips as fast as the ACKs come.
+#[test]
+fn noq_does_not_pace_the_first_round_trips_and_ours_does() {
+    let path = "100mbit 200ms queue=2bdp";
+    let most = |factory: Arc<dyn ControllerFactory + Send + Sync>| {
+        let mut net = Net::new(&Spec::new(path, Watch(factory, Log::default())));
+        net.sent = Some(Vec::new());
+        net.run_until(1_100_000);
+        most_in_5_ms(&net)
+    };
+    let theirs = most(Arc::new(Bbr3Config::default()));
+    let ours = most(Arc::new(headway_cc::quic::Factory::named("bbr3").unwrap()));
+    println!("most in 5 ms of the first 1.1 s: noq {theirs}, ours {ours}");
+    assert!(theirs > 50_000, "noq has mended it: {theirs}");
+    assert!(ours < 20_000, "{ours}");
+}
+
 /// In no real stack has a packet the time of the ACK that it answers. Where the two were one time here, noq's own BBRv3 left
 /// STARTUP upon losses, as it seldom does on a kernel.
 #[test]
