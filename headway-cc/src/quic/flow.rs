@@ -82,6 +82,8 @@ pub(super) struct Flow {
     min_rtt_us: u64,
     /// One more than the latest sent record of which anything was acknowledged.
     acked_seq: u64,
+    /// One more than the record that was acknowledged last: most often the next one to be.
+    found_seq: u64,
     /// The last record of which anything was lost.
     lost_seq: Option<u64>,
     ca_state: u64,
@@ -124,6 +126,7 @@ impl Flow {
             srtt_us: 0,
             min_rtt_us: NO_RTT,
             acked_seq: 0,
+            found_seq: 0,
             lost_seq: None,
             ca_state: CA_OPEN,
             recovery_seq: 0,
@@ -216,9 +219,8 @@ impl Flow {
     #[cfg(any(feature = "quinn", test))]
     pub(super) fn on_released(&mut self, seq: u64, at: Instant) {
         let at_ns = self.ns(at);
-        let Some(first) = self.records.front().map(|r| r.seq) else { return };
-        let index = usize::try_from(seq.saturating_sub(first)).unwrap_or(usize::MAX);
-        let Some(r) = self.records.get_mut(index).filter(|r| r.seq == seq) else { return };
+        let Some(at) = self.index(seq) else { return };
+        let r = &mut self.records[at];
         self.now_ns = self.now_ns.max(at_ns);
         r.held_ns = at_ns.saturating_sub(r.sent_ns);
         let held_us = r.held_ns / 1000;
@@ -258,6 +260,7 @@ impl Flow {
         }
         batch.packets += 1;
         batch.bytes += u64::from(acked);
+        self.found_seq = r.seq + 1;
         if r.seq >= self.acked_seq {
             self.acked_seq = r.seq + 1;
             batch.rtt_us = now_ns.saturating_sub(r.sent_ns + r.held_ns) / 1000;
@@ -404,6 +407,12 @@ impl Flow {
         self.now_ns = self.now_ns.max(self.ns(now));
     }
 
+    /// Where the record with this number is: from the first to the last kept, the numbers have no gaps.
+    fn index(&self, seq: u64) -> Option<usize> {
+        let at = seq.checked_sub(self.records.front()?.seq)?;
+        usize::try_from(at).ok().filter(|at| *at < self.records.len())
+    }
+
     /// The record of a packet sent at `sent_ns`: the one with the number `pn`, or of several sent at that time the
     /// first of which something is open.
     fn find(&self, sent_ns: u64, pn: Option<u64>) -> Option<usize> {
@@ -411,8 +420,11 @@ impl Flow {
             let r = &self.records[*at];
             r.sent_ns == sent_ns && r.open + r.lost > 0 && pn.is_none_or(|pn| r.pn == pn)
         };
-        // One packet-number space is in order; only a handshake has to be searched.
-        let near = pn.map(|pn| self.records.partition_point(|r| r.pn < pn));
+        // A frame names its packets in order, and one packet-number space is in order: only a handshake is searched.
+        let near = pn.map(|pn| {
+            let next = self.index(self.found_seq).filter(|at| self.records[*at].pn == pn);
+            next.unwrap_or_else(|| self.records.partition_point(|r| r.pn < pn))
+        });
         if let Some(near) = near.filter(|at| *at < self.records.len()).filter(is_it) {
             return Some(near);
         }
