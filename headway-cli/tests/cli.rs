@@ -556,6 +556,13 @@ fn dry_run_shows_cells_and_writes_nothing() {
     assert!(o.status.success() && stdout(&o).contains("12 cells"), "{}", stdout(&o));
     let o = s.headway("bench --in sim --cc bbr1 --path 'unlimited 20ms' --blocks 3 --dry-run");
     assert!(o.status.success() && stdout(&o).contains("no limit to the traffic"), "{}", stdout(&o));
+    // A QUIC stack is slower than the lab's clock.
+    for (transport, minutes) in [("tcp", 4), ("noq", 13)] {
+        let o = s.headway(&format!(
+            "bench --in lab --cc bbr3 --path lan-100 --blocks 6 --seconds 30 --transport {transport} --jobs 1 --dry-run"
+        ));
+        assert!(stdout(&o).contains(&format!("6 cells, about {minutes} min")), "{}", stdout(&o));
+    }
     assert_eq!(s.headway("bench --in lab --dry-run --jobs 0").status.code(), Some(2));
     assert_eq!(fs::read_dir(&s.0).unwrap().count(), 0);
 }
