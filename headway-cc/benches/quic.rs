@@ -1,4 +1,4 @@
-//! CPU time per GB over loopback of our controllers beside the stack's own CUBIC, in noq and in quinn:
+//! CPU time per GB over loopback of our controllers, and of the stack's own BBR, beside its own CUBIC, in noq and in quinn:
 //! `cargo bench -p headway-cc --bench quic [-- ROUNDS [MB]]`.
 //!
 //! Each transfer is a process of its own, which counts the CPU time of both ends, the kernel's share included; a busy
@@ -36,9 +36,8 @@ fn main() -> Outcome<()> {
 }
 
 fn compare(rounds: usize, mb: u64) -> Outcome<()> {
-    for stack in ["noq", "quinn"] {
-        let theirs = format!("{stack}-cubic");
-        let all: Vec<&str> = [theirs.as_str()].into_iter().chain(OURS).collect();
+    for (stack, theirs, bbr) in [("noq", "noq-cubic", "noq-bbr3"), ("quinn", "quinn-cubic", "quinn-bbr")] {
+        let all: Vec<&str> = [theirs].into_iter().chain(OURS).chain([bbr]).collect();
         let mut costs = vec![Vec::new(); all.len()];
         for round in 0..rounds {
             let forth: Vec<usize> = (0..all.len()).collect();
@@ -53,10 +52,10 @@ fn compare(rounds: usize, mb: u64) -> Outcome<()> {
             format!("{per_gb:.3} s/GB, sent {:.3} times", each(of, |c| c.sent) / (mb as f64 * 1e6))
         };
         println!("{theirs}: {} ({rounds} rounds of {mb} MB)", text(&costs[0]));
-        for (cc, ours) in all.iter().zip(&costs).skip(1) {
-            let ratios: Vec<f64> = ours.iter().zip(&costs[0]).map(|(a, b)| a.cpu_s / b.cpu_s).collect();
+        for (cc, cost) in all.iter().zip(&costs).skip(1) {
+            let ratios: Vec<f64> = cost.iter().zip(&costs[0]).map(|(a, b)| a.cpu_s / b.cpu_s).collect();
             let [low, high] = interval(&ratios);
-            println!("  {cc} in {stack}: {}, ratio {:.3} [{low:.3}, {high:.3}]", text(ours), median(&ratios));
+            println!("  {cc} in {stack}: {}, ratio {:.3} [{low:.3}, {high:.3}]", text(cost), median(&ratios));
         }
     }
     Ok(())
