@@ -16,7 +16,8 @@ done
 cargo build --release --quiet -p headway-cli
 headway=$PWD/target/release/headway
 work=$(mktemp -d)
-trap 'rm -rf "$work"' EXIT INT TERM
+trap 'rm -rf "$work"' EXIT
+trap 'exit 130' INT TERM HUP
 chmod 755 "$work"
 
 # A mahimahi trace: N chances to send 1500 bytes, evenly over one second.

@@ -10,8 +10,11 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 mb=${1:-60}
+[[ $# -le 1 && $mb =~ ^[1-9][0-9]{0,5}$ ]] || { echo "usage: benches/quic_cpu.sh [MB], a whole number from 1; not: $*" >&2; exit 2; }
 tmp=$(mktemp -d)
-trap 'rm -rf "$tmp"' EXIT
+guest=
+trap '${guest:+kill $guest} 2>/dev/null; rm -rf "$tmp"' EXIT
+trap 'exit 130' INT TERM HUP
 scripts/install
 kernel=$(scripts/fetch-kernel 6.12)/vmlinuz
 bench=$(cargo bench --locked -q --no-run -p headway-cc --bench quic --message-format=json |
@@ -71,7 +74,10 @@ timeout 900 qemu-system-x86_64 -M microvm,acpi=off,x-option-roms=off -no-user-co
 	-no-reboot -smp 1 -m 1024M -accel tcg,thread=single -icount shift=0,sleep=off \
 	-cpu max,-rdrand,-rdseed,-cx16,-erms,-fsrm -kernel "$kernel" -initrd "$tmp/initramfs" -serial stdio \
 	-append "console=ttyS0 quiet panic=-1 reboot=t tsc=reliable tsc_early_khz=1000000 nokaslr mitigations=off \
-mb=$mb" </dev/null >"$tmp/console" || true # what it printed tells
+mb=$mb" </dev/null >"$tmp/console" &
+guest=$!
+wait $guest || true # what it printed tells
+guest=
 tr -d '\r' <"$tmp/console" | awk -v mb="$mb" '
 	/^result [0-9]+ [a-z]+ [a-z0-9-]+ [0-9.]+ [0-9]+$/ {
 		if ($4 ~ /-cubic$/) base = $5
