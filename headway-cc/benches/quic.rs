@@ -1,5 +1,5 @@
-//! CPU time per GB over loopback of our controllers, and of the stack's own BBR, beside its own CUBIC, in noq and in quinn:
-//! `cargo bench -p headway-cc --bench quic [-- ROUNDS [MB]]`.
+//! CPU time per GB over loopback of our controllers, and of the stack's own BBR, beside its own CUBIC, in noq and in
+//! quinn: `cargo bench -p headway-cc --bench quic [-- ROUNDS [MB]]`.
 //!
 //! Each transfer is a process of its own, which counts the CPU time of both ends, the kernel's share included; a busy
 //! machine therefore changes little. The controllers take turns, each round in the opposite order of the last one. The
