@@ -3,10 +3,16 @@
 //! The seam between measuring and judging is the run folder (docs/architecture.md): an interrupted run goes on
 //! where it stopped, and `headway report` works on any folder that was ever made.
 
+use crate::cell::here;
+use crate::cell::remote;
+use crate::cell::sim;
+use crate::doctor;
+use crate::lab;
+use crate::load::iperf;
+use crate::plan::shard::Shard;
+use crate::plan::traffic::Traffic;
 use crate::plan::{Cell, LAYOUT, PathEntry, Place, Plan, controller};
-use crate::shard::Shard;
-use crate::traffic::Traffic;
-use crate::{doctor, interrupt, lab, place, remote, simcell, tools};
+use crate::sys::interrupt;
 use anyhow::{Context, Result, ensure};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -64,7 +70,7 @@ pub fn run(plan: &Plan, o: &Options) -> Result<usize> {
     };
     let (plan, ground) = (&plan, Ground { lab_kernels, remote });
     let _lock = open_run(plan, &o.out)?;
-    let env = place::env(plan, &ground.lab_kernels, ground.remote.as_ref())?;
+    let env = here::env(plan, &ground.lab_kernels, ground.remote.as_ref())?;
     write_atomic(&o.out.join("env.json"), &(serde_json::to_string_pretty(&env)? + "\n"))?;
     let own: Vec<&Cell> = plan.cells_of(o.shard).collect();
     let todo: Vec<&Cell> = own.iter().copied().filter(|c| !cell_dir(&o.out, c).exists()).collect();
@@ -199,7 +205,7 @@ fn with_attempts(
     loop {
         let status = attempt()?;
         let count = earlier.len() as u32 + 1;
-        if count >= limit || !(tools::is_worth_retrying(&status) || lab::is_stuck(&status)) {
+        if count >= limit || !(iperf::is_worth_retrying(&status) || lab::is_stuck(&status)) {
             return Ok((status, earlier));
         }
         pause(count);
@@ -213,13 +219,13 @@ fn attempt(plan: &Plan, cell: &Cell, ground: &Ground, tmp: &FsPath) -> Result<St
         .and_then(|()| fs::create_dir(tmp))
         .with_context(|| format!("cannot empty `{}`", tmp.display()))?;
     let ran = match &plan.place {
-        Place::Sim => simcell::run_cell(plan, cell, tmp),
+        Place::Sim => sim::run_cell(plan, cell, tmp),
         Place::Lab => {
             let kernel =
                 ground.lab_kernels.get(plan.kernel_of(cell.path)).context("the lab has no kernel")?;
             lab::run_cell(kernel, plan, cell, tmp, lab::Limits::for_cell(plan, cell))
         }
-        Place::Here => place::run_cell_here(plan, cell, tmp),
+        Place::Here => here::run_cell_here(plan, cell, tmp),
         Place::Remote(_) => {
             let session = ground.remote.as_ref().context("the plan has no server")?;
             remote::run_cell(session, plan, cell, tmp)

@@ -1,9 +1,12 @@
 //! `headway doctor` (what this machine can do, what is missing, what mends it) and `headway list`.
 
+use crate::emu;
+use crate::kernel;
+use crate::lab;
 use crate::lab::initramfs::find_program;
+use crate::load::iperf::Tool;
+use crate::plan::suite;
 use crate::plan::{Place, Plan, controller};
-use crate::tools::Tool;
-use crate::{emu, kernel, lab, suite};
 use anyhow::{Result, bail};
 use headway_cc::{cc, path};
 use std::fmt::Write as _;

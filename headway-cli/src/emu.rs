@@ -13,7 +13,6 @@
 //! Everything is held by file descriptors, so the end of the process, however it comes, is the end of the
 //! devices and the namespaces. [`command`] is `headway emu`; [`forward`] is the loop.
 
-pub mod command;
 mod ends;
 mod forward;
 mod log;

@@ -33,7 +33,7 @@ use libbpf_rs::{
 };
 
 use crate::doctor::Check;
-use crate::interrupt::{self, Guard};
+use crate::sys::interrupt::{self, Guard};
 use trace::{Columns, Trace};
 
 /// A controller that exists as a BPF program.

@@ -3,7 +3,7 @@
 //! One virtual CPU executes one instruction every 2^shift nanoseconds of the guest's clock (`-icount`), and idle
 //! time costs nothing. What the guest measures therefore depends on the plan and the seed alone, not on how busy
 //! the host is: the same cell gives the same bytes on every run. The guest's first process is this very program
-//! ([`crate::guest`]), which runs the cell with the code of `--in here`.
+//! ([`crate::lab::guest`]), which runs the cell with the code of `--in here`.
 //!
 //! ```text
 //! Kernel::find ─► initramfs (once per process) ─┐
@@ -13,12 +13,13 @@
 //! Nothing is written outside the destination folder: kernel image, initramfs and the guest's memory are memory
 //! files, and the emulator dies with this process.
 
+pub mod guest;
 mod image;
 pub mod initramfs;
 pub mod mailbox;
 
 use crate::doctor::Check;
-use crate::guest::{self, Job};
+use crate::lab::guest::Job;
 use crate::plan::{Cell, Plan};
 use crate::sys::lab as sys;
 use anyhow::{Context, Result, anyhow, bail, ensure};

@@ -1,49 +1,40 @@
 //! `headway`: load, compare and measure congestion controllers on the kernel you already run.
 
 mod bench;
-mod compare;
-mod cpu;
+mod cell;
+mod commands;
 mod doctor;
 mod emu;
-mod guest;
-mod hiccup;
 mod interop;
-mod interrupt;
 mod kernel;
 mod lab;
-mod machine;
-mod matrix;
-mod messages;
+mod load;
 mod metric;
-mod place;
+mod observe;
 mod plan;
-mod probe;
-mod quicload;
-mod remote;
 mod report;
-mod shard;
-mod simcell;
 mod stats;
-mod streams;
-mod suite;
 mod sys;
-mod tools;
-mod traffic;
-mod transport;
 
 use anyhow::{Result, bail};
+use cell::remote;
+use cell::sim;
 use clap::{Args, Parser, Subcommand};
-use emu::command::EmuCommand;
+use commands::emu::EmuCommand;
 use headway_cc::sim::Signals;
-use matrix::Axes;
+use lab::guest;
+use load::iperf::Tool;
+use plan::matrix::Axes;
+use plan::shard;
+use plan::traffic::{self, Direction, Pattern, Traffic};
+use plan::transport::Transport;
 use plan::{PathEntry, Place, Plan, Request};
+use report::compare;
 use std::ffi::OsString;
 use std::num::NonZeroUsize;
 use std::path::PathBuf;
 use std::process::ExitCode;
-use tools::Tool;
-use traffic::{Direction, Pattern, Traffic};
-use transport::Transport;
+use sys::interrupt;
 
 /// Congestion control that people can have, tune and trust.
 ///
@@ -477,7 +468,7 @@ fn run(cli: Cli) -> Result<ExitCode> {
         Cmd::Compare(a) => compare(a),
         Cmd::Sim(a) => {
             let path = usage(PathEntry::resolve(&a.path))?;
-            let what = simcell::Show {
+            let what = sim::Show {
                 path,
                 ccs: a.cc,
                 flows: a.flows,
@@ -488,13 +479,13 @@ fn run(cli: Cli) -> Result<ExitCode> {
                 pcap: a.pcap,
                 mahimahi: a.mahimahi,
             };
-            print!("{}", usage(simcell::show(&what))?);
+            print!("{}", usage(sim::show(&what))?);
             Ok(ExitCode::SUCCESS)
         }
         Cmd::Emu(a) => {
             let path = usage(PathEntry::resolve(&a.path))?.path()?;
             let what = EmuCommand { path, mtu: a.mtu, seed: a.seed, near: a.command, far: a.far, log: a.log };
-            Ok(ExitCode::from(emu::command::run_command(&what)? as u8))
+            Ok(ExitCode::from(commands::emu::run_command(&what)? as u8))
         }
         Cmd::Load(a) => {
             let order = usage(kernel::loaded::Order::new(&a.cc, a.name.as_deref(), &a.settings))?;

@@ -8,8 +8,8 @@ mod drop;
 mod messages;
 mod raw;
 
+use crate::load::iperf::{Interval, Load};
 use crate::stats;
-use crate::tools::{Interval, Load};
 use raw::LinkBin;
 pub use raw::{BIN_US, CellData};
 

@@ -1,12 +1,20 @@
 //! The plan of a `headway bench`: which controllers over which paths with what traffic, checked before anything runs.
 
-use crate::matrix::{self, Axes};
-use crate::remote::Setup;
-use crate::shard::Shard;
-use crate::tools::Tool;
-use crate::traffic::{self, Traffic};
-use crate::transport::Transport;
-use crate::{kernel, lab, suite};
+pub mod matrix;
+pub mod shard;
+pub mod suite;
+pub mod traffic;
+pub mod transport;
+
+use crate::cell::remote::Setup;
+use crate::kernel;
+use crate::lab;
+use crate::load::iperf::Tool;
+use crate::plan::matrix::Axes;
+use crate::plan::shard::Shard;
+
+use crate::plan::traffic::Traffic;
+use crate::plan::transport::Transport;
 use anyhow::{Context, Result, bail, ensure};
 use headway_cc::path;
 use serde::{Deserialize, Serialize};

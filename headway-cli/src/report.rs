@@ -5,6 +5,7 @@
 //! and counted; it never stops the others.
 
 mod chart;
+pub mod compare;
 mod esnet;
 mod headline;
 mod page;
@@ -19,9 +20,9 @@ pub use table::{aligned, percent, quoted};
 
 use crate::bench;
 use crate::metric::{Better, CellData, METRICS, Margin, Metric, Unit};
+use crate::plan::traffic::Traffic;
 use crate::plan::{Cell, Place, Plan};
 use crate::stats::{self, Shift, Verdict};
-use crate::traffic::Traffic;
 use anyhow::Context;
 use serde::Serialize;
 use serde_json::Value;

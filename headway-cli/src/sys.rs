@@ -3,6 +3,7 @@
 //! Nothing here decides anything: a function is one system call, or the few that make sense only together.
 //! Callers add what was being attempted; see [`crate::emu`].
 
+pub mod interrupt;
 pub mod lab;
 
 use std::cell::Cell;

@@ -9,7 +9,7 @@
 use super::Detour;
 use super::log::{Bins, Histogram};
 use super::packet::{self, HEAD_MAX, Shape};
-use crate::guest;
+use crate::lab::guest;
 use crate::sys::{self, Tun, VNET_BYTES};
 use headway_cc::link::{Link, LinkSpec, LinkStats, Out};
 use std::cell::Cell;

@@ -5,9 +5,9 @@
 //! time in a cell: all of them start at one fixed moment.
 
 use super::import::{Rtt, Run};
+use crate::load::iperf::{self, Interval};
 use crate::metric::CellData;
 use crate::plan::Plan;
-use crate::tools::{self, Interval};
 use anyhow::{Result, anyhow};
 use serde_json::{Map, Value, json};
 
@@ -24,7 +24,7 @@ pub const END: &str = ".flent.gz";
 pub fn file(plan: &Plan, data: &CellData) -> Result<Vec<u8>> {
     let text = serde_json::to_string(&value(plan, data)?)?;
     // Without name and time the same cell gives the same bytes.
-    tools::pipe_through("gzip", &["-9nc"], text.as_bytes())
+    iperf::pipe_through("gzip", &["-9nc"], text.as_bytes())
 }
 
 fn value(plan: &Plan, data: &CellData) -> Result<Value> {
@@ -249,7 +249,7 @@ mod tests {
             CellData::read(&cell_dir(&folder.dir, &plan.cells[0]), &plan.paths[plan.cells[0].path]).unwrap();
         let packed = file(&plan, &data).unwrap();
         assert_eq!(packed, file(&plan, &data).unwrap(), "the same bytes");
-        let text = tools::pipe_through("gzip", &["-dc"], &packed).unwrap();
+        let text = iperf::pipe_through("gzip", &["-dc"], &packed).unwrap();
         (serde_json::from_slice(&text).unwrap(), data)
     }
 

@@ -6,8 +6,8 @@
 //! its reason. Nobody knows the order of such runs, so there are no blocks.
 
 use super::{flent, ping, pscheduler};
+use crate::load::iperf::{self, Load};
 use crate::stats;
-use crate::tools::{self, Load};
 use anyhow::{Context, Result, ensure};
 use serde_json::Value;
 use std::path::{Path, PathBuf};
@@ -83,7 +83,7 @@ fn collect(dir: &Path, files: &mut Vec<PathBuf>) -> Result<()> {
 fn read_file(file: &Path, cc: &str) -> Result<Run, String> {
     let bytes = std::fs::read(file).map_err(|e| format!("cannot read it: {e}"))?;
     let bytes = match bytes.starts_with(&[0x1f, 0x8b]) {
-        true => tools::pipe_through("gzip", &["-dc"], &bytes).map_err(|e| format!("{e:#}"))?,
+        true => iperf::pipe_through("gzip", &["-dc"], &bytes).map_err(|e| format!("{e:#}"))?,
         false => bytes,
     };
     let mut run = parse(&String::from_utf8_lossy(&bytes), cc)?;
@@ -109,8 +109,8 @@ fn parse(text: &str, cc: &str) -> Result<Run, String> {
 
 /// iperf3's JSON, whose `-J` form also carries what [`Load`] does not keep.
 pub fn iperf3(text: &str, cc: &str) -> Result<Run, String> {
-    let text = tools::unstreamed(text);
-    let mut load = tools::parse_iperf3(&text)?;
+    let text = iperf::unstreamed(text);
+    let mut load = iperf::parse_iperf3(&text)?;
     load.sender_cc = load.sender_cc.filter(|name| !name.is_empty()).or((!cc.is_empty()).then(|| cc.into()));
     let cc = load.sender_cc.clone().ok_or("it names no controller (give one with --cc)")?;
     load.judge(&cc)?;

@@ -132,7 +132,7 @@ fn ip(is_down: bool, protocol: u8, bytes: u32) -> Vec<u8> {
     let length = u16::try_from(bytes).unwrap_or(u16::MAX).to_be_bytes();
     let mut header = vec![0x45, 0, length[0], length[1], 0, 0, 0x40, 0, 64, protocol, 0, 0];
     header.extend(from.into_iter().chain(to));
-    let sum = crate::probe::checksum(&header).to_be_bytes();
+    let sum = crate::observe::probe::checksum(&header).to_be_bytes();
     header[10..12].copy_from_slice(&sum);
     debug_assert_eq!(header.len(), IP);
     header
@@ -245,7 +245,7 @@ mod tests {
             assert!(u64::from(last_ack - 1) + 200_000 > flow.delivered_bytes, "{last_ack}");
             assert!(acks.windows(2).all(|w| be32(w[0].1, 28) <= be32(w[1].1, 28)), "ACKs never go back");
         }
-        assert!(records.iter().all(|(_, h, _)| crate::probe::checksum(&h[..20]) == 0));
+        assert!(records.iter().all(|(_, h, _)| crate::observe::probe::checksum(&h[..20]) == 0));
     }
 
     #[test]

@@ -4,8 +4,8 @@
 //! iperf3's `omit`, so the load lasts as long as in a cell. What a task belongs to is in its `reference`.
 
 use super::import::{self, Run, json_in};
+use crate::plan::traffic::Pattern;
 use crate::plan::{Cell, Place, Plan};
-use crate::traffic::Pattern;
 use anyhow::{Context, Result, ensure};
 use serde_json::{Value, json};
 use std::path::{Path, PathBuf};
@@ -137,8 +137,8 @@ pub fn run(value: &Value, cc: &str) -> Result<Run, String> {
 mod tests {
     use super::*;
     use crate::plan::PathEntry;
+    use crate::plan::traffic::{Direction, Traffic};
     use crate::report::synthetic;
-    use crate::traffic::{Direction, Traffic};
 
     fn plan(host: &str) -> Plan {
         let entry = PathEntry { name: host.into(), ..PathEntry::default() };

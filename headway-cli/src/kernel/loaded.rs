@@ -25,7 +25,7 @@ use super::{
     table_of, to_words, unknown, with_log,
 };
 use crate::doctor::Check;
-use crate::interrupt;
+use crate::sys::interrupt;
 
 /// Where the kernel's BPF file system belongs.
 const BPF_FS: &str = "/sys/fs/bpf";

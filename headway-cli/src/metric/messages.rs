@@ -4,7 +4,7 @@
 //! above every limit.
 
 use super::{CellData, NOT_ASKED, percentile};
-use crate::messages::Sent;
+use crate::observe::messages::Sent;
 
 pub fn delay_us(cell: &CellData, q: f64) -> Result<f64, String> {
     percentile(&delays_us(&due(cell)?), q, "messages that arrived")

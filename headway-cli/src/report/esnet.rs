@@ -6,8 +6,8 @@ use super::Run;
 use super::table::aligned;
 use crate::metric::CellData;
 use crate::plan::Place;
+use crate::plan::traffic::Traffic;
 use crate::stats::{deviation, mean};
-use crate::traffic::Traffic;
 
 const COLUMNS: [&str; 8] =
     ["Dest Host", "RTT (ms)", "Streams", "CC Alg", "Pacing (Gbps)", "Tput (Gbps)", "Stddev (nvals)", "RXMTs"];

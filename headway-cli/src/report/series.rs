@@ -2,9 +2,9 @@
 //! blocks and the range from the lowest to the highest block.
 
 use super::Run;
+use crate::load::iperf::Interval;
 use crate::metric::{BIN_US, CellData};
 use crate::stats;
-use crate::tools::Interval;
 use serde_json::{Value, json};
 
 /// More points than this do not fit a screen; longer runs get longer bins.

@@ -3,8 +3,8 @@
 
 use super::welch::{Moments, welch};
 use super::{Shift, Verdict, distribution::normal_quantile};
+use crate::plan::traffic::Traffic;
 use crate::plan::{Place, Plan, Request};
-use crate::traffic::Traffic;
 use headway_cc::rand::Rng;
 use headway_cc::sim::{self, FlowSpec, SimSpec};
 
@@ -25,15 +25,15 @@ fn in_blocks(seed: u64) -> Order {
         paths: vec!["10mbit 20ms".into()],
         suite: None,
         blocks: BLOCKS as u32,
-        transport: crate::transport::Transport::Tcp,
-        tool: crate::tools::Tool::default(),
+        transport: crate::plan::transport::Transport::Tcp,
+        tool: crate::load::iperf::Tool::default(),
         traffic: Traffic::bulk(10),
         has_warmup: false,
         seed,
         trace: false,
-        axes: crate::matrix::Axes::default(),
+        axes: crate::plan::matrix::Axes::default(),
         modules: String::new(),
-        remote: crate::remote::Setup::default(),
+        remote: crate::cell::remote::Setup::default(),
     };
     let arm = |cc: &str| usize::from(cc == arms[1]);
     let cells = Plan::new(&request).unwrap().cells;

@@ -6,7 +6,7 @@
 
 use crate::bench::{CellResult, write_atomic};
 use crate::interop::packets;
-use crate::messages::{self, Sent};
+use crate::observe::messages::{self, Sent};
 use crate::plan::{Cell, PathEntry, Plan, controller};
 use crate::stats;
 use anyhow::{Context, Result, anyhow};

@@ -1,7 +1,8 @@
 //! What a reader must know about a machine to judge what was measured on it. Nothing that is missing is an error: a value
 //! that cannot be had is left out.
 
-use crate::{kernel, tools};
+use crate::kernel;
+use crate::load::iperf;
 use serde_json::{Map, Value, json};
 use std::fs;
 use std::net::Ipv4Addr;
@@ -31,8 +32,8 @@ pub fn describe(peer: Option<Ipv4Addr>) -> Value {
         "kernel": kernel::release(),
         "cpu": cpu_model(),
         "cpus": std::thread::available_parallelism().map_or(0, usize::from),
-        "iperf3": tools::version("iperf3"),
-        "iperf2": tools::version("iperf"),
+        "iperf3": iperf::version("iperf3"),
+        "iperf2": iperf::version("iperf"),
     });
     for key in SYSCTLS {
         let value = sysctl(key);

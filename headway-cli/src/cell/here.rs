@@ -2,13 +2,19 @@
 //! common with a cell over a real path (`remote.rs`) is here too: the sender's controller and the verdict on a load.
 
 use crate::bench::{CellResult, write_atomic};
+use crate::cell::remote;
 use crate::emu::{Detour, Emu, EmuOptions, Far, Netns};
-use crate::messages::{self, MessageFlow, Sockets};
+use crate::kernel;
+use crate::lab;
+use crate::load::iperf::{self, Server, Tool};
+use crate::load::quic;
+use crate::load::streams;
+use crate::observe::cpu;
+use crate::observe::machine;
+use crate::observe::messages::{self, MessageFlow, Sockets};
+use crate::observe::probe::{self, Prober};
+use crate::plan::traffic::{self, Pattern, Traffic};
 use crate::plan::{Cell, Place, Plan, controller};
-use crate::probe::{self, Prober};
-use crate::tools::{self, Server, Tool};
-use crate::traffic::{self, Pattern, Traffic};
-use crate::{cpu, kernel, lab, machine, quicload, remote, streams};
 use anyhow::{Context, Result, ensure};
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -40,7 +46,7 @@ pub fn run_cell_here(plan: &Plan, cell: &Cell, dir: &FsPath) -> Result<()> {
         detour: traffic
             .against
             .as_ref()
-            .map(|r| Detour { port: tools::RIVAL_PORT, extra_ns: r.extra_rtt_us * 1000 }),
+            .map(|r| Detour { port: iperf::RIVAL_PORT, extra_ns: r.extra_rtt_us * 1000 }),
         ..EmuOptions::default()
     };
     let emu = Emu::up(&path, &options)?;
@@ -52,13 +58,13 @@ pub fn run_cell_here(plan: &Plan, cell: &Cell, dir: &FsPath) -> Result<()> {
     let start = |port| Server::start(tool, far.command(tool.program()), port);
     let is_ours = |t: &Traffic| plan.place == Place::Lab || t.pattern.is_pausing();
     let server = match plan.transport.stack() {
-        None if !is_ours(traffic) => Some(start(tools::PORT)?),
+        None if !is_ours(traffic) => Some(start(iperf::PORT)?),
         _ => None,
     };
     // A rival just sends.
     let its_traffic = Traffic { pattern: Pattern::Bulk, pacing_bps: None, ..traffic.clone() };
     let rival_server = match &rival {
-        Some(_) if !is_ours(&its_traffic) => Some(start(tools::RIVAL_PORT)?),
+        Some(_) if !is_ours(&its_traffic) => Some(start(iperf::RIVAL_PORT)?),
         _ => None,
     };
     let socket = emu.near().enter(Prober::socket)?;
@@ -79,24 +85,21 @@ pub fn run_cell_here(plan: &Plan, cell: &Cell, dir: &FsPath) -> Result<()> {
             true => streams::Job { to, cc, traffic }.run(near, far),
             false => {
                 let to = to.ip().to_string();
-                tools::Job { tool, to, port, cc, traffic }.run(near.command(tool.program()), GRACE)
+                iperf::Job { tool, to, port, cc, traffic }.run(near.command(tool.program()), GRACE)
             }
         }
     };
     let mut quic_disturbed = None;
     let (load, rival_load) = std::thread::scope(|s| {
-        let rival = rival.as_ref().map(|r| s.spawn(|| load(tools::RIVAL_PORT, r.name(), &its_traffic)));
+        let rival = rival.as_ref().map(|r| s.spawn(|| load(iperf::RIVAL_PORT, r.name(), &its_traffic)));
         let ours = match plan.transport.stack() {
-            None => load(tools::PORT, &cc.name, traffic),
+            None => load(iperf::PORT, &cc.name, traffic),
             Some(stack) => {
-                let job =
-                    quicload::Job { stack, cc: &cc.name, traffic, seed: cell.seed, is_traced: plan.trace };
+                let job = quic::Job { stack, cc: &cc.name, traffic, seed: cell.seed, is_traced: plan.trace };
                 run_quic(&emu, far, &job, dir).map(|done| {
                     quic_disturbed = match plan.place {
-                        Place::Lab => {
-                            quicload::saturated(done.cpu, Duration::from_secs(traffic.seconds.into()))
-                        }
-                        _ => quicload::disturbed(done.late, path.base_rtt_us()),
+                        Place::Lab => quic::saturated(done.cpu, Duration::from_secs(traffic.seconds.into())),
+                        _ => quic::disturbed(done.late, path.base_rtt_us()),
                     };
                     done.json
                 })
@@ -152,8 +155,8 @@ fn heard(tool: Tool, load: Result<String>, server: Option<Server>, seconds: u32)
 }
 
 /// One load of a QUIC stack; the events of our controller, if they are asked for, go to `acks.txt`.
-fn run_quic(emu: &Emu, far: &Netns, job: &quicload::Job<'_>, dir: &FsPath) -> Result<quicload::Done> {
-    let from = SocketAddrV4::new(emu.near_addr(), tools::PORT);
+fn run_quic(emu: &Emu, far: &Netns, job: &quic::Job<'_>, dir: &FsPath) -> Result<quic::Done> {
+    let from = SocketAddrV4::new(emu.near_addr(), iperf::PORT);
     let done = job.run([emu.near(), far], from, emu.far_addr())?;
     if let Some(acks) = &done.acks {
         write_atomic(&dir.join("acks.txt"), acks)?;
@@ -180,7 +183,7 @@ pub fn conclude(
         [("rival.json", rival), ("load.json", Some(ours))].into_iter().filter_map(|(f, l)| Some((f, l?)))
     {
         write_atomic(&dir.join(file), load)?;
-        if let Err(e) = tools::parse_iperf3(load).and_then(|parsed| parsed.judge(cc)) {
+        if let Err(e) = iperf::parse_iperf3(load).and_then(|parsed| parsed.judge(cc)) {
             result.status = format!("failed: {file}: {e}");
         }
     }

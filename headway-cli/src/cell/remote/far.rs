@@ -4,10 +4,13 @@
 //! The folder that was copied is removed by the program itself as soon as it runs: nothing is left to be cleaned up.
 
 use super::{Context, Result, bail, ensure};
+use crate::cell::here::Sender;
 use crate::lab::initramfs;
-use crate::place::Sender;
+use crate::load::iperf;
+use crate::observe::cpu;
+use crate::observe::machine;
 use crate::plan::controller;
-use crate::{cpu, interrupt, machine, tools};
+use crate::sys::interrupt;
 use serde_json::{Value, json};
 use std::io::{BufRead, BufReader, Write};
 use std::path::Path;
@@ -140,7 +143,7 @@ fn copy(host: &str, archive: &[u8]) -> Result<String> {
         "d=$(mktemp -d \"${{TMPDIR:-/tmp}}/{FOLDER}XXXXXX\") && {{ tar -C \"$d\" -xf - && echo \"$d\" || {{ rm -rf \"$d\"; false; }}; }}"
     );
     let arguments = [&OPTIONS[..], &["--", host, &script]].concat();
-    let said = tools::pipe_through("ssh", &arguments, archive).with_context(|| {
+    let said = iperf::pipe_through("ssh", &arguments, archive).with_context(|| {
         format!("cannot copy this program to `{host}`\nhint: does `ssh -o BatchMode=yes {host} true` work?")
     })?;
     let said = String::from_utf8_lossy(&said).into_owned();
@@ -225,11 +228,11 @@ mod tests {
             names.contains(&"headway".to_string()) && names.iter().any(|n| n.starts_with("ld-")),
             "{names:?}"
         );
-        let listed = tools::pipe_through("tar", &["-tvf", "-"], &archive).unwrap();
+        let listed = iperf::pipe_through("tar", &["-tvf", "-"], &archive).unwrap();
         let listed = String::from_utf8(listed).unwrap();
         assert_eq!(listed.lines().count(), names.len(), "{listed}");
         assert!(listed.lines().all(|l| l.starts_with("-rwx------")), "{listed}");
-        let program = tools::pipe_through("tar", &["-xOf", "-", "headway"], &archive).unwrap();
+        let program = iperf::pipe_through("tar", &["-xOf", "-", "headway"], &archive).unwrap();
         assert!(program == std::fs::read("/bin/sh").unwrap());
     }
 

@@ -146,7 +146,7 @@ fn row(line: &str) -> Option<(u32, Row)> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::tools::{Interval, Load, parse_iperf3};
+    use crate::load::iperf::{Interval, Load, parse_iperf3};
 
     // Recorded from Debian's iperf 2.1.8 over 20 Mbit/s and 20 ms: what it printed, then what it complained of.
     macro_rules! recorded {

@@ -1,7 +1,7 @@
 //! The matrix: where a flag of `bench` has several values, each path becomes one entry of the plan for each of them.
 
 use crate::plan::PathEntry;
-use crate::traffic::{self, Direction, Rival, Traffic};
+use crate::plan::traffic::{self, Direction, Rival, Traffic};
 use anyhow::{Result, ensure};
 
 /// The values of the flags that take lists; one each is no matrix.

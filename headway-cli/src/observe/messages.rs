@@ -6,8 +6,9 @@
 //! and counts from the moment it was due, so that a sender that was held up hides nothing; `-` when it never arrived.
 
 use crate::emu::lateness_limit_us;
-use crate::probe::now_us;
-use crate::{stats, sys};
+use crate::observe::probe::now_us;
+use crate::stats;
+use crate::sys;
 use anyhow::{Context, Result};
 use headway_cc::messages::Messages;
 use std::fmt::Write as _;

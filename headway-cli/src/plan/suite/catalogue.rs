@@ -1,7 +1,7 @@
 //! The rows of the suites that follow a published list of tests; `docs/method.md` names the sources.
 
 use super::{EMULATED, Row};
-use crate::traffic::{Pattern, Rival, Traffic};
+use crate::plan::traffic::{Pattern, Rival, Traffic};
 use headway_cc::messages::Messages;
 use headway_cc::path;
 

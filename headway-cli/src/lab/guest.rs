@@ -4,9 +4,9 @@
 //! Whatever fails becomes the answer's status. Should this process itself die, the kernel panics, the emulator
 //! ends without an answer, and the host reports the end of the console.
 
+use crate::cell::here;
 use crate::lab::initramfs::MODULE_DIR;
 use crate::lab::mailbox::{self, Answer};
-use crate::place;
 use crate::plan::{Cell, Plan};
 use crate::sys::{lab as sys, set_up};
 use anyhow::{Context, Result, ensure};
@@ -80,7 +80,7 @@ fn run_job(job: Option<&[u8]>) -> Result<()> {
     match job {
         Job::Cell { plan, cell } => {
             prepare(cell.seed)?;
-            place::run_cell_here(&plan, &cell, Path::new(RAW_DIR))
+            here::run_cell_here(&plan, &cell, Path::new(RAW_DIR))
         }
         Job::Commands(commands) => {
             prepare(COMMANDS_SEED)?;

@@ -514,7 +514,7 @@ mod tests {
     use super::*;
 
     /// Published means of BBR and CUBIC on 100G hosts.
-    const DTN: &str = include_str!("../tests/data/dtn_throughput_summary.csv");
+    const DTN: &str = include_str!("../../tests/data/dtn_throughput_summary.csv");
 
     fn request() -> Request {
         Request { baseline: Some("cubic".into()), better: Better::Higher, margin: 0.02 }

@@ -3,7 +3,7 @@
 mod catalogue;
 
 use crate::plan::Place;
-use crate::traffic::{Pattern, Rival, Traffic};
+use crate::plan::traffic::{Pattern, Rival, Traffic};
 use anyhow::{Context, Result};
 use headway_cc::path::PRESETS;
 

@@ -4,10 +4,11 @@
 //! In the lab both ends must be this process: a packet then wakes no other one, and an address space that changes costs
 //! QEMU all it knows of the guest's memory. The same cell with iperf3 takes twice the CPU time.
 
+use crate::cell::sim;
 use crate::emu::Netns;
-use crate::probe::now_us;
-use crate::traffic::{Pattern, Traffic};
-use crate::{simcell, sys};
+use crate::observe::probe::now_us;
+use crate::plan::traffic::{Pattern, Traffic};
+use crate::sys;
 use anyhow::{Context, Result, anyhow};
 use headway_cc::sim::{FlowBin, FlowRun, SimRun};
 use rustix::io::Errno;
@@ -201,14 +202,14 @@ impl Job<'_> {
         let flows: Vec<FlowRun> = sides.into_iter().map(flow).collect();
         let duration_us = self.length_us() as u64;
         let run = SimRun { duration_us, bin_us: BIN_US as u64, mss, ..SimRun::default() };
-        simcell::kernel_load_json(&run, &flows, cpu)
+        sim::kernel_load_json(&run, &flows, cpu)
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::tools::parse_iperf3;
+    use crate::load::iperf::parse_iperf3;
 
     fn turn(pattern: Pattern, at_us: i64, written: u64) -> (u64, i64) {
         let to = SocketAddrV4::new(std::net::Ipv4Addr::LOCALHOST, 0);

@@ -4,7 +4,8 @@
 //! fifty late wake-ups, not as one.
 
 use crate::emu::lateness_limit_us;
-use crate::{probe, sys};
+use crate::observe::probe;
+use crate::sys;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;

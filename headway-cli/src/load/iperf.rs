@@ -1,9 +1,8 @@
 //! Runs and parses iperf3 and iperf 2; the only place that knows their formats.
 
-mod iperf2;
-
-use crate::interrupt;
-use crate::traffic::{Pattern, Traffic};
+use crate::load::iperf2;
+use crate::plan::traffic::{Pattern, Traffic};
+use crate::sys::interrupt;
 use anyhow::{Context, Result, bail};
 use rustix::process::{Pid, Signal, kill_process};
 use serde::{Deserialize, Serialize};
@@ -502,7 +501,7 @@ mod tests {
     // Recorded from Debian's iperf3 3.12 over the loopback of a network namespace of its own.
     macro_rules! recorded {
         ($name:literal) => {
-            include_str!(concat!("../tests/data/iperf3/3.12-", $name, ".json"))
+            include_str!(concat!("../../tests/data/iperf3/3.12-", $name, ".json"))
         };
     }
 
@@ -545,7 +544,7 @@ mod tests {
     const VERSIONS: [(&str, [&str; 6]); 4] = {
         macro_rules! recorded {
             ($v:literal, $($case:literal),*) => {
-                ($v, [$(include_str!(concat!("../tests/data/iperf3/", $v, "-", $case, ".json"))),*])
+                ($v, [$(include_str!(concat!("../../tests/data/iperf3/", $v, "-", $case, ".json"))),*])
             };
         }
         [

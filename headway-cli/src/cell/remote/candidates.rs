@@ -1,10 +1,11 @@
 //! Which of several servers a run goes to: each is tried once, before the run, and the choice stays.
 
 use super::{Context, Deserialize, Result, Serialize, SocketAddrV4, bail, ensure};
-use crate::probe::{Probe, Prober};
-use crate::tools::{self, Load, Tool};
-use crate::traffic::Traffic;
-use crate::{machine, sys};
+use crate::load::iperf::{self, Load, Tool};
+use crate::observe::machine;
+use crate::observe::probe::{Probe, Prober};
+use crate::plan::traffic::Traffic;
+use crate::sys;
 use std::net::{Ipv4Addr, SocketAddr, ToSocketAddrs};
 use std::time::Duration;
 
@@ -152,8 +153,8 @@ fn test(server: SocketAddrV4, tool: Tool) -> Result<Load> {
     let traffic = Traffic::bulk(TEST_S);
     let cc = machine::sysctl("net.ipv4.tcp_congestion_control");
     let (to, port) = (server.ip().to_string(), server.port());
-    let job = tools::Job { tool, to, port, cc: &cc, traffic: &traffic };
-    let load = tools::parse_iperf3(&job.run_alone(GRACE)?).map_err(anyhow::Error::msg)?;
+    let job = iperf::Job { tool, to, port, cc: &cc, traffic: &traffic };
+    let load = iperf::parse_iperf3(&job.run_alone(GRACE)?).map_err(anyhow::Error::msg)?;
     load.judge(&cc).map_err(anyhow::Error::msg)?;
     Ok(load)
 }

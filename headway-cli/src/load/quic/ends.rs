@@ -5,7 +5,7 @@ use super::stack::{
     self, AHEAD_BYTES, Connection, ControllerFactory, Endpoint, LEAST_QUIC_BYTES, NAME, SendStream, Setup,
     TokioRuntime, UNSENT_BYTES,
 };
-use crate::quicload::{BIN, Load, PATIENCE, Side, Sides, both};
+use crate::load::quic::{BIN, Load, PATIENCE, Side, Sides, both};
 use crate::sys;
 use anyhow::{Context, Result, anyhow};
 use headway_cc::quic::sim::{QUIC_BYTES, offered};

@@ -1,7 +1,7 @@
 //! What carries the data: `--transport tcp|noq|quinn`, and which controllers there are over it.
 
 use crate::plan::Place;
-use crate::traffic::{Traffic, is_usual_mtu};
+use crate::plan::traffic::{Traffic, is_usual_mtu};
 use anyhow::{Result, bail, ensure};
 use headway_cc::cc::CONTROLLERS;
 use headway_cc::quic::sim::{self as quic, Stack};

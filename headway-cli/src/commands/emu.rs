@@ -1,6 +1,6 @@
 //! `headway emu PATH [--far CMD] -- CMD…`: a command or a shell inside the path.
 
-use super::{Emu, EmuOptions, Far, Netns};
+use crate::emu::{Emu, EmuOptions, Far, Netns};
 use crate::sys;
 use anyhow::{Context, Result, ensure};
 use headway_cc::path::Path;

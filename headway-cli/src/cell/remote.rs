@@ -5,13 +5,14 @@ pub mod far;
 mod qdisc;
 
 use crate::bench::{CellResult, write_atomic};
-use crate::hiccup::{Hiccups, Meter};
-use crate::place::{self, Sender};
+use crate::cell::here::{self, Sender};
+use crate::load::iperf::{self, Tool};
+use crate::observe::cpu;
+use crate::observe::hiccup::{Hiccups, Meter};
+use crate::observe::machine;
+use crate::observe::probe::{self, Probe, Prober};
+use crate::plan::traffic::{Direction, Traffic};
 use crate::plan::{Cell, Place, Plan, controller, shell_word};
-use crate::probe::{self, Probe, Prober};
-use crate::tools::{self, Tool};
-use crate::traffic::{Direction, Traffic};
-use crate::{cpu, machine};
 use anyhow::{Context, Result, bail, ensure};
 use far::{FarCc, FarEnd};
 use serde::{Deserialize, Serialize};
@@ -222,7 +223,7 @@ pub fn run_cell(session: &Session, plan: &Plan, cell: &Cell, dir: &FsPath) -> Re
         result.status = format!("disturbed: {why}");
     }
     write_atomic(&dir.join("cpu.txt"), &note_cpus(&mut result, &measured))?;
-    place::conclude(result, dir, (&measured.load, &sender), None)
+    here::conclude(result, dir, (&measured.load, &sender), None)
 }
 
 /// What was seen during one load.
@@ -241,13 +242,13 @@ fn measure(session: &Session, tool: Tool, traffic: &Traffic, cc: &str, dir: &FsP
     let prober = Prober::start(Prober::socket()?, session.probe, PROBE_INTERVAL_US);
     let meter = Meter::start();
     let _forced = cpu::Forced::start(traffic.cpu_load_percent);
-    std::thread::sleep(place::IDLE);
+    std::thread::sleep(here::IDLE);
     let far = session.far.as_ref();
     let far_before = far.map(FarEnd::ticks).transpose()?;
     let watch = cpu::Watch::start(traffic.seconds, dir);
     let start_us = probe::now_us();
     let (to, port) = (session.server.ip().to_string(), session.server.port());
-    let load = tools::Job { tool, to, port, cc, traffic }.run_alone(place::GRACE)?;
+    let load = iperf::Job { tool, to, port, cc, traffic }.run_alone(here::GRACE)?;
     let busy = watch.stop();
     let far_after = far.map(FarEnd::ticks).transpose()?;
     Ok(Measured {
@@ -268,7 +269,7 @@ fn note_cpus(result: &mut CellResult, measured: &Measured) -> String {
     };
     let that_note = match &measured.far_busy {
         Some(busy) => cpu::note(that, busy, 0),
-        None => tools::parse_iperf3(&measured.load)
+        None => iperf::parse_iperf3(&measured.load)
             .ok()
             .and_then(|load| cpu::process_note(that, &load, result.traffic.streams)),
     };

@@ -15,9 +15,10 @@ mod noq;
 #[allow(clippy::duplicate_mod)]
 mod quinn;
 
+use crate::cell::sim;
 use crate::emu::{Netns, lateness_limit_us};
-use crate::traffic::Traffic;
-use crate::{simcell, sys};
+use crate::plan::traffic::Traffic;
+use crate::sys;
 use anyhow::{Context, Result, anyhow};
 use headway_cc::quic::Factory;
 use headway_cc::quic::sim::{Bin, MSS, Stack, flows};
@@ -152,7 +153,7 @@ impl Job<'_> {
             mss: MSS,
             ..SimRun::default()
         };
-        simcell::kernel_load_json(&run, &flows, cpu)
+        sim::kernel_load_json(&run, &flows, cpu)
     }
 }
 
@@ -196,8 +197,8 @@ fn both<A: Send, B: Send>(
 mod tests {
     use super::*;
     use crate::kernel::replay::replay_check;
-    use crate::tools::{Load, parse_iperf3};
-    use crate::traffic::Pattern;
+    use crate::load::iperf::{Load, parse_iperf3};
+    use crate::plan::traffic::Pattern;
 
     fn run(stack: Stack, cc: &str, traffic: &Traffic) -> (Load, Done) {
         let job = Job { stack, cc, traffic, seed: 3, is_traced: true };

@@ -1,0 +1,5 @@
+//! One cell of a run, by where its packets move: the simulator, the running kernel behind the emulator, a real path.
+
+pub mod here;
+pub mod remote;
+pub mod sim;

@@ -1,0 +1,3 @@
+//! What each subcommand does with its arguments.
+
+pub mod emu;
