@@ -65,11 +65,21 @@ pub struct EmuOptions {
     pub detour: Option<Detour>,
     /// Length of a bin of the log.
     pub bin_us: u64,
+    /// Whether a timer of this machine wakes a thread at exactly the moment asked for, as in the lab's virtual time.
+    pub exact_timers: bool,
 }
 
 impl Default for EmuOptions {
     fn default() -> Self {
-        Self { mtu: 1500, seed: 1, far: Far::Own, offload: true, detour: None, bin_us: 100_000 }
+        Self {
+            mtu: 1500,
+            seed: 1,
+            far: Far::Own,
+            offload: true,
+            detour: None,
+            bin_us: 100_000,
+            exact_timers: false,
+        }
     }
 }
 
@@ -147,10 +157,10 @@ impl Emu {
             bin_us: options.bin_us,
         });
         let (tell, started) = std::sync::mpsc::sync_channel(1);
-        let taken = Arc::clone(&orders);
+        let (taken, exact_timers) = (Arc::clone(&orders), options.exact_timers);
         let thread = thread::Builder::new()
             .name("emulator".into())
-            .spawn(move || forward::run([&near_tun, &far_tun], &plans, &taken, &tell))
+            .spawn(move || forward::run([&near_tun, &far_tun], &plans, &taken, &tell, exact_timers))
             .context("cannot start the emulator's thread")?;
         let (path, started, thread) = (path.clone(), Mutex::new(started), Some(thread));
         Ok(Emu { path, near, far, ends, orders, started, thread })

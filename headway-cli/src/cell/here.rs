@@ -47,6 +47,7 @@ pub fn run_cell_here(plan: &Plan, cell: &Cell, dir: &FsPath) -> Result<()> {
             .against
             .as_ref()
             .map(|r| Detour { port: iperf::RIVAL_PORT, extra_ns: r.extra_rtt_us * 1000 }),
+        exact_timers: plan.place == Place::Lab,
         ..EmuOptions::default()
     };
     let emu = Emu::up(&path, &options)?;

@@ -9,7 +9,6 @@
 use super::Detour;
 use super::log::{Bins, Histogram};
 use super::packet::{self, HEAD_MAX, Shape};
-use crate::lab::guest;
 use crate::sys::{self, Tun, VNET_BYTES};
 use headway_cc::link::{Link, LinkSpec, LinkStats, Out};
 use std::cell::Cell;
@@ -70,6 +69,7 @@ pub fn run(
     [down, up]: &[Plan; 2],
     orders: &Orders,
     started: &SyncSender<()>,
+    exact_timers: bool,
 ) -> io::Result<Outcome> {
     sys::prefer_this_thread();
     let start_ns = sys::monotonic_ns();
@@ -77,7 +77,7 @@ pub fn run(
     let mut up = Direction::new(far, near, up, start_ns);
     let mut late = Histogram::new();
     let mut timer_ns = 0;
-    let mut nap = Nap { is_exact: guest::is_guest(), awake_ns: 0 };
+    let mut nap = Nap { is_exact: exact_timers, awake_ns: 0 };
     loop {
         let now_ns = sys::monotonic_ns();
         let due_ns = [down.next_ns(), up.next_ns()].into_iter().flatten().min();
