@@ -3,10 +3,10 @@
 use crate::emu;
 use crate::kernel;
 use crate::lab;
-use crate::lab::initramfs::find_program;
 use crate::load::iperf::Tool;
 use crate::plan::suite;
 use crate::plan::{Place, Plan, controller};
+use crate::sys::program::find_program;
 use anyhow::{Result, bail};
 use headway_cc::{cc, path};
 use std::fmt::Write as _;

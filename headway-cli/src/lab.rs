@@ -22,6 +22,7 @@ use crate::doctor::Check;
 use crate::lab::guest::Job;
 use crate::plan::{Cell, Plan};
 use crate::sys::lab as sys;
+use crate::sys::program::find_program;
 use anyhow::{Context, Result, anyhow, bail, ensure};
 use std::collections::{BTreeMap, VecDeque};
 use std::fs::File;
@@ -190,7 +191,7 @@ pub fn env(kernel: &Kernel) -> Result<serde_json::Value> {
 /// What running cells in the lab needs of this machine.
 pub fn check() -> Vec<Check> {
     let program = |name: &str, package: &str| {
-        let found = initramfs::find_program(name).is_some();
+        let found = find_program(name).is_some();
         Check::required(name, found, format!("apt-get install {package}"))
     };
     let names: Vec<_> = installed().into_iter().map(|k| k.version).collect();

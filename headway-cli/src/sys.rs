@@ -5,6 +5,7 @@
 
 pub mod interrupt;
 pub mod lab;
+pub mod program;
 
 use std::cell::Cell;
 use std::ffi::CString;

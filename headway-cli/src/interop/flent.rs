@@ -5,9 +5,10 @@
 //! time in a cell: all of them start at one fixed moment.
 
 use super::import::{Rtt, Run};
-use crate::load::iperf::{self, Interval};
+use crate::load::iperf::Interval;
 use crate::metric::CellData;
 use crate::plan::Plan;
+use crate::sys::program::pipe_through;
 use anyhow::{Result, anyhow};
 use serde_json::{Map, Value, json};
 
@@ -24,7 +25,7 @@ pub const END: &str = ".flent.gz";
 pub fn file(plan: &Plan, data: &CellData) -> Result<Vec<u8>> {
     let text = serde_json::to_string(&value(plan, data)?)?;
     // Without name and time the same cell gives the same bytes.
-    iperf::pipe_through("gzip", &["-9nc"], text.as_bytes())
+    pipe_through("gzip", &["-9nc"], text.as_bytes())
 }
 
 fn value(plan: &Plan, data: &CellData) -> Result<Value> {
@@ -241,6 +242,7 @@ mod tests {
     use crate::bench::cell_dir;
     use crate::plan::Plan;
     use crate::report::synthetic;
+    use crate::sys::program::pipe_through;
 
     fn exported() -> (Value, CellData) {
         let folder = synthetic::run("flent", 1);
@@ -249,7 +251,7 @@ mod tests {
             CellData::read(&cell_dir(&folder.dir, &plan.cells[0]), &plan.paths[plan.cells[0].path]).unwrap();
         let packed = file(&plan, &data).unwrap();
         assert_eq!(packed, file(&plan, &data).unwrap(), "the same bytes");
-        let text = iperf::pipe_through("gzip", &["-dc"], &packed).unwrap();
+        let text = pipe_through("gzip", &["-dc"], &packed).unwrap();
         (serde_json::from_slice(&text).unwrap(), data)
     }
 

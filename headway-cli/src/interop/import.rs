@@ -8,6 +8,7 @@
 use super::{flent, ping, pscheduler};
 use crate::load::iperf::{self, Load};
 use crate::stats;
+use crate::sys::program::pipe_through;
 use anyhow::{Context, Result, ensure};
 use serde_json::Value;
 use std::path::{Path, PathBuf};
@@ -83,7 +84,7 @@ fn collect(dir: &Path, files: &mut Vec<PathBuf>) -> Result<()> {
 fn read_file(file: &Path, cc: &str) -> Result<Run, String> {
     let bytes = std::fs::read(file).map_err(|e| format!("cannot read it: {e}"))?;
     let bytes = match bytes.starts_with(&[0x1f, 0x8b]) {
-        true => iperf::pipe_through("gzip", &["-dc"], &bytes).map_err(|e| format!("{e:#}"))?,
+        true => pipe_through("gzip", &["-dc"], &bytes).map_err(|e| format!("{e:#}"))?,
         false => bytes,
     };
     let mut run = parse(&String::from_utf8_lossy(&bytes), cc)?;

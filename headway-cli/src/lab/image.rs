@@ -3,7 +3,7 @@
 //! The emulator enters an ELF image directly (PVH), which saves the guest from unpacking itself: a second or
 //! more under emulation, and once per process instead of once per cell.
 
-use crate::load::iperf::pipe_through;
+use crate::sys::program::pipe_through;
 use anyhow::{Context, Result, bail, ensure};
 
 const ELF: &[u8] = b"\x7fELF";

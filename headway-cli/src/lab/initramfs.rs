@@ -2,10 +2,10 @@
 //! modules, as an uncompressed `newc` archive. Nothing in it depends on the clock or on directory order.
 
 use super::image;
-use anyhow::{Context, Result, ensure};
+use crate::sys::program;
+use anyhow::{Context, Result};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
-use std::process::Command;
 
 /// Modules loaded in the guest when the kernel has them as modules; what is built in needs no file.
 const MODULES: &[&str] = &["tun", "tcp_bbr", "sch_fq", "veth"];
@@ -20,11 +20,11 @@ const PROGRAM: u32 = 0o100_755;
 pub fn build(modules: Option<&Path>, tools: &[&str]) -> Result<Vec<u8>> {
     let mut files: BTreeMap<String, Vec<u8>> = BTreeMap::new();
     let me = format!("/proc/{}/exe", std::process::id());
-    add_program(&mut files, "/init", Path::new(&me))?;
+    files.extend(program::with_libraries("/init", Path::new(&me))?);
     for tool in tools {
-        let path = find_program(tool)
+        let path = program::find_program(tool)
             .with_context(|| format!("`{tool}` is not installed\nhint: apt-get install {tool}"))?;
-        add_program(&mut files, &format!("/bin/{tool}"), &path)?;
+        files.extend(program::with_libraries(&format!("/bin/{tool}"), &path)?);
     }
     for (at, (name, content)) in collect_modules(modules)?.into_iter().enumerate() {
         files.insert(format!("{MODULE_DIR}/{at:02}-{name}.ko"), content);
@@ -37,43 +37,6 @@ pub fn build(modules: Option<&Path>, tools: &[&str]) -> Result<Vec<u8>> {
         archive.add(name, PROGRAM, content);
     }
     Ok(archive.finish())
-}
-
-/// A program under `name`, and its libraries under the names that the dynamic linker uses.
-pub fn program(name: &str, path: &Path) -> Result<BTreeMap<String, Vec<u8>>> {
-    let mut files = BTreeMap::new();
-    add_program(&mut files, name, path)?;
-    Ok(files)
-}
-
-/// The program and every shared library that the dynamic linker would load for it, at the paths it would use.
-fn add_program(files: &mut BTreeMap<String, Vec<u8>>, name: &str, path: &Path) -> Result<()> {
-    let read = |path: &Path| std::fs::read(path).with_context(|| format!("cannot read {}", path.display()));
-    files.insert(name.to_string(), read(path)?);
-    // With this variable the dynamic linker lists what it loads instead of starting the program (as ldd does).
-    let output = Command::new(path)
-        .env("LD_TRACE_LOADED_OBJECTS", "1")
-        .output()
-        .with_context(|| format!("cannot list the libraries of {}", path.display()))?;
-    let listing = String::from_utf8_lossy(&output.stdout);
-    ensure!(!listing.contains("not found"), "{} lacks shared libraries:\n{listing}", path.display());
-    for library in libraries(&listing) {
-        if !files.contains_key(library) {
-            files.insert(library.to_string(), read(Path::new(library))?);
-        }
-    }
-    Ok(())
-}
-
-/// The absolute paths in the linker's listing: `libc.so.6 => /lib/libc.so.6 (0x…)` or `/lib64/ld.so (0x…)`.
-fn libraries(listing: &str) -> impl Iterator<Item = &str> {
-    listing.lines().filter_map(|line| line.split_whitespace().find(|word| word.starts_with('/')))
-}
-
-/// Where a command of that name would be started from; as there, a machine without PATH has two directories.
-pub fn find_program(name: &str) -> Option<PathBuf> {
-    let path = std::env::var_os("PATH").unwrap_or_else(|| "/bin:/usr/bin".into());
-    std::env::split_paths(&path).map(|dir| dir.join(name)).find(|file| file.is_file())
 }
 
 /// The wanted modules and what they depend on, dependencies first.
@@ -204,13 +167,6 @@ mod tests {
         assert_eq!(&bytes[second..second + 6], b"070701");
         assert_eq!(&bytes[second + 54..second + 62], b"00000005", "size of the file");
         assert!(bytes.windows(10).any(|w| w == b"TRAILER!!!"));
-    }
-
-    #[test]
-    fn libraries_are_the_absolute_paths_of_the_listing() {
-        let listing =
-            "\tlinux-vdso.so.1 (0x7ff)\n\tlibz.so.1 => /lib/libz.so.1 (0x7f)\n\t/lib64/ld.so.2 (0x7f)\n";
-        assert_eq!(libraries(listing).collect::<Vec<_>>(), ["/lib/libz.so.1", "/lib64/ld.so.2"]);
     }
 
     #[test]

@@ -8,7 +8,7 @@ use rustix::process::{Pid, Signal, kill_process};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use std::fmt;
-use std::io::{Read as _, Write as _};
+use std::io::Read as _;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
@@ -202,32 +202,6 @@ pub fn is_worth_retrying(error: &str) -> bool {
         "tcp write failed",
     ];
     PASSING.iter().any(|e| error.contains(e))
-}
-
-/// What a tool that packs or unpacks makes of `input`.
-pub fn pipe_through(tool: &str, args: &[&str], input: &[u8]) -> Result<Vec<u8>> {
-    let mut command = Command::new(tool);
-    command.args(args).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
-    let mut child =
-        command.spawn().with_context(|| format!("cannot run `{tool}`\nhint: `apt-get install {tool}`"))?;
-    let mut stdin = child.stdin.take().context("no pipe to the child")?;
-    let output = std::thread::scope(|scope| {
-        // A write that fails shows as a failed child below.
-        scope.spawn(move || drop(stdin.write_all(input)));
-        child.wait_with_output()
-    })?;
-    if !output.status.success() {
-        bail!("`{tool}` failed: {}", String::from_utf8_lossy(&output.stderr).trim());
-    }
-    Ok(output.stdout)
-}
-
-/// First line of `TOOL --version`, wherever it is printed; empty when it cannot be run.
-pub fn version(tool: &str) -> String {
-    let out = Command::new(tool).arg("--version").stdin(Stdio::null()).output();
-    let text =
-        out.map(|o| String::from_utf8_lossy(&[o.stdout, o.stderr].concat()).into_owned()).unwrap_or_default();
-    text.lines().next().unwrap_or_default().to_string()
 }
 
 /// What one client run says, in our units. Intervals that were asked to be left out (`-O`) are left out.

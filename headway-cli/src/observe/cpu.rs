@@ -2,9 +2,9 @@
 //!
 //! `cpu.txt`: a row for each CPU of an end, `side cpu busy_percent`, over the load phase.
 
-use crate::lab::initramfs::find_program;
 use crate::load::iperf::Load;
 use crate::sys;
+use crate::sys::program::find_program;
 use rustix::process::Pid;
 use rustix::thread::{CpuSet, sched_setaffinity};
 use std::fmt::Write as _;

@@ -2,7 +2,7 @@
 //! that cannot be had is left out.
 
 use crate::kernel;
-use crate::load::iperf;
+use crate::sys::program;
 use serde_json::{Map, Value, json};
 use std::fs;
 use std::net::Ipv4Addr;
@@ -32,8 +32,8 @@ pub fn describe(peer: Option<Ipv4Addr>) -> Value {
         "kernel": kernel::release(),
         "cpu": cpu_model(),
         "cpus": std::thread::available_parallelism().map_or(0, usize::from),
-        "iperf3": iperf::version("iperf3"),
-        "iperf2": iperf::version("iperf"),
+        "iperf3": program::version("iperf3"),
+        "iperf2": program::version("iperf"),
     });
     for key in SYSCTLS {
         let value = sysctl(key);

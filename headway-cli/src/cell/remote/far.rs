@@ -5,12 +5,10 @@
 
 use super::{Context, Result, bail, ensure};
 use crate::cell::here::Sender;
-use crate::lab::initramfs;
-use crate::load::iperf;
 use crate::observe::cpu;
 use crate::observe::machine;
 use crate::plan::controller;
-use crate::sys::interrupt;
+use crate::sys::{interrupt, program};
 use serde_json::{Value, json};
 use std::io::{BufRead, BufReader, Write};
 use std::path::Path;
@@ -143,7 +141,7 @@ fn copy(host: &str, archive: &[u8]) -> Result<String> {
         "d=$(mktemp -d \"${{TMPDIR:-/tmp}}/{FOLDER}XXXXXX\") && {{ tar -C \"$d\" -xf - && echo \"$d\" || {{ rm -rf \"$d\"; false; }}; }}"
     );
     let arguments = [&OPTIONS[..], &["--", host, &script]].concat();
-    let said = iperf::pipe_through("ssh", &arguments, archive).with_context(|| {
+    let said = program::pipe_through("ssh", &arguments, archive).with_context(|| {
         format!("cannot copy this program to `{host}`\nhint: does `ssh -o BatchMode=yes {host} true` work?")
     })?;
     let said = String::from_utf8_lossy(&said).into_owned();
@@ -156,7 +154,7 @@ fn copy(host: &str, archive: &[u8]) -> Result<String> {
 /// The names, and a tar archive, of a program and the libraries that it loads, all in one folder.
 fn pack(program: &Path) -> Result<(Vec<String>, Vec<u8>)> {
     let (mut names, mut archive) = (Vec::new(), Vec::new());
-    for (path, content) in initramfs::program("/headway", program)? {
+    for (path, content) in program::with_libraries("/headway", program)? {
         let name = path.rsplit('/').next().unwrap_or_default().to_string();
         archive.extend(tar_header(&name, content.len()));
         archive.extend(&content);
@@ -228,11 +226,11 @@ mod tests {
             names.contains(&"headway".to_string()) && names.iter().any(|n| n.starts_with("ld-")),
             "{names:?}"
         );
-        let listed = iperf::pipe_through("tar", &["-tvf", "-"], &archive).unwrap();
+        let listed = program::pipe_through("tar", &["-tvf", "-"], &archive).unwrap();
         let listed = String::from_utf8(listed).unwrap();
         assert_eq!(listed.lines().count(), names.len(), "{listed}");
         assert!(listed.lines().all(|l| l.starts_with("-rwx------")), "{listed}");
-        let program = iperf::pipe_through("tar", &["-xOf", "-", "headway"], &archive).unwrap();
+        let program = program::pipe_through("tar", &["-xOf", "-", "headway"], &archive).unwrap();
         assert!(program == std::fs::read("/bin/sh").unwrap());
     }
 
