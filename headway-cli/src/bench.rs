@@ -3,10 +3,11 @@
 //! The seam between measuring and judging is the run folder (docs/architecture.md): an interrupted run goes on
 //! where it stopped, and `headway report` works on any folder that was ever made.
 
+pub mod need;
+
 use crate::cell::here;
 use crate::cell::remote;
 use crate::cell::sim;
-use crate::doctor;
 use crate::lab;
 use crate::load::iperf;
 use crate::plan::shard::Shard;
@@ -62,7 +63,7 @@ pub struct Options {
 
 /// Runs every cell of the plan that the run folder does not have yet. Returns how many failed.
 pub fn run(plan: &Plan, o: &Options) -> Result<usize> {
-    doctor::need(plan)?;
+    need::need(plan)?;
     let lab_kernels = lab_kernels(plan)?;
     let (remote, plan) = match remote::Session::open(plan, &o.out)? {
         Some((session, plan)) => (Some(session), plan),

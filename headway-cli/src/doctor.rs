@@ -1,13 +1,11 @@
 //! `headway doctor` (what this machine can do, what is missing, what mends it) and `headway list`.
 
+use crate::bench::need;
 use crate::emu;
 use crate::kernel;
 use crate::lab;
-use crate::load::iperf::Tool;
 use crate::plan::suite;
-use crate::plan::{Place, Plan, controller};
-use crate::sys::program::find_program;
-use anyhow::{Result, bail};
+use crate::plan::tool::Tool;
 use headway_cc::{cc, path};
 use std::fmt::Write as _;
 
@@ -34,34 +32,12 @@ pub fn doctor() -> (String, bool) {
     place(&mut s, "--in sim", &[]);
     let lab_ok = place(&mut s, "--in lab", &lab::check());
     place(&mut s, "load", &kernel::loaded::check());
-    place(&mut s, "--in here", &[emu::check(), kernel::check(), vec![load_tool(Tool::Iperf3)]].concat());
+    place(
+        &mut s,
+        "--in here",
+        &[emu::check(), kernel::check(), vec![need::load_tool(Tool::Iperf3)]].concat(),
+    );
     (s, lab_ok)
-}
-
-/// Fails with the first thing that the plan's place needs and this machine lacks, before anything is made.
-pub fn need(plan: &Plan) -> Result<()> {
-    let is_ours = |cc: &String| kernel::available().attachable.contains(&controller(cc));
-    let bpf = match plan.transport.is_tcp() && plan.ccs.iter().any(is_ours) {
-        true => kernel::check(),
-        false => Vec::new(),
-    };
-    let load = if plan.transport.is_tcp() { vec![load_tool(plan.tool)] } else { Vec::new() };
-    let checks = match &plan.place {
-        Place::Sim => Vec::new(),
-        Place::Lab if !plan.kernel_of(0).is_empty() => Vec::new(), // finding that kernel says more
-        Place::Lab => lab::check(),
-        Place::Here => [emu::check(), bpf, load].concat(),
-        Place::Remote(_) => [bpf, load].concat(),
-    };
-    match checks.into_iter().find(|c| c.required && !c.ok) {
-        Some(c) => bail!("cannot run --in {}: this machine lacks {}\nhint: {}", plan.place, c.what, c.hint),
-        None => Ok(()),
-    }
-}
-
-fn load_tool(tool: Tool) -> Check {
-    let program = tool.program();
-    Check::required(program, find_program(program).is_some(), format!("apt-get install {program}"))
 }
 
 fn place(s: &mut String, name: &str, checks: &[Check]) -> bool {

@@ -23,9 +23,10 @@ use clap::{Args, Parser, Subcommand};
 use commands::emu::EmuCommand;
 use headway_cc::sim::Signals;
 use lab::guest;
-use load::iperf::Tool;
 use plan::matrix::Axes;
+use plan::server::{self, RemoteOptions};
 use plan::shard;
+use plan::tool::Tool;
 use plan::traffic::{self, Direction, Pattern, Traffic};
 use plan::transport::Transport;
 use plan::{PathEntry, Place, Plan, Request};
@@ -459,7 +460,7 @@ fn run(cli: Cli) -> Result<ExitCode> {
         Cmd::Export(a) => export(a),
         Cmd::Import(a) => import(a),
         Cmd::Plan { bench: a, pscheduler } => {
-            let plan = usage(request(&a).and_then(|r| Plan::new(&r)))?;
+            let plan = usage(request(&a).and_then(|r| checked(&r)))?;
             for file in usage(interop::pscheduler::write_tasks(&plan, &pscheduler))? {
                 println!("{}", file.display());
             }
@@ -607,10 +608,10 @@ fn bench(a: BenchArgs) -> Result<ExitCode> {
     let plan = match a.plan.as_ref().or(a.resume.as_ref()) {
         Some(made) => {
             let plan = Plan::read(made)?;
-            usage(plan.check())?;
+            usage(plan.check(&bench::need::known()))?;
             plan
         }
-        None => usage(request(&a).and_then(|r| Plan::new(&r)))?,
+        None => usage(request(&a).and_then(|r| checked(&r)))?,
     };
     usage(report::known(&a.metric))?;
     let shard = usage(a.shard.as_deref().map(|s| shard_of(s, &plan.place)).transpose())?;
@@ -631,6 +632,13 @@ fn bench(a: BenchArgs) -> Result<ExitCode> {
         bail!("{failed} of {} cells failed; the report lists them with the reason", plan.cells.len());
     }
     Ok(ExitCode::SUCCESS)
+}
+
+/// The plan of a request, once this machine is known to have its controllers.
+fn checked(request: &Request) -> Result<Plan> {
+    let plan = request.plan()?;
+    plan.check(&bench::need::known())?;
+    Ok(plan)
 }
 
 fn request(a: &BenchArgs) -> Result<Request> {
@@ -676,10 +684,10 @@ fn request(a: &BenchArgs) -> Result<Request> {
         seed: a.seed,
         trace: a.trace,
         modules: a.modules.clone(),
-        remote: remote::Setup {
+        remote: RemoteOptions {
             server: String::new(),
             probe: a.probe.clone(),
-            qdisc: if a.fq { remote::FQ.into() } else { a.qdisc.clone() },
+            qdisc: if a.fq { server::FQ.into() } else { a.qdisc.clone() },
             ssh: a.ssh.clone(),
         },
     })

@@ -6,13 +6,14 @@ use crate::cell::remote;
 use crate::emu::{Detour, Emu, EmuOptions, Far, Netns};
 use crate::kernel;
 use crate::lab;
-use crate::load::iperf::{self, Server, Tool};
+use crate::load::iperf::{self, Server};
 use crate::load::quic;
 use crate::load::streams;
 use crate::observe::cpu;
 use crate::observe::machine;
 use crate::observe::messages::{self, MessageFlow, Sockets};
 use crate::observe::probe::{self, Prober};
+use crate::plan::tool::Tool;
 use crate::plan::traffic::{self, Pattern, Traffic};
 use crate::plan::{Cell, Place, Plan, controller};
 use anyhow::{Context, Result, ensure};
@@ -150,7 +151,7 @@ fn negotiate_ecn(hosts: [&Netns; 2]) -> Result<()> {
 fn heard(tool: Tool, load: Result<String>, server: Option<Server>, seconds: u32) -> Result<String> {
     let Some(said) = server.map(Server::stop) else { return load };
     match load {
-        Ok(printed) => Ok(tool.json(printed, Some(&said), seconds)),
+        Ok(printed) => Ok(iperf::to_json(tool, printed, Some(&said), seconds)),
         Err(e) => Err(e.context(format!("server said: {}", said.trim()))),
     }
 }

@@ -6,13 +6,14 @@ mod qdisc;
 
 use crate::bench::{CellResult, write_atomic};
 use crate::cell::here::{self, Sender};
-use crate::load::iperf::{self, Tool};
+use crate::load::iperf;
 use crate::observe::cpu;
 use crate::observe::hiccup::{Hiccups, Meter};
 use crate::observe::machine;
 use crate::observe::probe::{self, Probe, Prober};
+use crate::plan::tool::Tool;
 use crate::plan::traffic::{Direction, Traffic};
-use crate::plan::{Cell, Place, Plan, controller, shell_word};
+use crate::plan::{Cell, Place, Plan, controller};
 use anyhow::{Context, Result, bail, ensure};
 use far::{FarCc, FarEnd};
 use serde::{Deserialize, Serialize};
@@ -20,73 +21,8 @@ use serde_json::Value;
 use std::net::{Ipv4Addr, SocketAddrV4, UdpSocket};
 use std::path::Path as FsPath;
 
-/// What `--fq` exchanges the qdisc for.
-pub const FQ: &str = "fq";
 /// Gentler than the prober of an emulated path: 50 a second.
 const PROBE_INTERVAL_US: u64 = 20_000;
-
-/// What a run over a real path was asked for beside its traffic, and the server once it is fixed.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(default)]
-pub struct Setup {
-    /// The one of the candidates that the whole run goes to, as it was given; empty until it is chosen.
-    #[serde(skip_serializing_if = "String::is_empty")]
-    pub server: String,
-    /// Whom the prober asks; the server where empty.
-    #[serde(skip_serializing_if = "String::is_empty")]
-    pub probe: String,
-    /// What the egress device's qdisc is exchanged for (`fq`); nothing where empty.
-    #[serde(skip_serializing_if = "String::is_empty")]
-    pub qdisc: String,
-    /// The server's machine, as ssh knows it; nobody is asked where empty.
-    #[serde(skip_serializing_if = "String::is_empty")]
-    pub ssh: String,
-}
-
-impl Setup {
-    pub fn is_usual(&self) -> bool {
-        *self == Self::default()
-    }
-
-    /// Is this of use in the plan's place, and can it be read?
-    pub fn check(&self, plan: &Plan) -> Result<()> {
-        let is_reverse = plan.traffics().any(|t| !t.direction.is_forward());
-        if let Some(cc) =
-            plan.ccs.iter().find(|cc| cc.contains(':')).filter(|_| is_reverse && self.ssh.is_empty())
-        {
-            bail!("`{cc}` cannot be set at a server\nhint: --ssh HOST can, or leave out --direction reverse");
-        }
-        if let Place::Remote(hosts) = &plan.place {
-            candidates::parse(hosts, plan.tool).with_context(|| format!("`--in remote {hosts}`"))?;
-            ensure!(
-                self.ssh.is_empty() || !hosts.contains(','),
-                "--ssh is of one server, and `--in remote {hosts}` names several"
-            );
-            let is_word = !self.ssh.starts_with('-') && !self.ssh.contains(char::is_whitespace);
-            ensure!(is_word, "`--ssh {}` is no [USER@]HOST", self.ssh);
-            let probe = Some(&self.probe).filter(|p| !p.is_empty());
-            return probe
-                .map_or(Ok(()), |p| candidates::parse_one(p, plan.tool).map(drop))
-                .with_context(|| format!("`--probe {}`", self.probe));
-        }
-        for (flag, value) in [("--probe", &self.probe), ("--fq", &self.qdisc), ("--ssh", &self.ssh)] {
-            ensure!(value.is_empty(), "{flag} belongs to a real path\nhint: --in remote HOST");
-        }
-        Ok(())
-    }
-
-    /// The flags that ask for it.
-    pub fn flags(&self) -> String {
-        let qdisc = if self.qdisc == FQ { "" } else { &self.qdisc };
-        let mut s = if self.qdisc == FQ { " --fq".to_string() } else { String::new() };
-        for (flag, value) in [("--probe", &*self.probe), ("--qdisc", qdisc), ("--ssh", &*self.ssh)] {
-            if !value.is_empty() {
-                s += &format!(" {flag} {}", shell_word(value));
-            }
-        }
-        s
-    }
-}
 
 /// What lasts as long as the run.
 #[derive(Debug)]

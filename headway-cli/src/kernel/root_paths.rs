@@ -12,7 +12,8 @@ use super::replay::{ReplayReport, replay_check};
 use super::root_tests::{Shared, between, choose, in_lab, own_name, text_of};
 use super::*;
 use crate::emu::{Emu, EmuOptions};
-use crate::load::iperf::{PORT, Server, Tool};
+use crate::load::iperf::{PORT, Server};
+use crate::plan::tool::Tool;
 
 /// A path, and what iperf3 does over it.
 const LOADS: &[(&str, &str)] = &[

@@ -1,13 +1,12 @@
 //! Runs and parses iperf3 and iperf 2; the only place that knows their formats.
 
 use crate::load::iperf2;
+use crate::plan::tool::Tool;
 use crate::plan::traffic::{Pattern, Traffic};
 use crate::sys::interrupt;
 use anyhow::{Context, Result, bail};
 use rustix::process::{Pid, Signal, kill_process};
-use serde::{Deserialize, Serialize};
 use serde_json::Value;
-use std::fmt;
 use std::io::Read as _;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
@@ -18,55 +17,11 @@ pub const RIVAL_PORT: u16 = 5202;
 /// How long a server may take to listen, and a client's output to arrive after it was told to end.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// What makes the load `here` and over a real path.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, clap::ValueEnum)]
-#[serde(rename_all = "lowercase")]
-pub enum Tool {
-    #[default]
-    Iperf3,
-    Iperf2,
-}
-
-impl Tool {
-    pub fn is_usual(&self) -> bool {
-        *self == Self::Iperf3
-    }
-
-    pub fn program(&self) -> &'static str {
-        match self {
-            Self::Iperf3 => "iperf3",
-            Self::Iperf2 => "iperf",
-        }
-    }
-
-    /// What a client printed, as JSON of iperf3's form; with what the server printed, where that is ours.
-    pub fn json(&self, printed: String, server: Option<&str>, seconds: u32) -> String {
-        match self {
-            Self::Iperf3 => printed,
-            Self::Iperf2 => iperf2::to_json(&printed, server, seconds),
-        }
-    }
-
-    /// Where its servers listen unless told otherwise.
-    pub fn port(&self) -> u16 {
-        match self {
-            Self::Iperf3 => 5201,
-            Self::Iperf2 => 5001,
-        }
-    }
-
-    /// The server that a run over a real path needs.
-    pub fn server_command(&self) -> &'static str {
-        match self {
-            Self::Iperf3 => "iperf3 -s -J -i 0.1",
-            Self::Iperf2 => "iperf -s",
-        }
-    }
-}
-
-impl fmt::Display for Tool {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(if self.is_usual() { "iperf3" } else { "iperf2" })
+/// What a client printed, as JSON of iperf3's form; with what the server printed, where the server is ours.
+pub fn to_json(tool: Tool, printed: String, server: Option<&str>, seconds: u32) -> String {
+    match tool {
+        Tool::Iperf3 => printed,
+        Tool::Iperf2 => iperf2::to_json(&printed, server, seconds),
     }
 }
 
@@ -135,10 +90,10 @@ impl Job<'_> {
     /// Runs it to a server that is not ours and returns its JSON.
     pub fn run_alone(&self, grace: Duration) -> Result<String> {
         let printed = self.run(Command::new(self.tool.program()), grace)?;
-        Ok(self.tool.json(printed, None, self.traffic.seconds))
+        Ok(to_json(self.tool, printed, None, self.traffic.seconds))
     }
 
-    /// Runs `command` (the tool in the sender's namespace) to its end and returns what it printed, for [`Tool::json`]. The exit
+    /// Runs `command` (the tool in the sender's namespace) to its end and returns what it printed, for [`to_json`]. The exit
     /// code says nothing (it is 0 on every error in iperf3 3.12 and iperf 2.1): the caller judges the JSON.
     pub fn run(&self, mut command: Command, grace: Duration) -> Result<String> {
         let (tool, traffic) = (self.tool, self.traffic);

@@ -1,6 +1,6 @@
 //! The matrix: where a flag of `bench` has several values, each path becomes one entry of the plan for each of them.
 
-use crate::plan::PathEntry;
+use crate::plan::path::PathEntry;
 use crate::plan::traffic::{self, Direction, Rival, Traffic};
 use anyhow::{Result, ensure};
 

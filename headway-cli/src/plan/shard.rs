@@ -20,8 +20,8 @@ pub struct Shard {
 }
 
 impl Shard {
-    pub fn has(&self, cell: &Cell) -> bool {
-        cell.index % self.of == self.part - 1
+    pub fn has(&self, index: usize) -> bool {
+        index % self.of == self.part - 1
     }
 }
 

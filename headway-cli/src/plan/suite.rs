@@ -2,7 +2,7 @@
 
 mod catalogue;
 
-use crate::plan::Place;
+use crate::plan::place::Place;
 use crate::plan::traffic::{Pattern, Rival, Traffic};
 use anyhow::{Context, Result};
 use headway_cc::path::PRESETS;
@@ -240,7 +240,7 @@ fn traffic(seconds: u32) -> Traffic {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::plan::PathEntry;
+    use crate::plan::path::PathEntry;
     use std::collections::BTreeSet;
 
     #[test]

@@ -1,8 +1,6 @@
 //! What carries the data: `--transport tcp|noq|quinn`, and which controllers there are over it.
 
-use crate::plan::Place;
-use crate::plan::traffic::{Traffic, is_usual_mtu};
-use anyhow::{Result, bail, ensure};
+use anyhow::{Result, bail};
 use headway_cc::cc::CONTROLLERS;
 use headway_cc::quic::sim::{self as quic, Stack};
 use serde::{Deserialize, Serialize};
@@ -39,25 +37,6 @@ impl Transport {
         let ours = CONTROLLERS.iter().map(|e| e.name);
         let own = quic::OWN.iter().copied().filter(|_| !self.is_tcp());
         ours.chain(own).map(String::from).collect()
-    }
-
-    /// Streams of a QUIC connection share its controller, so that a rival would need a connection of its own.
-    pub fn check(&self, place: &Place, traffic: &Traffic) -> Result<()> {
-        if self.is_tcp() {
-            return Ok(());
-        }
-        ensure!(
-            !matches!(place, Place::Remote(_)),
-            "--transport {self} needs a far end of its own, which an iperf3 server is not\nhint: --in sim, lab or here"
-        );
-        for (flag, is_given) in [
-            ("--against", traffic.against.is_some()),
-            ("--pacing", traffic.pacing_bps.is_some()),
-            ("--mtu", !is_usual_mtu(&traffic.mtu)),
-        ] {
-            ensure!(!is_given, "{flag} needs TCP flows\nhint: leave --transport {self} out");
-        }
-        Ok(())
     }
 }
 

@@ -4,8 +4,9 @@ use super::chart::{arrow, distribution, dots, forest, key, order, typeset, verba
 use super::tails::{self, Tail};
 use super::{Comparison, Count, Findings, NOT_RUN, Run, headline, series};
 use crate::metric::{METRICS, NOT_ASKED};
+use crate::plan::show::shell_word;
 use crate::plan::traffic::{Traffic, is_usual_mtu, pacing_text};
-use crate::plan::{PathEntry, Place, Plan, shell_word};
+use crate::plan::{PathEntry, Place, Plan};
 use crate::stats::{MIN_BLOCKS, Verdict};
 use maud::{DOCTYPE, Markup, html};
 use serde_json::Value;

@@ -4,7 +4,7 @@
 use super::welch::{Moments, welch};
 use super::{Shift, Verdict, distribution::normal_quantile};
 use crate::plan::traffic::Traffic;
-use crate::plan::{Place, Plan, Request};
+use crate::plan::{Place, Request};
 use headway_cc::rand::Rng;
 use headway_cc::sim::{self, FlowSpec, SimSpec};
 
@@ -26,17 +26,17 @@ fn in_blocks(seed: u64) -> Order {
         suite: None,
         blocks: BLOCKS as u32,
         transport: crate::plan::transport::Transport::Tcp,
-        tool: crate::load::iperf::Tool::default(),
+        tool: crate::plan::tool::Tool::default(),
         traffic: Traffic::bulk(10),
         has_warmup: false,
         seed,
         trace: false,
         axes: crate::plan::matrix::Axes::default(),
         modules: String::new(),
-        remote: crate::cell::remote::Setup::default(),
+        remote: crate::plan::server::RemoteOptions::default(),
     };
     let arm = |cc: &str| usize::from(cc == arms[1]);
-    let cells = Plan::new(&request).unwrap().cells;
+    let cells = request.plan().unwrap().cells;
     cells.iter().map(|c| (arm(&c.cc), c.block as usize)).collect()
 }
 

@@ -1,9 +1,11 @@
 //! Which of several servers a run goes to: each is tried once, before the run, and the choice stays.
 
-use super::{Context, Deserialize, Result, Serialize, SocketAddrV4, bail, ensure};
-use crate::load::iperf::{self, Load, Tool};
+use super::{Context, Deserialize, Result, Serialize, SocketAddrV4, ensure};
+use crate::load::iperf::{self, Load};
 use crate::observe::machine;
 use crate::observe::probe::{Probe, Prober};
+use crate::plan::server;
+use crate::plan::tool::Tool;
 use crate::plan::traffic::Traffic;
 use crate::sys;
 use std::net::{Ipv4Addr, SocketAddr, ToSocketAddrs};
@@ -31,35 +33,9 @@ pub struct Candidate {
     pub failure: String,
 }
 
-/// `HOST[:PORT][,HOST…]` → names and ports.
-pub fn parse(hosts: &str, tool: Tool) -> Result<Vec<(&str, u16)>> {
-    let words: Vec<&str> = hosts.split(',').collect();
-    let servers = words.iter().copied().map(|word| parse_one(word, tool)).collect::<Result<_>>()?;
-    for (i, word) in words.iter().enumerate() {
-        ensure!(!words[..i].contains(word), "`{word}` is given twice");
-    }
-    Ok(servers)
-}
-
-/// One of them; a target of the prober has a port for nothing.
-pub fn parse_one(word: &str, tool: Tool) -> Result<(&str, u16)> {
-    let (name, port) = match word.split_once(':') {
-        None => (word, Some(tool.port())),
-        Some((name, port)) => (name, port.parse().ok().filter(|port| *port > 0)),
-    };
-    let is_name = !name.is_empty() && name.chars().all(|c| c.is_alphanumeric() || "-._".contains(c));
-    match port {
-        Some(port) if is_name && !name.starts_with('-') => Ok((name, port)),
-        _ => bail!(
-            "`{word}` is no server\nhint: HOST or HOST:PORT of a running `{} -s`, by name or IPv4 address",
-            tool.program()
-        ),
-    }
-}
-
 /// The IPv4 address of a server: the prober speaks no other.
 pub fn resolve(word: &str, tool: Tool) -> Result<SocketAddrV4> {
-    let mut found = parse_one(word, tool)?.to_socket_addrs().with_context(|| {
+    let mut found = server::parse(word, tool)?.to_socket_addrs().with_context(|| {
         format!("cannot resolve `{word}`\nhint: give HOST or HOST:PORT of an `{} -s`", tool.program())
     })?;
     let first = found.find_map(|address| match address {
@@ -187,28 +163,6 @@ impl Candidate {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn servers_are_read_and_wrong_ones_named() {
-        assert_eq!(
-            parse("a.example,192.0.2.1:5300", Tool::Iperf3).unwrap(),
-            [("a.example", 5201), ("192.0.2.1", 5300)]
-        );
-        assert_eq!(parse("a.example", Tool::Iperf2).unwrap(), [("a.example", 5001)]);
-        for (wrong, names) in [
-            ("", "`` is no server"),
-            ("a,", "`` is no server"),
-            ("a:0", "`a:0`"),
-            ("a:http", "`a:http`"),
-            ("a b", "`a b`"),
-            ("-c", "`-c`"),
-            ("::1", "`::1`"),
-            ("a,b,a", "`a` is given twice"),
-        ] {
-            let error = crate::sentence(&parse(wrong, Tool::Iperf3).unwrap_err());
-            assert!(error.contains(names), "{wrong}: {error}");
-        }
-    }
 
     #[test]
     fn the_nearest_without_a_failure_is_chosen() {

@@ -1,0 +1,185 @@
+//! Can the plan run? Every check that needs no more than the plan and the list of controllers that the machine knows, so that
+//! a wrong argument is refused before anything is made or opened.
+
+use crate::plan::place::Place;
+use crate::plan::tool::Tool;
+use crate::plan::traffic::{self, Traffic};
+use crate::plan::transport::Transport;
+use crate::plan::{Plan, controller, label_number, server};
+use anyhow::{Context, Result, bail, ensure};
+
+/// The controllers that there are outside of this program's Rust code. The caller gathers them from the machine, because a
+/// plan itself asks nothing of it.
+#[derive(Clone, Debug, Default)]
+pub struct Known {
+    /// Ours that a kernel can load.
+    pub attachable: Vec<String>,
+    /// Those that the running kernel has now.
+    pub registered: Vec<String>,
+    /// Those that every kernel of the lab has.
+    pub built_in: Vec<String>,
+}
+
+impl Plan {
+    /// Fails unless the plan's place can run its controllers and its traffic with this version of the program.
+    pub fn check(&self, known: &Known) -> Result<()> {
+        check_remote(self)?;
+        for (i, cc) in self.ccs.iter().enumerate() {
+            check_cc(&self.place, self.transport, cc, known)?;
+            ensure!(!self.ccs[..i].contains(cc), "controller `{cc}` is given twice");
+        }
+        for traffic in self.paths.iter().filter_map(|p| p.traffic.as_ref()).chain([&self.traffic]) {
+            check_transport(&self.place, self.transport, traffic)?;
+            check_traffic(&self.place, traffic)?;
+            if let Some(rival) = &traffic.against {
+                check_cc(&self.place, self.transport, &rival.cc, known)?;
+            }
+            check_tool(self.tool, &self.place, self.transport, traffic)?;
+        }
+        ensure!(
+            !self.trace || self.traffics().all(|t| t.direction.is_forward()),
+            "--trace is of a sender on this machine\nhint: leave out --direction reverse"
+        );
+        Ok(())
+    }
+}
+
+/// Are the flags of a real path given with one, and can they be read?
+fn check_remote(plan: &Plan) -> Result<()> {
+    let remote = &plan.remote;
+    let is_reverse = plan.traffics().any(|t| !t.direction.is_forward());
+    if let Some(cc) =
+        plan.ccs.iter().find(|cc| cc.contains(':')).filter(|_| is_reverse && remote.ssh.is_empty())
+    {
+        bail!("`{cc}` cannot be set at a server\nhint: --ssh HOST can, or leave out --direction reverse");
+    }
+    if let Place::Remote(hosts) = &plan.place {
+        server::parse_all(hosts, plan.tool).with_context(|| format!("`--in remote {hosts}`"))?;
+        ensure!(
+            remote.ssh.is_empty() || !hosts.contains(','),
+            "--ssh is of one server, and `--in remote {hosts}` names several"
+        );
+        let is_word = !remote.ssh.starts_with('-') && !remote.ssh.contains(char::is_whitespace);
+        ensure!(is_word, "`--ssh {}` is no [USER@]HOST", remote.ssh);
+        if !remote.probe.is_empty() {
+            server::parse(&remote.probe, plan.tool).with_context(|| format!("`--probe {}`", remote.probe))?;
+        }
+        return Ok(());
+    }
+    for (flag, value) in [("--probe", &remote.probe), ("--fq", &remote.qdisc), ("--ssh", &remote.ssh)] {
+        ensure!(value.is_empty(), "{flag} belongs to a real path\nhint: --in remote HOST");
+    }
+    Ok(())
+}
+
+/// Streams of one QUIC connection share its controller, pacing and packet size, so whatever is set for each TCP flow by itself
+/// has no meaning there.
+fn check_transport(place: &Place, transport: Transport, traffic: &Traffic) -> Result<()> {
+    if transport.is_tcp() {
+        return Ok(());
+    }
+    ensure!(
+        !place.is_remote(),
+        "--transport {transport} needs a far end of its own, which an iperf3 server is not\nhint: --in sim, lab or here"
+    );
+    for (flag, is_given) in [
+        ("--against", traffic.against.is_some()),
+        ("--pacing", traffic.pacing_bps.is_some()),
+        ("--mtu", !traffic::is_usual_mtu(&traffic.mtu)),
+    ] {
+        ensure!(!is_given, "{flag} needs TCP flows\nhint: leave --transport {transport} out");
+    }
+    Ok(())
+}
+
+/// Can another load generator than iperf3 do what the traffic asks for?
+fn check_tool(tool: Tool, place: &Place, transport: Transport, t: &Traffic) -> Result<()> {
+    if tool.is_usual() {
+        return Ok(());
+    }
+    ensure!(
+        !place.is_virtual(),
+        "--tool {tool}: sim and lab make their own streams\nhint: --in here or remote HOST"
+    );
+    ensure!(transport.is_tcp(), "--tool {tool} speaks no QUIC\nhint: leave --transport {transport} out");
+    ensure!(
+        !t.pattern.is_pausing(),
+        "--tool {tool} cannot pause\nhint: leave it out, --on-off makes its own streams"
+    );
+    ensure!(
+        t.direction.is_forward(),
+        "--tool {tool}: an iperf 2 server does not say with which controller it sends\nhint: leave out --direction reverse"
+    );
+    Ok(())
+}
+
+/// Are the values of the traffic in their ranges, and can the place do what they ask for?
+fn check_traffic(place: &Place, t: &Traffic) -> Result<()> {
+    ensure!((1..=86_400).contains(&t.seconds), "--seconds must be between 1 and 86400");
+    ensure!((1..=128).contains(&t.streams), "--streams must be between 1 and 128 (iperf3's limit)");
+    ensure!(t.warmup_ms < u64::from(t.seconds) * 1000, "--warmup must be shorter than --seconds");
+    ensure!((576..=9000).contains(&t.mtu), "--mtu must be between 576 and 9000");
+    if let Some(messages) = &t.messages {
+        ensure!(
+            messages.max_bytes + headway_cc::messages::HEADER_BYTES <= t.mtu,
+            "messages of {} bytes do not fit --mtu {}",
+            messages.max_bytes,
+            t.mtu
+        );
+    }
+    for (flag, is_given) in [
+        ("--against", t.against.is_some()),
+        ("--messages", t.messages.is_some()),
+        ("--mtu", !traffic::is_usual_mtu(&t.mtu)),
+        ("--on-off", t.pattern.is_pausing()),
+    ] {
+        ensure!(
+            !(is_given && place.is_remote()),
+            "{flag} needs a path of its own\nhint: --in sim, lab or here"
+        );
+    }
+    ensure!(t.cpu_load_percent <= 100, "--cpu-load is a percentage, 0 to 100");
+    ensure!(
+        t.cpu_load_percent == 0 || !place.is_virtual(),
+        "--cpu-load needs a real clock: virtual time does not feel a busy CPU\nhint: --in here or remote HOST"
+    );
+    let is_reverse = !t.direction.is_forward();
+    ensure!(
+        place.is_remote() || !is_reverse,
+        "--direction reverse needs a real path: an emulated one is the same with its ends exchanged\n\
+         hint: write the path as the data meets it, `up=RATE` is the way back; or --in remote HOST"
+    );
+    ensure!(
+        !is_reverse || t.pacing_bps.is_none(),
+        "--pacing is of a sender on this machine: iperf3 before 3.17 sends it to no server\n\
+         hint: leave out --direction reverse"
+    );
+    Ok(())
+}
+
+/// Is this the label of a controller that the place can run, with settings that the controller has?
+fn check_cc(place: &Place, transport: Transport, label: &str, known: &Known) -> Result<()> {
+    let is_plain = !label.contains('#') || label_number(label).is_some();
+    ensure!(is_plain, "`{label}` is no label of a controller\nhint: `{}#2`", controller(label));
+    let cc = controller(label);
+    let (name, settings) = headway_cc::cc::name_and_settings(cc);
+    let there_are = match place {
+        _ if !transport.is_tcp() => transport.controllers(),
+        Place::Sim => transport.controllers(),
+        Place::Lab => [&known.attachable[..], &known.built_in].concat(),
+        Place::Here | Place::Remote(_) => [&known.attachable[..], &known.registered].concat(),
+    };
+    let over = if transport.is_tcp() { String::new() } else { format!(" --transport {transport}") };
+    ensure!(
+        there_are.iter().any(|k| k == name),
+        "unknown controller `{name}` for --in {place}{over}\nhint: there is {}",
+        there_are.join(", ")
+    );
+    if name.len() < cc.len() {
+        let table = headway_cc::cc::entry(name).and_then(|e| e.params);
+        let table =
+            table.with_context(|| format!("`{name}` has no parameters to set\nhint: `--cc {name}`"))?;
+        table.with(settings).with_context(|| format!("cannot set `{cc}`"))?;
+    }
+    Ok(())
+}

@@ -1,0 +1,145 @@
+//! From what `headway bench` was asked for to a plan: which paths, in which traffic, and the cells in their order.
+
+use crate::plan::matrix::Axes;
+use crate::plan::path::PathEntry;
+use crate::plan::place::Place;
+use crate::plan::server::RemoteOptions;
+use crate::plan::suite;
+use crate::plan::tool::Tool;
+use crate::plan::traffic::Traffic;
+use crate::plan::transport::Transport;
+use crate::plan::{Cell, LAYOUT, Plan, controller, label_number};
+use anyhow::{Result, ensure};
+
+/// What `headway bench` was asked for.
+#[derive(Clone, Debug)]
+pub struct Request {
+    pub place: Place,
+    pub ccs: Vec<String>,
+    pub paths: Vec<String>,
+    /// A suite, whose rows bring their own traffic. Paths that are named beside it get the traffic below.
+    pub suite: Option<String>,
+    pub blocks: u32,
+    pub transport: Transport,
+    pub tool: Tool,
+    pub traffic: Traffic,
+    /// The flags that take several values: the rest of the traffic, and the lab's kernels.
+    pub axes: Axes,
+    /// Whether the warm-up in `traffic` was asked for; otherwise it follows from the paths' round trips.
+    pub has_warmup: bool,
+    pub seed: u64,
+    pub trace: bool,
+    pub modules: String,
+    pub remote: RemoteOptions,
+}
+
+impl Request {
+    /// The plan: every controller on every path in every block. It opens nothing but the trace files that paths name, and
+    /// whether the machine can run it is for [`Plan::check`] to say.
+    pub fn plan(&self) -> Result<Plan> {
+        ensure!(!self.ccs.is_empty(), "no controller given\nhint: `--cc bbr,bbr1`");
+        ensure!((1..=10_000).contains(&self.blocks), "--blocks must be between 1 and 10000");
+        let ccs = self.labels()?;
+        let paths = self.paths()?;
+        ensure!(
+            !paths.is_empty(),
+            "no path given\nhint: `--path clean` or `--path '100mbit 40ms queue=1bdp'`"
+        );
+        let mut traffic = self.axes.first(self.traffic.clone());
+        if !self.has_warmup {
+            traffic.warmup_ms = warmup_ms(&self.place, &paths, traffic.seconds)?;
+        }
+        let paths = self.axes.expand(paths, &traffic);
+        ensure!(
+            self.modules.is_empty() || self.axes.kernels.len() == 1,
+            "--modules belongs to one --kernel file\nhint: name versions, as `headway doctor` shows them"
+        );
+        let cells = cells(self.seed, self.blocks, &ccs, paths.len());
+        Ok(Plan {
+            layout: LAYOUT,
+            place: self.place.clone(),
+            ccs,
+            paths,
+            suite: self.suite.clone().unwrap_or_default(),
+            blocks: self.blocks,
+            transport: self.transport,
+            tool: self.tool,
+            traffic,
+            seed: self.seed,
+            trace: self.trace,
+            kernel: if self.axes.kernels.len() == 1 { self.axes.kernels[0].clone() } else { String::new() },
+            modules: self.modules.clone(),
+            remote: self.remote.clone(),
+            cells,
+        })
+    }
+
+    /// The controllers; with the baseline a second time where the suite wants to show what noise alone looks like.
+    fn labels(&self) -> Result<Vec<String>> {
+        let mut ccs = self.ccs.clone();
+        if self.suite.as_ref().map(|name| suite::find(name)).transpose()?.is_some_and(|suite| suite.has_twin)
+        {
+            let twin = format!("{}#2", controller(&ccs[0]));
+            if !ccs.contains(&twin) {
+                ccs.push(twin);
+            }
+        }
+        Ok(ccs)
+    }
+
+    /// The rows of the suite that this place can measure, then the paths that were named.
+    fn paths(&self) -> Result<Vec<PathEntry>> {
+        if let Place::Remote(host) = &self.place {
+            ensure!(self.suite.is_none(), "--suite needs paths of its own\nhint: --in sim, lab or here");
+            return Ok(vec![PathEntry { name: host.clone(), ..PathEntry::default() }]);
+        }
+        let mut paths = Vec::new();
+        if let Some(name) = &self.suite {
+            let rows = suite::find(name)?.rows_in(&self.place);
+            ensure!(!rows.is_empty(), "no row of the suite `{name}` is honest in {}", self.place);
+            for row in rows {
+                let entry = PathEntry::resolve(&row.path)?;
+                paths.push(PathEntry { name: row.name, traffic: Some(row.traffic), ..entry });
+            }
+        }
+        for name in &self.paths {
+            paths.push(PathEntry::resolve(name)?);
+        }
+        Ok(paths)
+    }
+}
+
+/// Long enough that every controller has left its start behind: 20 of the longest round trips and at least 2 s, but no more
+/// than a third of the load, so that something is left to measure.
+fn warmup_ms(place: &Place, paths: &[PathEntry], seconds: u32) -> Result<u64> {
+    let mut longest_rtt_ms = 0;
+    for path in paths.iter().filter(|_| !place.is_remote()) {
+        longest_rtt_ms = longest_rtt_ms.max(path.path()?.base_rtt_us() / 1000);
+    }
+    Ok((20 * longest_rtt_ms).max(2000).min(u64::from(seconds) * 1000 / 3))
+}
+
+/// Every controller on every path once a block. The order within a block is random, so that what changes slowly on the machine
+/// (heat, other load) meets every controller alike instead of looking like a difference between them.
+fn cells(seed: u64, blocks: u32, ccs: &[String], paths: usize) -> Vec<Cell> {
+    let mut cells = Vec::new();
+    for block in 0..blocks {
+        let mut mates: Vec<(usize, &String)> =
+            (0..paths).flat_map(|p| ccs.iter().map(move |cc| (p, cc))).collect();
+        let mut rng = headway_cc::rand::Rng::new(seed, u64::from(block));
+        for i in (1..mates.len()).rev() {
+            mates.swap(i, rng.below(i as u64 + 1) as usize);
+        }
+        for (path, cc) in mates {
+            // 48 bits: a JSON reader that keeps numbers as doubles must not change it.
+            let shared = headway_cc::rand::hash(seed, u64::from(block) << 16 | path as u64) >> 16;
+            // With the same seed a second label of a controller would give the same bytes where time is virtual.
+            let seed = match label_number(cc) {
+                Some(number) => headway_cc::rand::hash(shared, number) >> 16,
+                None => shared,
+            };
+            cells.push(Cell { index: cells.len(), path, cc: cc.clone(), block, seed });
+        }
+    }
+    cells
+}
