@@ -112,7 +112,7 @@ struct Waiting<P> {
 impl<P> Link<P> {
     /// A link at time 0. The same spec, seed and calls give the same outcome; each random part has its own stream.
     pub fn new(spec: &LinkSpec, seed: u64) -> Self {
-        let seed = hash(seed, spec.lane);
+        let seed = hash(seed, spec.random_stream);
         let rng = |stream| Rng::new(seed, stream);
         let losses = std::iter::once(&spec.loss).chain(spec.steps.iter().filter_map(|s| s.loss.as_ref()));
         let is_lossy = losses.into_iter().any(|l| *l != Loss::None);

@@ -13,14 +13,16 @@ mod flow;
 #[cfg(feature = "noq")]
 mod noq;
 #[cfg(feature = "quinn")]
-mod paced;
+mod paced_socket;
+#[cfg(feature = "quinn")]
+mod pacer;
 #[cfg(feature = "quinn")]
 mod quinn;
 #[cfg(feature = "quic-sim")]
 pub mod sim;
 
 #[cfg(feature = "quinn")]
-pub use paced::{PacedFactory, PacedSocket};
+pub use paced_socket::{PacedFactory, PacedSocket};
 
 use crate::cc::{self, Controller, ControllerError};
 use std::fmt;

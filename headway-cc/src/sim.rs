@@ -15,14 +15,14 @@
 //! Not modelled: receive window, SACK blocks (an ACK reports every arrival so far), TSQ, GRO.
 
 mod flow;
-pub(crate) mod lane;
+mod kernel_record;
+pub(crate) mod logged_link;
 mod loss;
-mod packets;
+mod packet_log;
 mod receiver;
-mod ring;
 mod rtt;
 mod segment;
-mod signals;
+mod sequence;
 mod source;
 mod timers;
 
@@ -30,9 +30,9 @@ use crate::cc::{Ack, Control, ControllerError};
 use crate::messages::{self, Messages};
 use crate::path::Path;
 use flow::Flow;
-use lane::Lane;
-pub use lane::LinkBin;
-pub use packets::{PacketRow, Step, What};
+pub use logged_link::LinkBin;
+use logged_link::LoggedLink;
+pub use packet_log::{PacketRow, Step, What};
 use std::fmt;
 use timers::Timers;
 
@@ -363,8 +363,8 @@ pub fn run(spec: &SimSpec) -> Result<SimRun, SimError> {
 
 #[derive(Debug)]
 struct Simulation {
-    down: Lane<Packet>,
-    up: Lane<AckPacket>,
+    down: LoggedLink<Packet>,
+    up: LoggedLink<AckPacket>,
     flows: Vec<Flow>,
     timers: Timers,
     probes: Vec<Probe>,
@@ -397,8 +397,8 @@ impl Simulation {
         flows.iter().enumerate().for_each(|(i, flow)| timers.set(i, flow.next_ns()));
         let probe_interval_ns = spec.probe_interval_us * 1000;
         Ok(Self {
-            down: Lane::new(&spec.path.down, spec.seed, spec.packets.then_some(|p| What::from(p))),
-            up: Lane::new(&spec.path.up, spec.seed, spec.packets.then_some(|p| What::from(p))),
+            down: LoggedLink::new(&spec.path.down, spec.seed, spec.packets.then_some(|p| What::from(p))),
+            up: LoggedLink::new(&spec.path.up, spec.seed, spec.packets.then_some(|p| What::from(p))),
             flows,
             timers,
             probes: Vec::new(),
@@ -536,7 +536,7 @@ impl Simulation {
             up,
             probes: self.probes,
             datagrams: self.datagrams,
-            packets: packets::merged(down_packets, up_packets),
+            packets: packet_log::merged(down_packets, up_packets),
         }
     }
 }

@@ -8,7 +8,7 @@
  * The kernel calls nobody when it marks a packet lost. But it counts (`tp->lost`), and the packet stays in the queue of
  * what may be sent again, where `delivered` at its sending and its place in the stream are kept with it. So before each
  * event, if the count has grown, we walk that queue as tcp_xmit_retransmit_queue() will, and tell of each run of packets
- * that were marked since the last event. The steps are those of headway-cc/src/sim/signals.rs.
+ * that were marked since the last event. The steps are those of headway-cc/src/sim/kernel_record.rs.
  */
 #ifndef HEADWAY_LOST_BPF_H
 #define HEADWAY_LOST_BPF_H

@@ -45,7 +45,7 @@ pub struct LinkSpec {
     /// Packets arrive at the far end only at multiples of this (aggregation); 0 for at once.
     pub release_ns: u64,
     /// Separates the random streams of links that share a seed.
-    pub lane: u64,
+    pub random_stream: u64,
 }
 
 impl Default for LinkSpec {
@@ -67,7 +67,7 @@ impl Default for LinkSpec {
             jitter: None,
             reorder: None,
             release_ns: 0,
-            lane: 0,
+            random_stream: 0,
         }
     }
 }

@@ -24,7 +24,7 @@ pub(super) fn path(text: &str) -> Result<Path, PathError> {
     let (rate_bps, trace) = first_word(*rate)?;
     let (down_ns, up_ns) = round_trip(*rtt)?;
     let down = LinkSpec { rate_bps, trace, delay_ns: down_ns, ..LinkSpec::default() };
-    let up = LinkSpec { delay_ns: up_ns, lane: 1, ..LinkSpec::default() };
+    let up = LinkSpec { delay_ns: up_ns, random_stream: 1, ..LinkSpec::default() };
     let mut path = Path { down, up, queue: None, up_queue: None };
     let steps_at = rest.iter().position(|w| w.text.starts_with('@')).unwrap_or(rest.len());
     let (options, steps) = rest.split_at(steps_at);

@@ -8,11 +8,11 @@
 //!
 //! Pacing: quinn's pacer sends 1.25 windows a round trip and takes no rate. So the window that quinn sees is what the
 //! controller's rate sends in a round trip, and one quantum; never more than the controller's window. Then the rate
-//! holds over a round trip, though not within it. `paced.rs` is the exact way.
+//! holds over a round trip, though not within it. `paced_socket.rs` is the exact way.
 
 use super::Factory;
 use super::flow::Flow;
-use super::paced::Lane;
+use super::pacer::SocketPacer;
 use quinn::congestion::{Controller, ControllerFactory, ControllerMetrics};
 use quinn_proto::RttEstimator;
 use std::any::Any;
@@ -33,18 +33,18 @@ impl ControllerFactory for Factory {
 pub(super) struct Quinn {
     flow: Mutex<Flow>,
     /// Where a socket paces: then the window is the controller's own.
-    lane: Option<Arc<Lane>>,
+    pacer: Option<Arc<SocketPacer>>,
 }
 
 impl Quinn {
-    pub(super) fn new(factory: &Factory, now: Instant, mtu: u16, lane: Option<Arc<Lane>>) -> Self {
-        Self { flow: Mutex::new(Flow::new(factory, now, mtu)), lane }
+    pub(super) fn new(factory: &Factory, now: Instant, mtu: u16, pacer: Option<Arc<SocketPacer>>) -> Self {
+        Self { flow: Mutex::new(Flow::new(factory, now, mtu)), pacer }
     }
 
     /// The flow, with the true times of what has left since.
     fn flow(&mut self) -> &mut Flow {
         let flow = self.flow.get_mut().unwrap_or_else(PoisonError::into_inner);
-        let released = self.lane.as_ref().map_or(Vec::new(), |lane| lane.released());
+        let released = self.pacer.as_ref().map_or(Vec::new(), |pacer| pacer.released());
         released.into_iter().for_each(|(record, at)| flow.on_released(record, at));
         flow
     }
@@ -67,11 +67,11 @@ fn paced_window(flow: &mut Flow) -> u64 {
 
 impl Controller for Quinn {
     fn on_sent(&mut self, now: Instant, bytes: u64, last_packet_number: u64) {
-        let lane = self.lane.clone();
+        let pacer = self.pacer.clone();
         let flow = self.flow();
         let record = flow.on_sent(now, bytes, last_packet_number);
-        if let Some(lane) = lane {
-            lane.hold(record, bytes);
+        if let Some(pacer) = pacer {
+            pacer.hold(record, bytes);
         }
         if flow.inflight() + flow.smss() > flow.window() {
             flow.on_cwnd_limited();
@@ -105,12 +105,12 @@ impl Controller for Quinn {
     /// quinn stops a byte short of a window: one more lets all of it be used.
     fn window(&self) -> u64 {
         let mut flow = self.shared();
-        let window = match &self.lane {
+        let window = match &self.pacer {
             None => paced_window(&mut flow),
-            Some(lane) => {
+            Some(pacer) => {
                 let control = flow.control();
                 let rate = if control.send_quantum == u64::MAX { u64::MAX } else { control.pacing_rate };
-                lane.set_rate(rate, flow.smss());
+                pacer.set_rate(rate, flow.smss());
                 flow.window()
             }
         };
@@ -126,7 +126,7 @@ impl Controller for Quinn {
     }
 
     fn clone_box(&self) -> Box<dyn Controller> {
-        Box::new(Self { flow: Mutex::new(self.shared().migrated()), lane: self.lane.clone() })
+        Box::new(Self { flow: Mutex::new(self.shared().migrated()), pacer: self.pacer.clone() })
     }
 
     fn initial_window(&self) -> u64 {

@@ -2,13 +2,13 @@
 //!
 //! Loss detection and recovery are in `loss.rs`, as a second `impl` of [`Flow`].
 
-use super::lane::Lane;
+use super::kernel_record::Record;
+use super::logged_link::LoggedLink;
 use super::loss::Loss;
 use super::receiver::{Answer, Receiver};
-use super::ring::Ring;
 use super::rtt::Rtt;
 use super::segment::{DELIVERED, IN_FLIGHT, LOST, Segment};
-use super::signals::Record;
+use super::sequence::SequenceBuffer;
 use super::source::App;
 use super::{AckPacket, FlowBin, FlowRun, FlowSpec, Packet, Signals, SimError, SimSpec, TraceRow};
 use super::{HANDSHAKE, HANDSHAKE_BYTES, HEADER_BYTES};
@@ -53,7 +53,7 @@ pub(crate) struct Flow {
     pub(crate) sampler: Sampler,
     pub(crate) rtt: Rtt,
     /// From the oldest unacknowledged (`una`) to the newest sent (`nxt`).
-    pub(crate) segments: Ring<Segment>,
+    pub(crate) segments: SequenceBuffer<Segment>,
     pub(crate) loss: Loss,
     /// What stands in for the sampler's memory of each segment; `None` where the controller is told exactly.
     pub(crate) record: Option<Record>,
@@ -93,7 +93,7 @@ impl Flow {
         Ok(Self {
             sampler: Sampler::default(),
             rtt: Rtt::new(),
-            segments: Ring::new(64),
+            segments: SequenceBuffer::new(64),
             loss: Loss::new(),
             record: (spec.signals == Signals::Kernel).then(Record::default),
             cwnd: INITIAL_SEGMENTS * mss,
@@ -141,7 +141,7 @@ impl Flow {
         now_ns: u64,
         packet: Packet,
         ce: bool,
-        up: &mut Lane<AckPacket>,
+        up: &mut LoggedLink<AckPacket>,
     ) -> u64 {
         if self.half_extra_ns > 0 {
             self.late_packets.push_back((now_ns + self.half_extra_ns, packet, ce));
@@ -152,7 +152,7 @@ impl Flow {
     }
 
     /// An ACK leaves the return path.
-    pub(crate) fn on_ack_packet(&mut self, now_ns: u64, ack: AckPacket, down: &mut Lane<Packet>) {
+    pub(crate) fn on_ack_packet(&mut self, now_ns: u64, ack: AckPacket, down: &mut LoggedLink<Packet>) {
         if self.half_extra_ns > 0 {
             self.late_acks.push_back((now_ns + self.half_extra_ns, ack));
         } else {
@@ -161,7 +161,12 @@ impl Flow {
     }
 
     /// Does what is due.
-    pub(crate) fn on_timers(&mut self, now_ns: u64, down: &mut Lane<Packet>, up: &mut Lane<AckPacket>) {
+    pub(crate) fn on_timers(
+        &mut self,
+        now_ns: u64,
+        down: &mut LoggedLink<Packet>,
+        up: &mut LoggedLink<AckPacket>,
+    ) {
         while self.late_packets.front().is_some_and(|p| p.0 <= now_ns) {
             let (_, packet, ce) = self.late_packets.pop_front().expect("just seen");
             self.receive(now_ns, packet, ce, up);
@@ -219,7 +224,7 @@ impl Flow {
         self.run
     }
 
-    fn receive(&mut self, now_ns: u64, packet: Packet, ce: bool, up: &mut Lane<AckPacket>) {
+    fn receive(&mut self, now_ns: u64, packet: Packet, ce: bool, up: &mut LoggedLink<AckPacket>) {
         let rtt_ns = self.rtt.srtt_us() * 1000;
         if packet.seq & HANDSHAKE != 0 {
             let answer = AckPacket { flow: self.index, log_end: packet.seq, ..Default::default() };
@@ -234,13 +239,13 @@ impl Flow {
     }
 
     #[inline]
-    fn send_ack(&mut self, now_ns: u64, is_duplicate: bool, up: &mut Lane<AckPacket>) {
+    fn send_ack(&mut self, now_ns: u64, is_duplicate: bool, up: &mut LoggedLink<AckPacket>) {
         let (log_end, ce_bytes) = (self.receiver.log.end(), self.receiver.ce_bytes);
         self.receiver.on_ack_sent();
         up.push(now_ns, HEADER_BYTES, false, AckPacket { log_end, ce_bytes, flow: self.index, is_duplicate });
     }
 
-    fn on_write(&mut self, now_ns: u64, down: &mut Lane<Packet>) {
+    fn on_write(&mut self, now_ns: u64, down: &mut LoggedLink<Packet>) {
         self.app.write(now_ns);
         if self.is_connected() {
             self.transmit(now_ns, down);
@@ -254,14 +259,14 @@ impl Flow {
     }
 
     /// Opens the connection, again after a timeout that doubles.
-    pub(crate) fn knock(&mut self, now_ns: u64, down: &mut Lane<Packet>) {
+    pub(crate) fn knock(&mut self, now_ns: u64, down: &mut LoggedLink<Packet>) {
         let packet = Packet { seq: HANDSHAKE | now_ns, flow: self.index, ..Default::default() };
         down.push(now_ns, HANDSHAKE_BYTES, false, packet);
         self.loss.arm_handshake(now_ns, &self.rtt);
     }
 
     /// The handshake's RTT is known when the controller is initialised, as in Linux.
-    fn on_connected(&mut self, now_ns: u64, sent_ns: u64, down: &mut Lane<Packet>) {
+    fn on_connected(&mut self, now_ns: u64, sent_ns: u64, down: &mut LoggedLink<Packet>) {
         if self.is_connected() {
             return;
         }
@@ -275,7 +280,7 @@ impl Flow {
     }
 
     /// The order of steps is that of Linux `tcp_ack`.
-    fn on_ack(&mut self, now_ns: u64, ack: AckPacket, down: &mut Lane<Packet>) {
+    fn on_ack(&mut self, now_ns: u64, ack: AckPacket, down: &mut LoggedLink<Packet>) {
         if ack.log_end & HANDSHAKE != 0 {
             return self.on_connected(now_ns, ack.log_end - HANDSHAKE, down);
         }
@@ -461,7 +466,7 @@ impl Flow {
     }
 
     /// Sends what window, pacing and application allow; retransmissions first.
-    pub(crate) fn transmit(&mut self, now_ns: u64, down: &mut Lane<Packet>) {
+    pub(crate) fn transmit(&mut self, now_ns: u64, down: &mut LoggedLink<Packet>) {
         let mut is_deferred = false;
         loop {
             if self.is_paced() && self.departure_ns > now_ns {
@@ -510,7 +515,7 @@ impl Flow {
     }
 
     /// Sends up to `count` new segments; the bytes sent.
-    pub(crate) fn send_new(&mut self, now_ns: u64, count: u64, down: &mut Lane<Packet>) -> u64 {
+    pub(crate) fn send_new(&mut self, now_ns: u64, count: u64, down: &mut LoggedLink<Packet>) -> u64 {
         let mut bytes = 0;
         if count == 0 || self.app.pending_bytes == 0 {
             return 0;
@@ -535,7 +540,7 @@ impl Flow {
     }
 
     /// Sends a segment again.
-    pub(crate) fn resend(&mut self, now_ns: u64, seq: u64, down: &mut Lane<Packet>) -> u64 {
+    pub(crate) fn resend(&mut self, now_ns: u64, seq: u64, down: &mut LoggedLink<Packet>) -> u64 {
         self.start_after_idle(now_ns);
         let segment = &mut self.segments[seq];
         let size = u32::from(segment.bytes);
@@ -553,7 +558,7 @@ impl Flow {
     }
 
     #[inline]
-    fn put(&mut self, now_ns: u64, seq: u64, tx: u8, size: u32, down: &mut Lane<Packet>) {
+    fn put(&mut self, now_ns: u64, seq: u64, tx: u8, size: u32, down: &mut LoggedLink<Packet>) {
         self.run.sent_packets += 1;
         self.run.sent_bytes += u64::from(size);
         down.push(

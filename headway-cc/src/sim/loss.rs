@@ -3,7 +3,7 @@
 
 use super::Packet;
 use super::flow::{Flow, News};
-use super::lane::Lane;
+use super::logged_link::LoggedLink;
 use super::rtt::Rtt;
 use super::segment::{DELIVERED, IN_FLIGHT, LOST};
 use crate::cc::{CA_CWR, CA_DISORDER, CA_LOSS, CA_OPEN, CA_RECOVERY, NO_RTT};
@@ -311,7 +311,7 @@ impl Flow {
     }
 
     /// Retransmits up to `count` lost segments; the bytes sent.
-    pub(crate) fn retransmit_lost(&mut self, now_ns: u64, count: u64, down: &mut Lane<Packet>) -> u64 {
+    pub(crate) fn retransmit_lost(&mut self, now_ns: u64, count: u64, down: &mut LoggedLink<Packet>) -> u64 {
         let (mut bytes, mut left) = (0, count);
         while left > 0 && self.loss.lost > 0 {
             let seq = self.loss.queue.pop_front().expect("every lost segment is queued");
@@ -335,7 +335,7 @@ impl Flow {
         }
     }
 
-    pub(crate) fn on_reorder_timer(&mut self, now_ns: u64, down: &mut Lane<Packet>) {
+    pub(crate) fn on_reorder_timer(&mut self, now_ns: u64, down: &mut LoggedLink<Packet>) {
         self.sampler.begin();
         self.detect_losses(now_ns);
         if self.loss.lost > 0 && self.loss.ca_state < CA_RECOVERY {
@@ -347,7 +347,7 @@ impl Flow {
         }
     }
 
-    pub(crate) fn on_loss_timer(&mut self, now_ns: u64, down: &mut Lane<Packet>) {
+    pub(crate) fn on_loss_timer(&mut self, now_ns: u64, down: &mut LoggedLink<Packet>) {
         self.loss.timer_ns = u64::MAX;
         if self.run.connected_us.is_none() {
             return self.knock(now_ns, down);
@@ -364,7 +364,7 @@ impl Flow {
     }
 
     /// The probe is new data if there is some, whatever the window says, else the last segment again.
-    fn send_probe(&mut self, now_ns: u64, down: &mut Lane<Packet>) {
+    fn send_probe(&mut self, now_ns: u64, down: &mut LoggedLink<Packet>) {
         let is_new = self.send_new(now_ns, 1, down) > 0;
         let last = self.segments.end() - 1;
         if !is_new && self.segments[last].flags & DELIVERED == 0 {
@@ -376,7 +376,7 @@ impl Flow {
 
     /// Linux `tcp_enter_loss`: everything outstanding is lost, except what was sent so lately that its ACK may yet
     /// come; the window is one segment above what stays in flight.
-    fn on_timeout(&mut self, now_ns: u64, down: &mut Lane<Packet>) {
+    fn on_timeout(&mut self, now_ns: u64, down: &mut LoggedLink<Packet>) {
         self.run.timeouts += 1;
         self.mark_timed_out(now_ns / 1000);
         let loss = &self.loss;

@@ -1,7 +1,7 @@
 //! The receiving end of a flow: what has arrived, and when an ACK is due (delayed ACKs as Linux does them).
 
 use super::Packet;
-use super::ring::Ring;
+use super::sequence::SequenceBuffer;
 
 /// The delayed-ACK timer (Linux `TCP_DELACK_MIN`).
 const DELAYED_ACK_NS: u64 = 40_000_000;
@@ -26,10 +26,10 @@ pub(crate) struct Receiver {
     /// Bytes delivered to the application, in order.
     pub(crate) bytes: u64,
     /// Arrivals in order, each `segment << 8 | transmission`; the sender reads it through the positions in ACKs.
-    pub(crate) log: Ring<u64>,
+    pub(crate) log: SequenceBuffer<u64>,
     /// Segments that arrived beyond a gap: how many, and their sizes from `next` on (0: not there yet).
     out_of_order: u64,
-    sizes: Ring<u16>,
+    sizes: SequenceBuffer<u16>,
     quick: u32,
     /// ACKs sent for the gap that begins at `gap`, and arrivals since whose ACK is held back.
     dup_acks: u32,
@@ -55,9 +55,9 @@ impl Receiver {
             next: 0,
             acked: 0,
             bytes: 0,
-            log: Ring::new(64),
+            log: SequenceBuffer::new(64),
             out_of_order: 0,
-            sizes: Ring::new(64),
+            sizes: SequenceBuffer::new(64),
             quick: QUICK_ACKS,
             dup_acks: 0,
             compressed: 0,

@@ -9,7 +9,7 @@ use crate::link::LinkStats;
 use crate::messages::{self, Messages};
 use crate::path::Path;
 use crate::quic::sim::{Bin, HEADERS, MSS, Packet, QUIC_BYTES, flows, offered};
-use crate::sim::lane::Lane;
+use crate::sim::logged_link::LoggedLink;
 use crate::sim::{DRAIN_NS, Datagram as Message, FlowBin, PROBE_BYTES, Probe, SimRun, SimSpec, Source};
 use bytes::{Bytes, BytesMut};
 use proto::congestion::ControllerFactory;
@@ -133,8 +133,8 @@ pub struct Net {
     server: Host,
     client: Host,
     path: Path,
-    down: Lane<Packet<Datagram>>,
-    up: Lane<Packet<Datagram>>,
+    down: LoggedLink<Packet<Datagram>>,
+    up: LoggedLink<Packet<Datagram>>,
     now_ns: u64,
     seed: u64,
     source: Source,
@@ -260,8 +260,8 @@ impl Net {
             server,
             client,
             path: spec.path.clone(),
-            down: Lane::new(&spec.path.down, spec.seed, None),
-            up: Lane::new(&spec.path.up, spec.seed, None),
+            down: LoggedLink::new(&spec.path.down, spec.seed, None),
+            up: LoggedLink::new(&spec.path.up, spec.seed, None),
             now_ns: 0,
             seed: spec.seed,
             source: spec.source.clone(),

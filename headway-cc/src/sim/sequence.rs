@@ -4,13 +4,13 @@ use std::ops::{Index, IndexMut};
 
 /// Holds the items numbered `start()..end()`.
 #[derive(Clone, Debug)]
-pub(crate) struct Ring<T> {
+pub(crate) struct SequenceBuffer<T> {
     items: Vec<T>,
     start: u64,
     end: u64,
 }
 
-impl<T: Copy + Default> Ring<T> {
+impl<T: Copy + Default> SequenceBuffer<T> {
     /// `capacity` is a power of two.
     pub(crate) fn new(capacity: usize) -> Self {
         debug_assert!(capacity.is_power_of_two());
@@ -61,7 +61,7 @@ impl<T: Copy + Default> Ring<T> {
     }
 }
 
-impl<T: Copy + Default> Index<u64> for Ring<T> {
+impl<T: Copy + Default> Index<u64> for SequenceBuffer<T> {
     type Output = T;
     #[inline]
     fn index(&self, number: u64) -> &T {
@@ -70,7 +70,7 @@ impl<T: Copy + Default> Index<u64> for Ring<T> {
     }
 }
 
-impl<T: Copy + Default> IndexMut<u64> for Ring<T> {
+impl<T: Copy + Default> IndexMut<u64> for SequenceBuffer<T> {
     #[inline]
     fn index_mut(&mut self, number: u64) -> &mut T {
         debug_assert!((self.start..self.end).contains(&number));
@@ -85,7 +85,7 @@ mod tests {
 
     #[test]
     fn numbers_survive_growth_and_wrapping() {
-        let mut r = Ring::new(2);
+        let mut r = SequenceBuffer::new(2);
         for i in 0..1000u64 {
             r.push(i * 7);
             if i % 3 == 0 {

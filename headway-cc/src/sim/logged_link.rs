@@ -1,6 +1,6 @@
 //! One direction of the path: a link, and its log in bins.
 
-use super::packets::{PacketRow, Step, What};
+use super::packet_log::{PacketRow, Step, What};
 use crate::link::{Link, LinkSpec, LinkStats, Out};
 
 /// One bin of a link's log: a row of `link.txt`. Counters are of the bin alone.
@@ -33,7 +33,7 @@ pub struct LinkBin {
 }
 
 #[derive(Debug)]
-pub(crate) struct Lane<P> {
+pub(crate) struct LoggedLink<P> {
     link: Link<P>,
     spec: LinkSpec,
     /// Cached [`Link::next_ns`], `u64::MAX` for none.
@@ -47,7 +47,7 @@ pub(crate) struct Lane<P> {
     what: Option<fn(&P) -> What>,
 }
 
-impl<P> Lane<P> {
+impl<P> LoggedLink<P> {
     /// With `what`, which says what a packet is, every packet is logged.
     pub(crate) fn new(spec: &LinkSpec, seed: u64, what: Option<fn(&P) -> What>) -> Self {
         Self {
@@ -85,7 +85,7 @@ impl<P> Lane<P> {
         self.next_ns = self.link.next_ns().unwrap_or(u64::MAX).max(now_ns);
     }
 
-    /// To be called while [`Lane::next_ns`] is not in the future. `None`: nothing after all.
+    /// To be called while [`LoggedLink::next_ns`] is not in the future. `None`: nothing after all.
     #[inline]
     pub(crate) fn pop(&mut self, now_ns: u64) -> Option<Out<P>> {
         let before = self.what.map(|what| (what, *self.link.stats()));
