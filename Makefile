@@ -25,7 +25,7 @@ check: install
 	RUSTDOCFLAGS="-D warnings" cargo doc --locked --no-deps --workspace
 
 root-test: install
-	cargo test --locked -p headway-cli root_
+	cargo test --locked -p headway-kernel -p headway-cli root_
 
 bench-sim: install
 	cargo bench --locked -p headway-cc --bench sim

@@ -1,32 +1,20 @@
-//! Compiles every `bpf/*.bpf.c` into `OUT_DIR/*.bpf.o`, which `kernel.rs` embeds, and `lab/clock.c` into
-//! `OUT_DIR/clock.so` for `lab.rs`.
+//! Compiles `lab/clock.c` into `OUT_DIR/clock.so`, which `lab.rs` embeds.
 
 use std::env;
-use std::fs;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::process::{Command, exit};
 
 fn main() {
     let out = PathBuf::from(env::var_os("OUT_DIR").expect("cargo sets OUT_DIR"));
-    println!("cargo::rerun-if-changed=bpf");
-    let sources = fs::read_dir("bpf").unwrap_or_else(|e| fail(&format!("cannot list headway-cli/bpf: {e}")));
-    for source in sources.flatten().map(|entry| entry.path()) {
-        let Some(name) = source.file_name().and_then(|n| n.to_str()) else { continue };
-        if let Some(stem) = name.strip_suffix(".bpf.c") {
-            compile(&source, &out.join(format!("{stem}.bpf.o")), BPF);
-        }
-    }
     println!("cargo::rerun-if-changed=lab");
-    compile(Path::new("lab/clock.c"), &out.join("clock.so"), SHARED_OBJECT);
+    compile(Path::new("lab/clock.c"), &out.join("clock.so"));
 }
 
-/// `-mcpu=v3`: 32-bit arithmetic and atomics, in every kernel that lets BPF set the pacing rate.
-const BPF: &[&str] = &["-target", "bpf", "-mcpu=v3", "-O2", "-g", "-Wall", "-Wno-unused-function", "-c"];
 const SHARED_OBJECT: &[&str] = &["-O2", "-Wall", "-fPIC", "-ftls-model=initial-exec", "-nostdlib", "-shared"];
 
-fn compile(source: &Path, object: &Path, flags: &[&str]) {
-    let result = Command::new("clang").args(flags).arg(source).arg("-o").arg(object).output();
+fn compile(source: &Path, object: &Path) {
+    let result = Command::new("clang").args(SHARED_OBJECT).arg(source).arg("-o").arg(object).output();
     match result {
         Ok(output) if output.status.success() => warn(&output.stderr),
         Ok(output) => {

@@ -4,7 +4,7 @@
 //! nothing here reads a clock, a socket or a random source. All numbers are `u64`, so an event, a control and
 //! a state are each a row of integers: the kernel's trace, the C twin and Rust print and compare the same row.
 //!
-//! Twin: `headway-cli/bpf/cc.h` (same fields in the same order).
+//! Twin: `headway-kernel/bpf/cc.h` (same fields in the same order).
 //!
 //! "Data" is counted in the transport's own unit. The TCP glue counts packets (`smss = 1`, `unit_bytes` = the
 //! MSS); QUIC and the simulator count bytes (`smss` = the MSS in bytes, `unit_bytes = 1`).

@@ -7,7 +7,7 @@
 //!
 //! No dependency but for the stacks of the features `noq` and `quinn`, no clock, no I/O, no randomness but seeds: the same
 //! arguments give the same result, bit for bit.
-//! The controllers run in the Linux kernel too; their C twins are in `headway-cli/bpf`.
+//! The controllers run in the Linux kernel too; their C twins are in `headway-kernel/bpf`.
 //!
 //! Two flows share a bottleneck for twenty simulated seconds:
 //!

@@ -28,7 +28,7 @@
 //!
 //! Any one unit of data; the low 32 bits of each counter are kept, enough for 2^31 units in flight.
 //!
-//! Twin: `headway-cli/bpf/ring.h` (same names in the same order), filled by `headway-cli/bpf/lost.bpf.h`.
+//! Twin: `headway-kernel/bpf/ring.h` (same names in the same order), filled by `headway-kernel/bpf/lost.bpf.h`.
 
 /// Entries of a ring: with the rest of a flow's state below the 8 KB that recent kernels give to a socket.
 pub const RING_ENTRIES: usize = 256;

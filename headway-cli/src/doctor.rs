@@ -2,29 +2,13 @@
 
 use crate::bench::need;
 use crate::emu;
-use crate::kernel;
 use crate::lab;
 use crate::plan::suite;
 use crate::plan::tool::Tool;
 use headway_cc::{cc, path};
+use headway_kernel as kernel;
+use headway_kernel::need::Check;
 use std::fmt::Write as _;
-
-/// One thing that a place needs of this machine.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Check {
-    pub what: String,
-    pub ok: bool,
-    /// What to do when it is missing.
-    pub hint: String,
-    /// Whether the place works without it.
-    pub required: bool,
-}
-
-impl Check {
-    pub fn required(what: impl Into<String>, ok: bool, hint: impl Into<String>) -> Self {
-        Self { what: what.into(), ok, hint: hint.into(), required: true }
-    }
-}
 
 /// The text, and whether at least the lab works.
 pub fn doctor() -> (String, bool) {

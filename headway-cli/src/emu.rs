@@ -20,13 +20,13 @@ mod packet;
 #[cfg(test)]
 mod tests;
 
-use crate::doctor::Check;
 use crate::sys;
 use anyhow::{Context, Result, anyhow, ensure};
 use ends::{DEVICE, Ends};
 use forward::{Orders, Outcome, Plan};
 use headway_cc::link::{LinkSpec, LinkStats};
 use headway_cc::path::Path;
+use headway_kernel::need::Check;
 pub use log::Lateness;
 use std::io;
 use std::net::Ipv4Addr;

@@ -18,12 +18,12 @@ mod image;
 pub mod initramfs;
 pub mod mailbox;
 
-use crate::doctor::Check;
 use crate::lab::guest::Job;
 use crate::plan::{Cell, Plan};
 use crate::sys::lab as sys;
 use crate::sys::program::find_program;
 use anyhow::{Context, Result, anyhow, bail, ensure};
+use headway_kernel::need::Check;
 use std::collections::{BTreeMap, VecDeque};
 use std::fs::File;
 use std::io::{PipeReader, Read, Write};

@@ -6,7 +6,6 @@ mod commands;
 mod doctor;
 mod emu;
 mod interop;
-mod kernel;
 mod lab;
 mod load;
 mod metric;
@@ -22,6 +21,7 @@ use cell::sim;
 use clap::{Args, Parser, Subcommand};
 use commands::emu::EmuCommand;
 use headway_cc::sim::Signals;
+use headway_kernel as kernel;
 use lab::guest;
 use plan::matrix::Axes;
 use plan::server::{self, RemoteOptions};
@@ -514,7 +514,7 @@ fn run(cli: Cli) -> Result<ExitCode> {
             Ok(ExitCode::SUCCESS)
         }
         Cmd::CheckSwitching => {
-            print!("{}", kernel::switching::check()?);
+            print!("{}", commands::check_switching::check()?);
             Ok(ExitCode::SUCCESS)
         }
         Cmd::FarEnd { folder } => {

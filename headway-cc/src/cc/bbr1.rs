@@ -14,7 +14,7 @@
 //! Use: [`Bbr1`] is a [`Controller`]. The transport owns window and pacing rate: each event brings the values in
 //! force and each control replaces them.
 //!
-//! Twin: `headway-cli/bpf/bbr1.h` (same functions in the same order, which is that of `tcp_bbr.c`).
+//! Twin: `headway-kernel/bpf/bbr1.h` (same functions in the same order, which is that of `tcp_bbr.c`).
 //!
 //! Differs from `tcp_bbr.c`: the list is in `docs/spec.md`. In packets the integers are the kernel's.
 

@@ -20,7 +20,7 @@
 //! Use: [`Bbr3`] is a [`Controller`]. The transport owns window and pacing rate: each event brings the values in
 //! force and each control replaces them. It needs an [`EVENT_LOST`] for each packet marked lost.
 //!
-//! Twin: `headway-cli/bpf/bbr3.h`: same functions in the same order (`control`, `model`, `probe_bw`, `startup`,
+//! Twin: `headway-kernel/bpf/bbr3.h`: same functions in the same order (`control`, `model`, `probe_bw`, `startup`,
 //! `probe_rtt`, `recovery`, `braking`, then this file).
 //!
 //! Differs from the draft (the reasons, and what was decided where it is silent, are in `docs/spec.md`):

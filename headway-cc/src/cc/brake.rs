@@ -17,7 +17,7 @@
 //! is now. What is usual for slots is learned while the flow neither probes nor drains. The published formula is
 //! kept for comparison under the policy [`BRAKE_PUBLISHED`]. Reasons, figures and limits: `docs/brake.md`.
 //!
-//! Twin: `headway-cli/bpf/brake.h` (same functions in the same order).
+//! Twin: `headway-kernel/bpf/brake.h` (same functions in the same order).
 
 use super::fixed::{BW_UNIT, GAIN_UNIT, bw_data, bw_from, gain_apply};
 use super::{Ack, NO_RTT};

@@ -4,7 +4,7 @@
 //! arithmetic saturates: nonsense input gives a large number, never a wrap or a panic. Divisions are unsigned
 //! (BPF has no other) and nothing needs more than one 64x64 -> 128 bit product.
 //!
-//! Twin: `headway-cli/bpf/fixed.h` (same names in the same order; `saturating_…` is `sat_…` there).
+//! Twin: `headway-kernel/bpf/fixed.h` (same names in the same order; `saturating_…` is `sat_…` there).
 
 /// Times in the cores are in microseconds; pacing rates are per second.
 pub const USEC_PER_SEC: u64 = 1_000_000;

@@ -1,5 +1,5 @@
 //! The signals of a stock kernel: with [`Signals::Kernel`](super::Signals) a flow hands its controller what the BPF
-//! glue can reconstruct (`headway-cli/bpf/lost.bpf.h`, whose steps these are) instead of what the sampler knows.
+//! glue can reconstruct (`headway-kernel/bpf/lost.bpf.h`, whose steps these are) instead of what the sampler knows.
 
 use super::flow::Flow;
 use super::segment::LOST;

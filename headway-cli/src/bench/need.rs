@@ -1,15 +1,15 @@
 //! What a plan needs of this machine, asked before anything is made: the controllers that there are, and the programs and
 //! kernel features that the plan's place cannot do without.
 
-use crate::doctor::Check;
 use crate::emu;
-use crate::kernel;
 use crate::lab;
 use crate::plan::check::Known;
 use crate::plan::tool::Tool;
 use crate::plan::{Place, Plan, controller};
 use crate::sys::program::find_program;
 use anyhow::{Result, bail};
+use headway_kernel as kernel;
+use headway_kernel::need::Check;
 
 /// The controllers that there are on this machine and in the lab, for [`Plan::check`].
 pub fn known() -> Known {

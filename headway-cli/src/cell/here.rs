@@ -4,7 +4,6 @@
 use crate::bench::{CellResult, write_atomic};
 use crate::cell::remote;
 use crate::emu::{Detour, Emu, EmuOptions, Far, Netns};
-use crate::kernel;
 use crate::lab;
 use crate::load::iperf::{self, Server};
 use crate::load::quic;
@@ -16,7 +15,9 @@ use crate::observe::probe::{self, Prober};
 use crate::plan::tool::Tool;
 use crate::plan::traffic::{self, Pattern, Traffic};
 use crate::plan::{Cell, Place, Plan, controller};
+use crate::sys::interrupt::{self, Guard};
 use anyhow::{Context, Result, ensure};
+use headway_kernel as kernel;
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::net::SocketAddrV4;
@@ -198,12 +199,13 @@ pub struct Sender {
     pub name: String,
     trace: Option<kernel::trace::Trace>,
     attached: Option<kernel::Attached>,
+    _undo: Option<Guard>,
 }
 
 impl Sender {
     /// A controller for which nothing has to be done here: one that the kernel has, or a QUIC stack.
     fn ready(cc: &str) -> Self {
-        Self { name: cc.to_string(), trace: None, attached: None }
+        Self { name: cc.to_string(), trace: None, attached: None, _undo: None }
     }
 
     /// Attaches the cell's controller if it is ours; the trace, if the plan asks for one, goes to `acks.txt`.
@@ -224,7 +226,12 @@ impl Sender {
             ),
             false => None,
         };
-        Ok(Self { name: attached.name().to_string(), trace, attached: Some(attached) })
+        Ok(Self {
+            name: attached.name().to_string(),
+            trace,
+            _undo: undo(&attached)?,
+            attached: Some(attached),
+        })
     }
 
     /// A controller that another machine sends with, where it is called `name`. iperf3 sets it at both ends, so this kernel must
@@ -234,7 +241,7 @@ impl Sender {
             return Ok(Self::ready(name));
         }
         let attached = kernel::attach(cc, &kernel::Options { name: Some(name.into()), trace: false })?;
-        Ok(Self { name: name.to_string(), trace: None, attached: Some(attached) })
+        Ok(Self { name: name.to_string(), trace: None, _undo: undo(&attached)?, attached: Some(attached) })
     }
 
     /// Ends the trace, then takes the controller out of the kernel; the name that it had there. What would make the
@@ -255,6 +262,11 @@ impl Sender {
         }
         Ok(self.name)
     }
+}
+
+/// Before Linux 6.4 nothing takes a name out of the kernel when this process is interrupted, unless it is asked to.
+fn undo(attached: &kernel::Attached) -> Result<Option<Guard>> {
+    Ok(attached.undo()?.map(|undo| interrupt::guard(|| undo.run())))
 }
 
 /// Who competes: a controller of its own, or the very one under test.

@@ -401,7 +401,7 @@ mod tests {
             let mut spec = SimSpec::new(path, vec![FlowSpec::bulk(cc)], 2_000_000, 3);
             spec.trace = true;
             let report =
-                crate::kernel::replay::replay_check(&acks_txt(&run(&spec).unwrap()).unwrap()).unwrap();
+                headway_kernel::replay::replay_check(&acks_txt(&run(&spec).unwrap()).unwrap()).unwrap();
             assert!(cc.starts_with(report.cc) && report.events > 100, "{cc}: {report:?}");
         }
     }

@@ -196,9 +196,9 @@ fn both<A: Send, B: Send>(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::kernel::replay::replay_check;
     use crate::load::iperf::{Load, parse_iperf3};
     use crate::plan::traffic::Pattern;
+    use headway_kernel::replay::replay_check;
 
     fn run(stack: Stack, cc: &str, traffic: &Traffic) -> (Load, Done) {
         let job = Job { stack, cc, traffic, seed: 3, is_traced: true };

@@ -1,8 +1,8 @@
 //! What a reader must know about a machine to judge what was measured on it. Nothing that is missing is an error: a value
 //! that cannot be had is left out.
 
-use crate::kernel;
 use crate::sys::program;
+use headway_kernel as kernel;
 use serde_json::{Map, Value, json};
 use std::fs;
 use std::net::Ipv4Addr;

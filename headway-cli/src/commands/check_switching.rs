@@ -10,9 +10,13 @@ use std::time::Duration;
 use anyhow::{Context, Result, ensure};
 use rustix::net::sockopt::set_tcp_congestion;
 
-use super::replay::{ReplayReport, replay_check};
-use super::{Attached, Options, Trace, attach};
 use crate::emu::{Emu, EmuOptions};
+use headway_kernel::replay::{ReplayReport, replay_check};
+use headway_kernel::trace::Trace;
+use headway_kernel::{Attached, Options, attach};
+
+#[cfg(test)]
+mod root_tests;
 
 const PATH: &str = "20mbit 20ms queue=1bdp loss=0.5%";
 const ROUNDS: usize = 10;
@@ -63,7 +67,11 @@ struct Traced {
 
 impl Traced {
     fn start(cc: &str) -> Result<Self> {
-        let mut attached = attach(cc, &Options { trace: true, ..Options::default() })?;
+        Self::start_as(None, cc)
+    }
+
+    fn start_as(name: Option<String>, cc: &str) -> Result<Self> {
+        let mut attached = attach(cc, &Options { name, trace: true })?;
         let text = Sink::default();
         let trace = attached.trace(text.clone())?;
         Ok(Self { attached, trace, text })

@@ -15,7 +15,7 @@ use anyhow::{Context, Result, anyhow, ensure};
 use headway_cc::cc;
 use libbpf_rs::{MapHandle, RingBufferBuilder};
 
-use super::{read_counters, to_words};
+use crate::{read_counters, to_words};
 
 /// How often the reader empties the ring. It is not woken: that would cost each event ten times what it costs itself.
 const POLL: Duration = Duration::from_millis(20);

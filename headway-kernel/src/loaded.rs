@@ -19,13 +19,12 @@ use libbpf_rs::query::{LinkTypeInfo, ProgInfoIter, ProgInfoQueryOptions};
 use libbpf_rs::{Link, MapCore, MapFlags, MapHandle, MapMut};
 use rustix::fs::{FlockOperation, flock, statfs};
 
-use super::{
+use crate::need::Check;
+use crate::{
     Api, COUNTERS, Counters, ONLY_KEY, PROGRAMS, Program, SETTINGS, SWITCHES, Wanted, blocker, check_bpf,
     check_name, has_rights, is_named, is_registered, load, put_in_force, read_counters, read_line, release,
     table_of, to_words, unknown, with_log,
 };
-use crate::doctor::Check;
-use crate::sys::interrupt;
 
 /// Where the kernel's BPF file system belongs.
 const BPF_FS: &str = "/sys/fs/bpf";
@@ -131,17 +130,17 @@ impl Order {
     }
 }
 
-/// Before Linux 6.4: what ends the process in between takes both away again, unless it is `kill -9`.
+/// Before Linux 6.4. What ends the process in between leaves the file of a table that is not in force, which counts as
+/// absent, or the whole.
 fn register_then_keep(table: &mut MapMut<'_>, pin: &Path) -> Result<()> {
-    let (map, file) = (MapHandle::try_from(&*table)?, pin.to_path_buf());
-    let undo = interrupt::guard(move || {
-        let _ = map.delete(&ONLY_KEY);
-        let _ = remove_pin(&file);
-    });
     table.pin(pin).with_context(|| format!("cannot pin {pin:?}"))?;
-    let mut link = put_in_force(table)?;
-    undo.keep();
-    link.disconnect(); // dropping it would delete the registration
+    match put_in_force(table) {
+        Ok(mut link) => link.disconnect(), // dropping it would delete the registration
+        Err(e) => {
+            let _ = remove_pin(pin);
+            return Err(e);
+        }
+    }
     Ok(())
 }
 

@@ -2,7 +2,6 @@
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{TcpListener, TcpStream};
-use std::os::fd::AsRawFd;
 use std::os::unix::fs::FileExt;
 use std::process::{Command, Output, Stdio};
 use std::sync::{Arc, Mutex};
@@ -12,11 +11,13 @@ use headway_cc::cc::{
     Ack, Control, EVENT_ACK, EVENT_INIT, EVENT_LOSS, EVENT_LOST, EVENT_SSTHRESH, EVENT_TX_START, EVENT_UNDO,
 };
 
-use super::replay::{ReplayReport, replay_check};
-use super::*;
+use rustix::net::sockopt;
+
+use crate::replay::{ReplayReport, replay_check};
+use crate::*;
 
 /// A name of this process's own, so that tests neither meet each other nor somebody's controller.
-pub(super) fn own_name(tag: char) -> String {
+fn own_name(tag: char) -> String {
     format!("hw{tag}{}", std::process::id())
 }
 
@@ -157,9 +158,9 @@ fn root_a_socket_switches_amid_its_data() {
 
 /// A script that runs two tests of these files against each other, over the lab's path. Descriptor 9 is the switch of
 /// the router, which drops what it may not forward.
-pub(super) fn between(receiver: &str, sender: &str) -> String {
+fn between(receiver: &str, sender: &str) -> String {
     let exe = std::env::current_exe().unwrap();
-    let child = |name| format!("{} --exact kernel::{name} --ignored --nocapture", exe.display());
+    let child = |name| format!("{} --exact {name} --ignored --nocapture", exe.display());
     format!(
         "exec 9<> /proc/sys/net/ipv4/ip_forward
          ip netns exec rcv {} & until ip netns exec rcv ss -ltn | grep -q :5202; do :; done
@@ -331,7 +332,7 @@ fn root_a_killed_process_leaves_nothing_registered() {
         return println!("skipped: needs root and Linux 6.4");
     }
     let mut child = Command::new(std::env::current_exe().unwrap())
-        .args(["--exact", "kernel::root_tests::holds_an_attachment", "--ignored", "--nocapture"])
+        .args(["--exact", "root_tests::holds_an_attachment", "--ignored", "--nocapture"])
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
         .spawn()
@@ -428,7 +429,7 @@ fn root_without_capabilities_the_error_says_so() {
     }
     let output = Command::new("setpriv")
         .args(["--bounding-set=-all", "--inh-caps=-all", std::env::current_exe().unwrap().to_str().unwrap()])
-        .args(["--exact", "kernel::root_tests::lacks_rights", "--ignored", "--nocapture"])
+        .args(["--exact", "root_tests::lacks_rights", "--ignored", "--nocapture"])
         .output()
         .unwrap();
     assert!(output.status.success() && text_of(&output).contains("1 passed"), "{}", text_of(&output));
@@ -444,6 +445,76 @@ fn lacks_rights() {
     assert!(!check()[0].ok);
 }
 
+const HOPS: usize = 20;
+
+/// One socket amid its data: from `cubic` to `bbr3`, to `bbr1`, back to `bbr3`, and round again.
+#[test]
+fn root_a_socket_hops_between_controllers() {
+    if !has_rights() {
+        return println!("skipped: needs root");
+    }
+    let [bbr1, bbr3] =
+        [('w', "bbr1"), ('x', "bbr3")].map(|(tag, name)| Traced::start(Program::named(name).unwrap(), tag));
+    let names = format!("{} {}", bbr1.attached.name(), bbr3.attached.name());
+    let output = in_lab(&names, &between("root_tests::swallows", "root_tests::hops"));
+    assert!(output.status.success(), "{}", text_of(&output));
+    let [by_bbr1, by_bbr3] = [bbr1, bbr3].map(|traced| traced.finish().report);
+    assert_eq!((by_bbr1.flows, by_bbr3.flows), (HOPS as u64, 2 * HOPS as u64));
+    assert!(by_bbr1.events > 500 && by_bbr3.events > 1000);
+}
+
+/// The sender of the test above.
+#[test]
+#[ignore = "run by another test"]
+fn hops() {
+    let names = std::env::var("CC").unwrap();
+    let (bbr1, bbr3) = names.split_once(' ').unwrap();
+    let mut near = TcpStream::connect("10.9.2.1:5202").unwrap();
+    for _ in 0..HOPS {
+        for name in ["cubic", bbr3, bbr1, bbr3] {
+            choose(&near, name).unwrap();
+            near.write_all(&vec![0; 1 << 18]).unwrap();
+        }
+    }
+}
+
+const CROWD: usize = 2000;
+/// What each of them sends: less than the buffers of sender and receiver hold, so that all are under way at once.
+const CROWD_BYTES: usize = 64 << 10;
+
+/// Thousands of connections at once: each gets its state, each finishes, and what a flow costs is printed.
+#[test]
+fn root_two_thousand_flows_finish() {
+    let Some(attached) = attach_program(Program::named("bbr3").unwrap(), '0', false) else { return };
+    let child = format!("{} --exact root_tests::crowd --ignored", std::env::current_exe().unwrap().display());
+    let script = format!("ip -n snd link set lo up; ulimit -n {}; snd {child}", 2 * CROWD + 100);
+    let output = in_lab(attached.name(), &script);
+    assert!(output.status.success() && text_of(&output).contains("1 passed"), "{}", text_of(&output));
+    let counters = attached.counters().unwrap();
+    println!("{counters:?}, {} bytes of state a flow", attached.map("flows").unwrap().value_size());
+    assert_eq!((counters.flows, counters.without_storage), (CROWD as u64, 0));
+}
+
+/// The crowd of the test above, over loopback.
+#[test]
+#[ignore = "run by another test"]
+fn crowd() {
+    let name = std::env::var("CC").unwrap();
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let to = listener.local_addr().unwrap();
+    let pairs = (0..CROWD).map(|_| {
+        let near = TcpStream::connect(to).unwrap();
+        choose(&near, &name).unwrap();
+        (near, listener.accept().unwrap().0)
+    });
+    let (mut near, mut far): (Vec<_>, Vec<_>) = pairs.unzip();
+    std::thread::scope(|scope| {
+        scope.spawn(|| near.iter_mut().for_each(|s| s.write_all(&[7; CROWD_BYTES]).unwrap()));
+        let mut buffer = vec![0; CROWD_BYTES];
+        far.iter_mut().for_each(|s| s.read_exact(&mut buffer).unwrap());
+    });
+}
+
 /// A traced run of a script, already held equal to Rust with nothing lost.
 struct Run {
     text: String,
@@ -456,27 +527,51 @@ fn traced_run(tag: char, script: &str) -> Option<Run> {
 }
 
 fn traced_program(program: &'static Program, tag: char, script: &str) -> Option<Run> {
-    let mut attached = attach_program(program, tag, true)?;
-    let sink = Shared::default();
-    let trace = attached.trace(sink.clone()).unwrap();
-    let output = in_lab(attached.name(), script);
+    if !has_rights() {
+        println!("skipped: needs root");
+        return None;
+    }
+    let traced = Traced::start(program, tag);
+    let output = in_lab(traced.attached.name(), script);
     assert!(output.status.success(), "{}", text_of(&output));
-    let traced = trace.finish().unwrap();
-    let text = sink.text();
-    let report = replay_check(&text).unwrap_or_else(|e| panic!("{e:#}"));
-    println!("{traced:?} {report:?}");
-    let counters = attached.counters().unwrap();
-    assert_eq!((traced.lost, report.events), (0, traced.events));
-    assert!(counters.traced >= traced.events, "{counters:?}");
-    Some(Run { text, report, counters })
+    Some(traced.finish())
+}
+
+/// A controller in the kernel with its trace.
+struct Traced {
+    attached: Attached,
+    trace: Trace,
+    sink: Shared,
+}
+
+impl Traced {
+    fn start(program: &'static Program, tag: char) -> Self {
+        let mut attached = attach_program(program, tag, true).unwrap();
+        let sink = Shared::default();
+        let trace = attached.trace(sink.clone()).unwrap();
+        Self { attached, trace, sink }
+    }
+
+    /// Demands that every event replays equal.
+    fn finish(self) -> Run {
+        let traced = self.trace.finish().unwrap();
+        let text = self.sink.text();
+        let report = replay_check(&text).unwrap_or_else(|e| panic!("{e:#}"));
+        println!("{traced:?} {report:?}");
+        let counters = self.attached.counters().unwrap();
+        assert_eq!((traced.lost, report.events), (0, traced.events));
+        assert!(counters.traced >= traced.events, "{counters:?}");
+        assert_eq!(counters.without_storage, 0);
+        Run { text, report, counters }
+    }
 }
 
 /// What a trace is written to and read back from.
 #[derive(Clone, Default)]
-pub(super) struct Shared(Arc<Mutex<Vec<u8>>>);
+struct Shared(Arc<Mutex<Vec<u8>>>);
 
 impl Shared {
-    pub(super) fn text(&self) -> String {
+    fn text(&self) -> String {
         String::from_utf8(self.0.lock().unwrap().clone()).unwrap()
     }
 }
@@ -509,35 +604,12 @@ fn exchange(near: &mut TcpStream, far: &mut TcpStream) {
     near.read_exact(&mut [0]).unwrap();
 }
 
-pub(super) fn choose(socket: &TcpStream, name: &str) -> std::io::Result<()> {
-    // SAFETY: the pointer and the length describe `name`, which outlives the call.
-    let result = unsafe {
-        libc::setsockopt(
-            socket.as_raw_fd(),
-            libc::IPPROTO_TCP,
-            libc::TCP_CONGESTION,
-            name.as_ptr().cast(),
-            name.len() as u32,
-        )
-    };
-    if result == 0 { Ok(()) } else { Err(std::io::Error::last_os_error()) }
+fn choose(socket: &TcpStream, name: &str) -> std::io::Result<()> {
+    Ok(sockopt::set_tcp_congestion(socket, name)?)
 }
 
 fn chosen(socket: &TcpStream) -> String {
-    let mut name = [0u8; NAME_MAX + 1];
-    let mut len = name.len() as u32;
-    // SAFETY: the kernel writes at most `len` bytes, the size of `name`.
-    let result = unsafe {
-        libc::getsockopt(
-            socket.as_raw_fd(),
-            libc::IPPROTO_TCP,
-            libc::TCP_CONGESTION,
-            name.as_mut_ptr().cast(),
-            &mut len,
-        )
-    };
-    assert_eq!(result, 0);
-    String::from_utf8_lossy(&name).trim_end_matches('\0').into()
+    sockopt::tcp_congestion(socket).unwrap()
 }
 
 /// A sender, a router with a bottleneck and a receiver, all in namespaces that end with the script.
@@ -595,7 +667,7 @@ const UNPRIVILEGED: &str = "
     serve; snd setpriv --reuid 65534 --regid 65534 --clear-groups iperf3 -c 10.9.2.1 -C $CC -t 1
 ";
 
-pub(super) fn in_lab(cc: &str, script: &str) -> Output {
+fn in_lab(cc: &str, script: &str) -> Output {
     // The router is to outlive the server's last packets.
     let script = format!("{LAB}\n{script}\nwait");
     let args = ["60", "unshare", "--net", "--mount", "--pid", "--fork", "--kill-child", "sh", "-c", &script];
@@ -606,6 +678,6 @@ pub(super) fn in_lab(cc: &str, script: &str) -> Output {
         .expect("timeout and unshare are in every Debian")
 }
 
-pub(super) fn text_of(output: &Output) -> String {
+fn text_of(output: &Output) -> String {
     format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr))
 }

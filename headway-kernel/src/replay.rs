@@ -6,7 +6,7 @@ use std::collections::HashMap;
 use anyhow::{Context, Result, bail, ensure};
 use headway_cc::cc::{Ack, Controller, EVENT_INIT, TRACE_SET};
 
-use super::Program;
+use crate::Program;
 
 /// What was compared.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -92,8 +92,8 @@ fn replay_line(
 mod tests {
     use headway_cc::cc::EVENT_ACK;
 
-    use super::super::{PROGRAMS, columns};
     use super::*;
+    use crate::{PROGRAMS, columns};
 
     /// Three events of one flow, as the Rust controller sees them.
     fn trace_of(program: &'static Program, set: &[&str]) -> String {

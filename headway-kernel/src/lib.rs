@@ -9,12 +9,10 @@
 //! the Rust controller's defaults into the object's read-only data before the kernel verifies it.
 
 pub mod loaded;
+pub mod need;
 pub mod replay;
 #[cfg(test)]
-mod root_paths;
-#[cfg(test)]
 mod root_tests;
-pub mod switching;
 pub mod trace;
 
 use std::fs;
@@ -32,8 +30,7 @@ use libbpf_rs::{
     set_print,
 };
 
-use crate::doctor::Check;
-use crate::sys::interrupt::{self, Guard};
+use need::Check;
 use trace::{Columns, Trace};
 
 /// A controller that exists as a BPF program.
@@ -154,8 +151,7 @@ pub fn attach(cc: &str, options: &Options) -> Result<Attached> {
 pub struct Attached {
     // Fields drop in this order: the name goes first, then the programs.
     _link: Link,
-    // Before Linux 6.4 nothing takes the name away when the process is interrupted, unless it is asked to.
-    _guard: Option<Guard>,
+    has_links: bool,
     object: Object,
     name: String,
     program: &'static Program,
@@ -206,10 +202,30 @@ impl Attached {
         read_counters(&self.map(COUNTERS)?)
     }
 
+    /// What takes the registration away when the process is about to end without dropping `self`, for a signal handler's
+    /// thread to run; `None` where the kernel does it by itself (Linux 6.4 or newer).
+    pub fn undo(&self) -> Result<Option<Undo>> {
+        Ok(match self.has_links {
+            true => None,
+            false => Some(Undo(self.map(TABLE)?)),
+        })
+    }
+
     fn map(&self, name: &str) -> Result<MapHandle> {
         let map = self.object.maps().find(|m| is_named(m.name(), name));
         let map = map.with_context(|| format!("the BPF object has no map `{name}`"))?;
         Ok(MapHandle::try_from(&map)?)
+    }
+}
+
+/// Takes a registration away that would outlive the process.
+#[derive(Debug)]
+pub struct Undo(MapHandle);
+
+impl Undo {
+    /// Takes it away; does nothing when that has happened already.
+    pub fn run(self) {
+        let _ = self.0.delete(&ONLY_KEY);
     }
 }
 
@@ -307,16 +323,9 @@ fn register(wanted: &Wanted<'_>) -> Result<Attached> {
     let mut object = load(wanted, &api)?;
     let mut table = table_of(&mut object)?;
     let link = put_in_force(&mut table)?;
-    let _guard = match api.has_links {
-        true => None,
-        false => {
-            let map = MapHandle::try_from(&table)?;
-            Some(interrupt::guard(move || drop(map.delete(&ONLY_KEY))))
-        }
-    };
     let Wanted { program, name, trace, params, .. } = wanted;
     let (name, params) = (name.to_string(), params.clone());
-    Ok(Attached { _link: link, _guard, object, name, program, params, traces: *trace })
+    Ok(Attached { _link: link, has_links: api.has_links, object, name, program, params, traces: *trace })
 }
 
 fn table_of(object: &mut Object) -> Result<MapMut<'_>> {

@@ -1,0 +1,114 @@
+//! Root tests of every controller of ours over emulated paths: whatever loss, reordering, marks, pauses and switches
+//! make of a connection, each event replays equal in Rust. Without root they skip.
+
+use std::fs;
+
+use headway_cc::cc::bbr3::{BBR3_PROBE_RTT, BBR3_STARTUP, Bbr3State};
+use headway_cc::cc::fixed::GAIN_UNIT;
+use headway_cc::cc::{EVENT_LOST, EVENT_SSTHRESH, EVENT_TX_START};
+use headway_kernel::available;
+
+use super::*;
+use crate::load::iperf::{PORT, Server};
+use crate::plan::tool::Tool;
+
+/// A path, and what iperf3 does over it.
+const LOADS: &[(&str, &str)] = &[
+    ("50mbit 20ms queue=0.5bdp loss=0.5%", "-t 4"),
+    ("50mbit 20ms queue=2bdp reorder=5%/10ms", "-t 3"),
+    ("30mbit 30ms queue=1bdp jitter=4ms uploss=5%", "-t 3 -P 4"),
+    ("20mbit 20ms queue=1bdp", "-t 4 -b 3M"),
+    ("20mbit 20ms queue=1bdp @1s 2mbit @2s 20mbit @3s loss=100% @3.6s loss=0%", "-t 5"),
+    ("5mbit 30ms queue=2bdp", "-t 7"),
+];
+
+/// The same with a sender that negotiates ECN, over links that mark.
+const MARKED: &[(&str, &str)] = &[
+    ("20mbit 20ms queue=4bdp ce=2ms", "-t 4"),
+    ("50mbit 2ms queue=20bdp ce=1ms", "-t 3 -P 2"),
+    ("20mbit 20ms queue=codel ecn", "-t 3"),
+];
+
+fn is_root() -> bool {
+    rustix::process::geteuid().is_root()
+}
+
+/// The text of the trace, of which every event replays equal.
+fn finish(traced: Traced) -> (String, ReplayReport) {
+    let text = traced.text.clone();
+    let report = traced.finish().unwrap_or_else(|e| panic!("{e:#}"));
+    println!("{report:?}");
+    let text = text.0.lock().unwrap().clone();
+    (String::from_utf8(text).unwrap(), report)
+}
+
+/// A name of this process's own, so that tests neither meet each other nor somebody's controller.
+fn own_name(tag: char) -> String {
+    format!("hw{tag}{}", std::process::id())
+}
+
+/// Runs iperf3 over an emulated path, both ends with this setting of `tcp_ecn`.
+fn load(cc: &str, path: &str, args: &str, tcp_ecn: &str) {
+    let emu = Emu::up(&path.parse().unwrap(), &EmuOptions::default()).unwrap();
+    let far = emu.far().unwrap();
+    for netns in [emu.near(), far] {
+        netns.enter(|| fs::write("/proc/sys/net/ipv4/tcp_ecn", tcp_ecn)).unwrap();
+    }
+    let _server = Server::start(Tool::Iperf3, far.command("iperf3"), PORT).unwrap();
+    emu.start_clock();
+    let to = [emu.far_addr().to_string(), PORT.to_string()];
+    let mut iperf3 = emu.near().command("iperf3");
+    iperf3.args(["-c", &to[0], "-p", &to[1], "-C", cc]).args(args.split(' '));
+    let output = iperf3.output().unwrap();
+    assert!(output.status.success(), "{path}: {}", String::from_utf8_lossy(&output.stderr));
+}
+
+#[test]
+fn root_trouble_on_emulated_paths_replays_equal() {
+    if !is_root() {
+        return println!("skipped: needs root");
+    }
+    for (cc, tag) in available().attachable.into_iter().zip('r'..) {
+        let traced = Traced::start_as(Some(own_name(tag)), cc).unwrap();
+        for (path, args) in LOADS {
+            load(traced.attached.name(), path, args, "2");
+        }
+        let (text, report) = finish(traced);
+        assert!(report.events > 10_000 && report.kinds[EVENT_TX_START as usize] > 0, "{report:?}");
+        assert!(report.kinds[EVENT_SSTHRESH as usize] > 0, "{report:?}");
+        if cc == "bbr3" {
+            assert!(report.kinds[EVENT_LOST as usize] > 50, "{report:?}");
+            assert!((BBR3_STARTUP..=BBR3_PROBE_RTT).all(|s| states(&text).any(|at| at.state == s)));
+        }
+    }
+}
+
+/// With the defaults marks count as losses, with `ecn` they have an answer of their own; and neither asks for any.
+#[test]
+fn root_marks_replay_equal() {
+    if !is_root() {
+        return println!("skipped: needs root");
+    }
+    for (ecn, tag, tcp_ecn) in [(0, 't', "1"), (1, 'u', "1"), (1, 'v', "2")] {
+        let traced = Traced::start_as(Some(own_name(tag)), &format!("bbr3:ecn={ecn}")).unwrap();
+        for (path, args) in MARKED {
+            load(traced.attached.name(), path, args, tcp_ecn);
+        }
+        let (text, report) = finish(traced);
+        assert!(report.events > 3000, "{report:?}");
+        let (are_asked_for, has_answer) = (tcp_ecn == "1", ecn == 1);
+        let marked = states(&text).map(|s| s.delivered_ce).max().unwrap();
+        println!("ecn={ecn} tcp_ecn={tcp_ecn}: up to {marked} packets of a flow marked");
+        assert_eq!(marked > 0, are_asked_for);
+        assert_eq!(states(&text).any(|s| s.is_ce_in_round == 1), are_asked_for && has_answer);
+        assert_eq!(states(&text).any(|s| s.ecn_alpha < GAIN_UNIT), has_answer);
+    }
+}
+
+/// The states of a trace of `bbr3`, in order.
+fn states(text: &str) -> impl Iterator<Item = Bbr3State> {
+    text.lines().filter(|l| !l.starts_with('#')).map(|line| {
+        let words: Vec<u64> = line.split(' ').skip(1).map(|w| w.parse().unwrap()).collect();
+        Bbr3State::from_words(&words[words.len() - Bbr3State::FIELDS.len()..]).unwrap()
+    })
+}
