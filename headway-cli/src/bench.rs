@@ -12,7 +12,7 @@ use crate::lab;
 use crate::load::iperf;
 use crate::plan::shard::Shard;
 use crate::plan::traffic::Traffic;
-use crate::plan::{Cell, LAYOUT, PathEntry, Place, Plan, controller};
+use crate::plan::{Cell, LAYOUT, PathEntry, Place, Plan};
 use crate::sys::interrupt;
 use anyhow::{Context, Result, ensure};
 use serde::{Deserialize, Serialize};
@@ -259,7 +259,7 @@ impl CellResult {
             traffic: traffic.clone(),
             kernel: String::new(),
             status: status.into(),
-            sender_cc: controller(&cell.cc).into(),
+            sender_cc: cell.cc.controller().into(),
             rival_cc: traffic.against.as_ref().map_or_else(String::new, |rival| rival.cc.clone()),
             base_rtt_us: 0,
             attempts: Vec::new(),
@@ -318,7 +318,7 @@ impl Progress {
         };
         eprintln!(
             "{total} cells to run: {} × {paths} × {} blocks, in {}",
-            plan.ccs.join(", "),
+            plan.labels().collect::<Vec<_>>().join(", "),
             plan.blocks,
             plan.place
         );

@@ -29,7 +29,7 @@ use plan::shard;
 use plan::tool::Tool;
 use plan::traffic::{self, Direction, Pattern, Traffic};
 use plan::transport::Transport;
-use plan::{PathEntry, Place, Plan, Request};
+use plan::{Label, PathEntry, Place, Plan, Request};
 use report::compare;
 use std::ffi::OsString;
 use std::num::NonZeroUsize;
@@ -170,7 +170,7 @@ const MADE_BY_FLAGS: [&str; 26] = [
 struct BenchArgs {
     /// Controllers, the baseline first. `bbr#2` is `bbr` once more: `--cc bbr,bbr#2` shows what noise looks like
     #[arg(long, value_delimiter = ',', default_value = "bbr,bbr1,cubic")]
-    cc: Vec<String>,
+    cc: Vec<Label>,
     /// Path presets (comma separated) or a path text; may be given several times [default: clean,drop,lossy]
     #[arg(long)]
     path: Vec<String>,

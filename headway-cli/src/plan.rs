@@ -6,6 +6,7 @@
 //! read them.
 
 pub mod check;
+pub mod label;
 pub mod matrix;
 pub mod path;
 pub mod place;
@@ -18,6 +19,7 @@ pub mod tool;
 pub mod traffic;
 pub mod transport;
 
+pub use label::Label;
 pub use path::PathEntry;
 pub use place::Place;
 pub use request::Request;
@@ -41,8 +43,8 @@ pub const LAYOUT: u32 = 1;
 pub struct Plan {
     pub layout: u32,
     pub place: Place,
-    /// Labels of controllers ([`controller`]); the first is the baseline of the comparison.
-    pub ccs: Vec<String>,
+    /// The candidates; the first is the baseline of the comparison.
+    pub ccs: Vec<Label>,
     pub paths: Vec<PathEntry>,
     /// `--suite`; empty where the paths were given one by one.
     #[serde(default, skip_serializing_if = "String::is_empty")]
@@ -76,7 +78,7 @@ pub struct Cell {
     pub index: usize,
     /// Index into `Plan::paths`.
     pub path: usize,
-    pub cc: String,
+    pub cc: Label,
     pub block: u32,
     /// Seeds every random part of this cell. It is the same for all controllers of one block on one path, so that they meet
     /// the same losses and their results can be compared in pairs.
@@ -117,6 +119,11 @@ impl Plan {
         Ok(plan)
     }
 
+    /// The candidates' labels as text, the baseline first.
+    pub fn labels(&self) -> impl Iterator<Item = &str> {
+        self.ccs.iter().map(Label::as_str)
+    }
+
     /// The traffic of every path, in the order of the paths.
     pub fn traffics(&self) -> impl Iterator<Item = &Traffic> {
         (0..self.paths.len()).map(|path| self.traffic(path))
@@ -137,14 +144,4 @@ impl Plan {
         let own = &self.paths[path].kernel;
         if own.is_empty() { &self.kernel } else { own }
     }
-}
-
-/// The controller that a label means: `bbr#2` is `bbr` once more, to be compared with itself.
-pub fn controller(label: &str) -> &str {
-    label.split_once('#').map_or(label, |(cc, _)| cc)
-}
-
-/// The 2 of `bbr#2`.
-fn label_number(label: &str) -> Option<u64> {
-    label.split_once('#').and_then(|(_, number)| number.parse().ok())
 }

@@ -192,7 +192,7 @@ impl Run {
     }
 
     fn baseline(&self) -> &str {
-        &self.plan.ccs[0]
+        self.plan.ccs[0].as_str()
     }
 
     fn place(&self) -> String {
@@ -295,7 +295,7 @@ fn compare(run: &Run) -> Vec<Comparison> {
     let mut all = Vec::new();
     for path in 0..run.plan.paths.len() {
         for metric in 0..METRICS.len() {
-            all.extend(run.plan.ccs[1..].iter().filter_map(|cc| compare_one(run, path, metric, cc)));
+            all.extend(run.plan.labels().skip(1).filter_map(|cc| compare_one(run, path, metric, cc)));
         }
     }
     for metric in METRICS {
@@ -405,13 +405,13 @@ impl Spread {
 }
 
 fn count(run: &Run) -> Vec<Count> {
-    let count_one = |cc: &String| {
+    let count_one = |cc: &str| {
         let cells: Vec<&RunCell> = run.cells.iter().filter(|c| c.cell.cc == *cc).collect();
         let attempted = cells.iter().filter(|c| c.status() != NOT_RUN).count();
         let ok = cells.iter().filter(|c| c.excluded.is_none()).count();
-        Count { cc: cc.clone(), planned: cells.len(), attempted, ok, excluded: attempted - ok }
+        Count { cc: cc.into(), planned: cells.len(), attempted, ok, excluded: attempted - ok }
     };
-    run.plan.ccs.iter().map(count_one).collect()
+    run.plan.labels().map(count_one).collect()
 }
 
 fn notes(run: &Run, counts: &[Count]) -> Vec<String> {
@@ -457,9 +457,9 @@ fn told(run: &Run) -> Vec<String> {
     let mut counts: Vec<(&str, &str, usize)> = Vec::new();
     for cell in run.cells.iter().filter(|c| c.excluded.is_none()) {
         for note in cell.data.iter().flat_map(|d| &d.result.notes) {
-            match counts.iter_mut().find(|(cc, text, _)| (*cc, *text) == (&*cell.cell.cc, note)) {
+            match counts.iter_mut().find(|(cc, text, _)| (*cc, *text) == (cell.cell.cc.as_str(), note)) {
                 Some((_, _, count)) => *count += 1,
-                None => counts.push((&cell.cell.cc, note, 1)),
+                None => counts.push((cell.cell.cc.as_str(), note, 1)),
             }
         }
     }
@@ -473,7 +473,7 @@ fn told(run: &Run) -> Vec<String> {
 
 /// Says of each controller how many runs have a lower bound only.
 fn bounds(run: &Run, metric: usize) -> Vec<String> {
-    let note = |cc: &String| {
+    let note = |cc: &str| {
         let cells = run.cells.iter().filter(|c| c.cell.cc == *cc);
         let values: Vec<(f64, f64)> =
             cells.filter_map(|c| Some((c.counted(metric)?, c.ceilings[metric]?))).collect();
@@ -486,7 +486,7 @@ fn bounds(run: &Run, metric: usize) -> Vec<String> {
             )
         })
     };
-    run.plan.ccs.iter().filter_map(note).collect()
+    run.plan.labels().filter_map(note).collect()
 }
 
 /// Writes one of the files a report is made of.

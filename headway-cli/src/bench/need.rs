@@ -5,7 +5,7 @@ use crate::emu;
 use crate::lab;
 use crate::plan::check::Known;
 use crate::plan::tool::Tool;
-use crate::plan::{Place, Plan, controller};
+use crate::plan::{Label, Place, Plan};
 use crate::sys::program::find_program;
 use anyhow::{Result, bail};
 use headway_kernel as kernel;
@@ -23,7 +23,7 @@ pub fn known() -> Known {
 
 /// Fails with the first thing that the plan's place needs and this machine lacks.
 pub fn need(plan: &Plan) -> Result<()> {
-    let is_ours = |cc: &String| kernel::available().attachable.contains(&controller(cc));
+    let is_ours = |cc: &Label| kernel::available().attachable.contains(&cc.controller());
     let bpf = match plan.transport.is_tcp() && plan.ccs.iter().any(is_ours) {
         true => kernel::check(),
         false => Vec::new(),

@@ -14,7 +14,7 @@ use crate::observe::messages::{self, MessageFlow, Sockets};
 use crate::observe::probe::{self, Prober};
 use crate::plan::tool::Tool;
 use crate::plan::traffic::{self, Pattern, Traffic};
-use crate::plan::{Cell, Place, Plan, controller};
+use crate::plan::{Cell, Place, Plan};
 use crate::sys::interrupt::{self, Guard};
 use anyhow::{Context, Result, ensure};
 use headway_kernel as kernel;
@@ -37,8 +37,8 @@ pub fn run_cell_here(plan: &Plan, cell: &Cell, dir: &FsPath) -> Result<()> {
     let path = plan.paths[cell.path].path()?;
     let traffic = plan.traffic(cell.path);
     let cc = match plan.transport.stack() {
-        None => Sender::prepare(controller(&cell.cc), plan.trace, dir)?,
-        Some(_) => Sender::ready(controller(&cell.cc)),
+        None => Sender::prepare(cell.cc.controller(), plan.trace, dir)?,
+        Some(_) => Sender::ready(cell.cc.controller()),
     };
     let rival = traffic.against.as_ref().map(|r| Rival::prepare(r, &cc, cell, dir)).transpose()?;
     let options = EmuOptions {
@@ -277,7 +277,7 @@ enum Rival {
 
 impl Rival {
     fn prepare(rival: &traffic::Rival, tested: &Sender, cell: &Cell, dir: &FsPath) -> Result<Self> {
-        match rival.cc == controller(&cell.cc) {
+        match rival.cc == cell.cc.controller() {
             true => Ok(Self::Same(tested.name.clone())),
             false => Sender::prepare(&rival.cc, false, dir).map(Self::Own),
         }

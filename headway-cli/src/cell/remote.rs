@@ -13,7 +13,7 @@ use crate::observe::machine;
 use crate::observe::probe::{self, Probe, Prober};
 use crate::plan::tool::Tool;
 use crate::plan::traffic::{Direction, Traffic};
-use crate::plan::{Cell, Place, Plan, controller};
+use crate::plan::{Cell, Place, Plan};
 use anyhow::{Context, Result, bail, ensure};
 use far::{FarCc, FarEnd};
 use serde::{Deserialize, Serialize};
@@ -136,12 +136,12 @@ pub fn run_cell(session: &Session, plan: &Plan, cell: &Cell, dir: &FsPath) -> Re
     let traffic = plan.traffic(cell.path);
     let mut result = CellResult::new(plan, cell, "ok");
     let far = session.far.as_ref().filter(|_| !traffic.direction.is_forward());
-    let far_cc = far.map(|far| far.attach(&cell.cc)).transpose()?;
+    let far_cc = far.map(|far| far.attach(cell.cc.controller())).transpose()?;
     let cc = match traffic.direction {
-        Direction::Forward => Sender::prepare(controller(&cell.cc), plan.trace, dir)?,
+        Direction::Forward => Sender::prepare(cell.cc.controller(), plan.trace, dir)?,
         Direction::Reverse => {
             result.notes.push(if far_cc.is_some() { SET_CC } else { OWN_CC }.into());
-            let own = headway_cc::cc::name_and_settings(controller(&cell.cc)).0;
+            let own = headway_cc::cc::name_and_settings(cell.cc.controller()).0;
             Sender::elsewhere(own, far_cc.as_ref().map_or(own, |cc| &cc.name))?
         }
     };

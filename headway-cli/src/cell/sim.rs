@@ -7,7 +7,7 @@
 use crate::bench::{CellResult, write_atomic};
 use crate::interop::packets;
 use crate::observe::messages::{self, Sent};
-use crate::plan::{Cell, PathEntry, Plan, controller};
+use crate::plan::{Cell, PathEntry, Plan};
 use crate::stats;
 use anyhow::{Context, Result, anyhow};
 use headway_cc::cc;
@@ -29,7 +29,7 @@ pub fn run_cell(plan: &Plan, cell: &Cell, dir: &Path) -> Result<()> {
     let ours = FlowSpec {
         source: traffic.pattern.source(),
         max_pacing_rate,
-        ..FlowSpec::bulk(controller(&cell.cc))
+        ..FlowSpec::bulk(cell.cc.controller())
     };
     let mut flows = vec![ours; streams];
     if let Some(rival) = &traffic.against {

@@ -278,7 +278,7 @@ mod tests {
         let file = folder.dir.join("a.flent.gz");
         std::fs::write(&file, flent::file(&plan, &data).unwrap()).unwrap();
         let run = read_file(&file, "").unwrap();
-        assert_eq!((run.kind, run.cc.as_str(), run.streams), ("flent", &*plan.cells[0].cc, Some(1)));
+        assert_eq!((run.kind, run.cc.as_str(), run.streams), ("flent", plan.cells[0].cc.as_str(), Some(1)));
         let load = data.load.as_ref().unwrap();
         let expected = load.received_bytes as f64 * 8e6 / load.received_us as f64;
         assert!((run.goodput_bps.unwrap() / expected - 1.0).abs() < 0.02, "{run:?} {expected}");

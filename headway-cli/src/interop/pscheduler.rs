@@ -54,7 +54,7 @@ fn task(plan: &Plan, cell: &Cell) -> Result<Value> {
     };
     let mut spec = json!({
         "schema": 4, "dest": dest, "duration": format!("PT{}S", seconds - warmup_s), "omit": format!("PT{warmup_s}S"),
-        "interval": "PT1S", "parallel": traffic.streams, "congestion": crate::plan::controller(&cell.cc),
+        "interval": "PT1S", "parallel": traffic.streams, "congestion": cell.cc.controller(),
     });
     match traffic.pattern {
         Pattern::Bulk => {}

@@ -5,7 +5,7 @@ use crate::plan::place::Place;
 use crate::plan::tool::Tool;
 use crate::plan::traffic::{self, Traffic};
 use crate::plan::transport::Transport;
-use crate::plan::{Plan, controller, label_number, server};
+use crate::plan::{Plan, server};
 use anyhow::{Context, Result, bail, ensure};
 
 /// The controllers that there are outside of this program's Rust code. The caller gathers them from the machine, because a
@@ -25,14 +25,19 @@ impl Plan {
     pub fn check(&self, known: &Known) -> Result<()> {
         check_remote(self)?;
         for (i, cc) in self.ccs.iter().enumerate() {
-            check_cc(&self.place, self.transport, cc, known)?;
+            ensure!(
+                cc.is_valid(),
+                "`{cc}` is no label of a controller\nhint: `{}` is the controller once more",
+                cc.again()
+            );
+            check_controller(&self.place, self.transport, cc.controller(), known)?;
             ensure!(!self.ccs[..i].contains(cc), "controller `{cc}` is given twice");
         }
         for traffic in self.paths.iter().filter_map(|p| p.traffic.as_ref()).chain([&self.traffic]) {
             check_transport(&self.place, self.transport, traffic)?;
             check_traffic(&self.place, traffic)?;
             if let Some(rival) = &traffic.against {
-                check_cc(&self.place, self.transport, &rival.cc, known)?;
+                check_controller(&self.place, self.transport, &rival.cc, known)?;
             }
             check_tool(self.tool, &self.place, self.transport, traffic)?;
         }
@@ -48,8 +53,11 @@ impl Plan {
 fn check_remote(plan: &Plan) -> Result<()> {
     let remote = &plan.remote;
     let is_reverse = plan.traffics().any(|t| !t.direction.is_forward());
-    if let Some(cc) =
-        plan.ccs.iter().find(|cc| cc.contains(':')).filter(|_| is_reverse && remote.ssh.is_empty())
+    if let Some(cc) = plan
+        .ccs
+        .iter()
+        .find(|cc| cc.controller().contains(':'))
+        .filter(|_| is_reverse && remote.ssh.is_empty())
     {
         bail!("`{cc}` cannot be set at a server\nhint: --ssh HOST can, or leave out --direction reverse");
     }
@@ -157,11 +165,8 @@ fn check_traffic(place: &Place, t: &Traffic) -> Result<()> {
     Ok(())
 }
 
-/// Is this the label of a controller that the place can run, with settings that the controller has?
-fn check_cc(place: &Place, transport: Transport, label: &str, known: &Known) -> Result<()> {
-    let is_plain = !label.contains('#') || label_number(label).is_some();
-    ensure!(is_plain, "`{label}` is no label of a controller\nhint: `{}#2`", controller(label));
-    let cc = controller(label);
+/// Is this a controller that the place can run, with settings that it has?
+fn check_controller(place: &Place, transport: Transport, cc: &str, known: &Known) -> Result<()> {
     let (name, settings) = headway_cc::cc::name_and_settings(cc);
     let there_are = match place {
         _ if !transport.is_tcp() => transport.controllers(),

@@ -1,5 +1,6 @@
 //! From what `headway bench` was asked for to a plan: which paths, in which traffic, and the cells in their order.
 
+use crate::plan::label::Label;
 use crate::plan::matrix::Axes;
 use crate::plan::path::PathEntry;
 use crate::plan::place::Place;
@@ -8,14 +9,14 @@ use crate::plan::suite;
 use crate::plan::tool::Tool;
 use crate::plan::traffic::Traffic;
 use crate::plan::transport::Transport;
-use crate::plan::{Cell, LAYOUT, Plan, controller, label_number};
+use crate::plan::{Cell, LAYOUT, Plan};
 use anyhow::{Result, ensure};
 
 /// What `headway bench` was asked for.
 #[derive(Clone, Debug)]
 pub struct Request {
     pub place: Place,
-    pub ccs: Vec<String>,
+    pub ccs: Vec<Label>,
     pub paths: Vec<String>,
     /// A suite, whose rows bring their own traffic. Paths that are named beside it get the traffic below.
     pub suite: Option<String>,
@@ -75,11 +76,11 @@ impl Request {
     }
 
     /// The controllers; with the baseline a second time where the suite wants to show what noise alone looks like.
-    fn labels(&self) -> Result<Vec<String>> {
+    fn labels(&self) -> Result<Vec<Label>> {
         let mut ccs = self.ccs.clone();
         if self.suite.as_ref().map(|name| suite::find(name)).transpose()?.is_some_and(|suite| suite.has_twin)
         {
-            let twin = format!("{}#2", controller(&ccs[0]));
+            let twin = ccs[0].again();
             if !ccs.contains(&twin) {
                 ccs.push(twin);
             }
@@ -121,10 +122,10 @@ fn warmup_ms(place: &Place, paths: &[PathEntry], seconds: u32) -> Result<u64> {
 
 /// Every controller on every path once a block. The order within a block is random, so that what changes slowly on the machine
 /// (heat, other load) meets every controller alike instead of looking like a difference between them.
-fn cells(seed: u64, blocks: u32, ccs: &[String], paths: usize) -> Vec<Cell> {
+fn cells(seed: u64, blocks: u32, ccs: &[Label], paths: usize) -> Vec<Cell> {
     let mut cells = Vec::new();
     for block in 0..blocks {
-        let mut mates: Vec<(usize, &String)> =
+        let mut mates: Vec<(usize, &Label)> =
             (0..paths).flat_map(|p| ccs.iter().map(move |cc| (p, cc))).collect();
         let mut rng = headway_cc::rand::Rng::new(seed, u64::from(block));
         for i in (1..mates.len()).rev() {
@@ -134,7 +135,7 @@ fn cells(seed: u64, blocks: u32, ccs: &[String], paths: usize) -> Vec<Cell> {
             // 48 bits: a JSON reader that keeps numbers as doubles must not change it.
             let shared = headway_cc::rand::hash(seed, u64::from(block) << 16 | path as u64) >> 16;
             // With the same seed a second label of a controller would give the same bytes where time is virtual.
-            let seed = match label_number(cc) {
+            let seed = match cc.number() {
                 Some(number) => headway_cc::rand::hash(shared, number) >> 16,
                 None => shared,
             };

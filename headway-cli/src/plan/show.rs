@@ -70,7 +70,8 @@ impl Plan {
 
     /// The command that makes this plan again.
     pub fn command(&self) -> String {
-        let mut s = format!("headway bench --cc {}", shell_word(&self.ccs.join(",")));
+        let ccs: Vec<&str> = self.labels().collect();
+        let mut s = format!("headway bench --cc {}", shell_word(&ccs.join(",")));
         if !self.suite.is_empty() {
             s += &format!(" --suite {}", shell_word(&self.suite));
         }

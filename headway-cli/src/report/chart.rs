@@ -18,7 +18,7 @@ pub fn colour(run: &Run, cc: &str) -> String {
 }
 
 fn index_of(run: &Run, cc: &str) -> usize {
-    run.plan.ccs.iter().position(|c| c == cc).unwrap_or(0)
+    run.plan.labels().position(|c| c == cc).unwrap_or(0)
 }
 
 /// A controller's mark: colour and shape, so that neither is needed to tell two apart.
@@ -145,7 +145,7 @@ pub fn dots(run: &Run, path: usize, index: usize) -> Option<Markup> {
     Some(html! {
         figure class="dots" {
             figcaption { (caption) }
-            @for cc in &run.plan.ccs {
+            @for cc in run.plan.labels() {
                 div class="strip" data-cc=(cc) {
                     div class="strip-name" { (key(run, cc)) " " (cc) }
                     svg height="30" width="100%" class=(colour(run, cc)) { (strip(run, path, cc, index, &scale)) }
@@ -193,7 +193,7 @@ pub fn order(run: &Run, path: usize, index: usize) -> Option<Markup> {
                 (scale.y_axis(120.0))
                 svg height="120" width="100%" {
                     @for tick in scale.ticks() { line x1="0" x2="100%" y1=(scale.y(tick, 120.0)) y2=(scale.y(tick, 120.0)) class="grid" {} }
-                    @for cc in &run.plan.ccs {
+                    @for cc in run.plan.labels() {
                         @let own: Vec<&&RunCell> = cells.iter().filter(|c| c.cell.cc == *cc).collect();
                         g class=(colour(run, cc)) data-cc=(cc) {
                             @for w in own.windows(2) { line x1=(x(w[0])) y1=(y(w[0])) x2=(x(w[1])) y2=(y(w[1])) class="trail" {} }
@@ -208,8 +208,8 @@ pub fn order(run: &Run, path: usize, index: usize) -> Option<Markup> {
 
 /// Cumulative distribution of the queueing delay over the probes of all runs that count.
 pub fn distribution(run: &Run, path: usize) -> Option<Markup> {
-    let pooled: Vec<(&String, Vec<f64>)> =
-        run.plan.ccs.iter().map(|cc| (cc, pooled_delays_ms(run, path, cc))).collect();
+    let pooled: Vec<(&str, Vec<f64>)> =
+        run.plan.labels().map(|cc| (cc, pooled_delays_ms(run, path, cc))).collect();
     let tails = pooled.iter().filter_map(|(_, d)| d.get(d.len() * 995 / 1000).copied());
     let scale = Linear::over(tails.chain([0.0])).filter(|_| pooled.iter().any(|(_, d)| !d.is_empty()))?;
     let shares = Linear { low: 0.0, high: 1.0 };

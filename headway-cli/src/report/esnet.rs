@@ -15,7 +15,7 @@ const COLUMNS: [&str; 8] =
 pub fn text(run: &Run) -> String {
     let mut rows = vec![COLUMNS.map(String::from).to_vec()];
     for path in 0..run.plan.paths.len() {
-        rows.extend(run.plan.ccs.iter().map(|cc| row(run, path, cc)));
+        rows.extend(run.plan.labels().map(|cc| row(run, path, cc)));
     }
     aligned(&rows, 1..3)
 }

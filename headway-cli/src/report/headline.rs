@@ -49,7 +49,7 @@ fn rows(run: &Run, path: usize) -> Markup {
                     a href={ "#path-" (path) } { (run.plan.paths[path].name) } span class="quiet" { " of " (seconds) " s" }
                 }
             }
-            @for cc in &run.plan.ccs {
+            @for cc in run.plan.labels() {
                 tr data-cc=(cc) {
                     th scope="row" { (key(run, cc)) " " (cc) }
                     @for (name, _) in COLUMNS { td { (cell(run, path, cc, name)) } }

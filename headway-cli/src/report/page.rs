@@ -54,15 +54,15 @@ pub fn html(run: &Run, findings: &Findings) -> String {
 }
 
 fn title(run: &Run) -> String {
-    match &run.plan.ccs[1..] {
+    match &run.plan.labels().skip(1).collect::<Vec<_>>()[..] {
         [] => run.baseline().to_string(),
         candidates => format!("{} against {}", in_words(candidates), run.baseline()),
     }
 }
 
-fn in_words(names: &[String]) -> String {
+fn in_words(names: &[&str]) -> String {
     match names {
-        [one] => one.clone(),
+        [one] => one.to_string(),
         [head @ .., last] => format!("{} and {last}", head.join(", ")),
         [] => String::new(),
     }
@@ -88,7 +88,7 @@ fn header(run: &Run, primary: &[&Comparison], notes: &[String]) -> Markup {
         header class="top" {
             p class="brand" { "Headway" }
             h1 { (title(run)) }
-            @for cc in &plan.ccs[1..] { (tally(run, cc, primary)) }
+            @for cc in plan.labels().skip(1) { (tally(run, cc, primary)) }
             dl class="facts" {
                 @for (name, value) in facts.iter().filter(|(_, value)| !value.is_empty()) { div { dt { (name) } dd { (value) } } }
             }
@@ -175,7 +175,7 @@ fn command(run: &Run) -> String {
 fn controls(run: &Run) -> Markup {
     html! {
         nav class="controls" aria-label="Controllers shown" {
-            @for cc in &run.plan.ccs {
+            @for cc in run.plan.labels() {
                 button type="button" aria-pressed="true" data-toggle=(cc) { (key(run, cc)) " " (cc) @if cc == run.baseline() { span class="quiet" { " baseline" } } }
             }
             // A bar that stays in sight has no room for a suite.
@@ -307,7 +307,7 @@ fn tail_table(run: &Run, path: usize, tails: &[Tail]) -> Markup {
 }
 
 fn base_rtt(run: &Run, path: usize) -> String {
-    let data = run.plan.ccs.iter().find_map(|cc| run.data_of(path, cc).next());
+    let data = run.plan.labels().find_map(|cc| run.data_of(path, cc).next());
     data.map_or("no run counts".into(), |d| format!("base RTT {:.1} ms", d.result.base_rtt_us as f64 / 1e3))
 }
 
@@ -326,12 +326,12 @@ fn metric_table(run: &Run, path: usize, comparisons: &[Comparison]) -> Markup {
             summary { "All metrics" }
             div class="scroll" tabindex="0" role="region" aria-label="All metrics of this path" {
                 table class="metrics" {
-                    thead { tr { th scope="col" { "Metric" } @for cc in &run.plan.ccs { th scope="col" data-cc=(cc) { (key(run, cc)) " " (cc) } } } }
+                    thead { tr { th scope="col" { "Metric" } @for cc in run.plan.labels() { th scope="col" data-cc=(cc) { (key(run, cc)) " " (cc) } } } }
                     tbody {
                         @for (m, metric) in METRICS.iter().enumerate().filter(|(m, _)| was_asked_for(run, path, *m)) {
                             tr {
                                 th scope="row" title=(metric.about) { (metric.label) span class="quiet" { " " (arrow(metric)) } }
-                                @for cc in &run.plan.ccs {
+                                @for cc in run.plan.labels() {
                                     td data-cc=(cc) { (spread_text(run, path, m, cc)) @if let Some(c) = of(m, cc) { (improvement_line(c)) } }
                                 }
                             }

@@ -23,8 +23,7 @@ fn path_json(run: &Run, path: usize) -> Value {
     let axis = Axis::new(i64::from(run.plan.traffic(path).seconds) * 1_000_000);
     let ccs: Vec<Value> = run
         .plan
-        .ccs
-        .iter()
+        .labels()
         .map(|cc| {
             let over_blocks = |of: fn(&CellData, &Axis) -> Vec<Option<f64>>, digits: i32| {
                 let runs: Vec<_> = run.data_of(path, cc).map(|data| of(data, &axis)).collect();
@@ -113,7 +112,7 @@ fn delay_ms(data: &CellData, axis: &Axis) -> Vec<Option<f64>> {
 
 /// Payload that the path could carry; the same for every cell, so any that counts will do.
 fn capacity_mbps(run: &Run, path: usize, axis: &Axis) -> Vec<Option<f64>> {
-    let Some(data) = run.plan.ccs.iter().find_map(|cc| run.data_of(path, cc).next()) else {
+    let Some(data) = run.plan.labels().find_map(|cc| run.data_of(path, cc).next()) else {
         return vec![None; axis.bins];
     };
     let bins = (0..axis.bins as i64).map(|bin| bin * axis.bin_us);

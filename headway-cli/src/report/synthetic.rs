@@ -77,7 +77,7 @@ pub fn plan(blocks: u32) -> Plan {
         while !mates.is_empty() {
             let (path, cc) = mates.swap_remove((random.next() * mates.len() as f64) as usize);
             let seed = u64::from(block) * 10 + path as u64;
-            cells.push(Cell { index: cells.len(), path, cc: cc.clone(), block, seed });
+            cells.push(Cell { index: cells.len(), path, cc: cc.as_str().into(), block, seed });
         }
     }
     let entry = |(name, text): (&str, &str)| PathEntry {
@@ -158,14 +158,14 @@ fn steps(cc: &str, path: usize, seed: u64) -> Vec<Step> {
 fn write_cell(folder: &Folder, plan: &Plan, cell: &Cell) {
     let dir = folder.cell(cell.index);
     fs::create_dir_all(&dir).unwrap();
-    let steps = steps(&cell.cc, cell.path, cell.seed);
+    let steps = steps(cell.cc.as_str(), cell.path, cell.seed);
     let (_, base_rtt_us, loss) = path_at(cell.path, 0);
     let result = json!({
         "layout": LAYOUT, "cell": cell, "path": plan.paths[cell.path], "place": plan.place, "streams": 1,
         "seconds": SECONDS, "warmup_ms": plan.traffic.warmup_ms, "kernel": "6.12.107+deb13-cloud-amd64", "status": "ok",
         "sender_cc": cell.cc, "base_rtt_us": base_rtt_us,
     });
-    write(&dir.join("load.json"), &load(&cell.cc, &steps, base_rtt_us).to_string());
+    write(&dir.join("load.json"), &load(cell.cc.as_str(), &steps, base_rtt_us).to_string());
     write(&dir.join("probe.txt"), &probes(&steps, base_rtt_us, loss, cell.seed));
     write(&dir.join("link.txt"), &link(&steps));
     write(&dir.join("cell.json"), &result.to_string());

@@ -14,7 +14,7 @@ pub fn csv(run: &Run) -> String {
         let c = &cell.cell;
         let mut row = vec![
             quoted(&run.plan.paths[c.path].name),
-            quoted(&c.cc),
+            quoted(c.cc.as_str()),
             run.plan.traffic(c.path).streams.to_string(),
             c.block.to_string(),
             c.seed.to_string(),

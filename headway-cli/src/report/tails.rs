@@ -30,7 +30,7 @@ pub struct Tail {
 pub fn of(run: &Run) -> Vec<Tail> {
     let mut tails = Vec::new();
     for path in 0..run.plan.paths.len() {
-        for cc in &run.plan.ccs {
+        for cc in run.plan.labels() {
             tails.extend(PERCENTILES.iter().filter_map(|(q, name)| tail(run, path, cc, *q, name)));
         }
     }

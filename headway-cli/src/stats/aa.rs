@@ -4,7 +4,7 @@
 use super::welch::{Moments, welch};
 use super::{Shift, Verdict, distribution::normal_quantile};
 use crate::plan::traffic::Traffic;
-use crate::plan::{Place, Request};
+use crate::plan::{Label, Place, Request};
 use headway_cc::rand::Rng;
 use headway_cc::sim::{self, FlowSpec, SimSpec};
 
@@ -21,7 +21,7 @@ fn in_blocks(seed: u64) -> Order {
     let arms = ["bbr1", "cubic"];
     let request = Request {
         place: Place::Sim,
-        ccs: arms.map(String::from).to_vec(),
+        ccs: arms.map(Label::from).to_vec(),
         paths: vec!["10mbit 20ms".into()],
         suite: None,
         blocks: BLOCKS as u32,
@@ -37,7 +37,7 @@ fn in_blocks(seed: u64) -> Order {
     };
     let arm = |cc: &str| usize::from(cc == arms[1]);
     let cells = request.plan().unwrap().cells;
-    cells.iter().map(|c| (arm(&c.cc), c.block as usize)).collect()
+    cells.iter().map(|c| (arm(c.cc.as_str()), c.block as usize)).collect()
 }
 
 fn all_a_then_all_b() -> Order {

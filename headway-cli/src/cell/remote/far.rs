@@ -7,7 +7,6 @@ use super::{Context, Result, bail, ensure};
 use crate::cell::here::Sender;
 use crate::observe::cpu;
 use crate::observe::machine;
-use crate::plan::controller;
 use crate::sys::{interrupt, program};
 use serde_json::{Value, json};
 use std::io::{BufRead, BufReader, Write};
@@ -207,7 +206,7 @@ fn answer(question: &str, sender: &mut Option<Sender>) -> Result<Value> {
         "describe" => Ok(machine::describe(rest.parse().ok())),
         "attach" => {
             *sender = None;
-            let prepared = Sender::prepare(controller(rest), false, Path::new("."))?;
+            let prepared = Sender::prepare(rest, false, Path::new("."))?;
             Ok(sender.insert(prepared).name.clone().into())
         }
         "detach" => sender.take().map_or(Ok(Value::Null), |s| s.finish().map(Value::from)),
