@@ -21,6 +21,7 @@ mod packet;
 mod tests;
 
 use crate::sys;
+use crate::sys::clock::monotonic_ns;
 use anyhow::{Context, Result, anyhow, ensure};
 use ends::{DEVICE, Ends};
 use forward::{Orders, Outcome, Plan};
@@ -145,7 +146,7 @@ impl Emu {
         let (far, ends, far_tun) = ends::make_far(options)?;
         let (near, near_tun) = Netns::with(|| ends.make_near(options))?;
         let orders = Arc::new(Orders {
-            event: sys::event().context("cannot make an event descriptor")?,
+            event: sys::wait::event().context("cannot make an event descriptor")?,
             zero_ns: AtomicU64::new(0),
             stop: AtomicBool::new(false),
         });
@@ -169,7 +170,7 @@ impl Emu {
     /// Now is t = 0 of the path's schedule, of its random numbers and of the log. Packets under way are
     /// delivered as if nothing had happened. Only the first call counts.
     pub fn start_clock(&self) {
-        let now_ns = sys::monotonic_ns();
+        let now_ns = monotonic_ns();
         if self.orders.zero_ns.compare_exchange(0, now_ns, Ordering::Release, Ordering::Relaxed).is_ok() {
             self.wake();
             // What is sent after this call must meet the new clock. An error means that the loop has broken
@@ -197,10 +198,10 @@ impl Emu {
 
     /// Takes the path down and says what happened on it.
     pub fn stop(mut self) -> Result<EmuLog> {
-        let device_drops = self.near.enter(|| sys::transmit_drops(DEVICE)).unwrap_or(0)
+        let device_drops = self.near.enter(|| sys::net::transmit_drops(DEVICE)).unwrap_or(0)
             + match &self.far {
-                Some(far) => far.enter(|| sys::transmit_drops(DEVICE)).unwrap_or(0),
-                None => sys::transmit_drops(&self.ends.caller_device()).unwrap_or(0),
+                Some(far) => far.enter(|| sys::net::transmit_drops(DEVICE)).unwrap_or(0),
+                None => sys::net::transmit_drops(&self.ends.caller_device()).unwrap_or(0),
             };
         let outcome = self.end().expect("the thread runs until `end`").context("the emulator broke off")?;
         Ok(EmuLog {
@@ -247,14 +248,14 @@ impl Netns {
     /// A command that will run inside. It is killed when the *thread* that spawns it ends.
     pub fn command(&self, program: impl AsRef<std::ffi::OsStr>) -> Command {
         let mut command = Command::new(program);
-        sys::tie_to_namespace(&mut command, Arc::clone(&self.fd));
+        sys::ns::run_inside(&mut command, Arc::clone(&self.fd));
         command
     }
 
     /// Calls `f` inside, on a thread of its own.
     pub fn enter<T: Send>(&self, f: impl FnOnce() -> T + Send) -> T {
         on_thread(|| {
-            sys::enter_netns(&self.fd).expect("entering a namespace that this process has made");
+            sys::ns::enter_netns(&self.fd).expect("entering a namespace that this process has made");
             f()
         })
     }
@@ -262,8 +263,8 @@ impl Netns {
     /// A new namespace with loopback up, and what `f` made inside it.
     fn with<T: Send>(f: impl FnOnce() -> Result<T> + Send) -> Result<(Netns, T)> {
         on_thread(|| {
-            let fd = sys::new_netns().context("cannot make a network namespace")?;
-            sys::set_up("lo").context("cannot set up the loopback device")?;
+            let fd = sys::ns::new_netns().context("cannot make a network namespace")?;
+            sys::net::set_up("lo").context("cannot set up the loopback device")?;
             Ok((Netns { fd: Arc::new(fd) }, f()?))
         })
     }
@@ -275,7 +276,8 @@ fn on_thread<T: Send>(f: impl FnOnce() -> T + Send) -> T {
 
 /// Names what an unprivileged user lacks before anything is half made.
 fn check_privilege() -> Result<()> {
-    let mut missing = sys::missing_capabilities().context("cannot read this process's capabilities")?;
+    let mut missing =
+        sys::process::missing_capabilities().context("cannot read this process's capabilities")?;
     match std::fs::File::options().read(true).write(true).open("/dev/net/tun") {
         Ok(_) => {}
         Err(e) if e.kind() == io::ErrorKind::NotFound => missing.push("/dev/net/tun (no such device)".into()),

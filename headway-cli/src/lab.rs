@@ -20,8 +20,8 @@ pub mod mailbox;
 
 use crate::lab::guest::Job;
 use crate::plan::{Cell, Plan};
-use crate::sys::lab as sys;
 use crate::sys::program::find_program;
+use crate::sys::{lab as sys, process, sched};
 use anyhow::{Context, Result, anyhow, bail, ensure};
 use headway_kernel::need::Check;
 use std::collections::{BTreeMap, VecDeque};
@@ -349,7 +349,7 @@ impl Seat {
     /// `None` when this process cannot tell which CPUs it may use.
     fn take() -> Option<Self> {
         let mut seats = SEATS.lock().unwrap_or_else(PoisonError::into_inner);
-        let cpu = sys::allowed_cpus().into_iter().min_by_key(|cpu| seats.get(cpu).copied())?;
+        let cpu = sched::allowed_cpus().into_iter().min_by_key(|cpu| seats.get(cpu).copied())?;
         *seats.entry(cpu).or_default() += 1;
         Some(Self { cpu })
     }
@@ -394,9 +394,9 @@ fn start(kernel: &Kernel, memory: &File, seed: u64, seat: Option<&Seat>) -> Resu
         .stdout(writer.try_clone().context("cannot create a pipe")?)
         .stderr(writer);
     if let Some(seat) = seat {
-        sys::take_turns_on_cpu(&mut command, seat.cpu);
+        sched::confine_to_cpu(&mut command, seat.cpu);
     }
-    let child = sys::die_with_parent(&mut command).spawn();
+    let child = process::die_with_parent(&mut command).spawn();
     let child =
         child.with_context(|| format!("cannot start {EMULATOR}\nhint: apt-get install qemu-system-x86"))?;
     Ok((child, reader))
@@ -541,7 +541,7 @@ mod tests {
         let (reader, writer) = std::io::pipe().unwrap();
         let mut command = Command::new("sleep");
         command.arg("600").stdout(writer);
-        let child = sys::die_with_parent(&mut command).spawn().unwrap();
+        let child = process::die_with_parent(&mut command).spawn().unwrap();
         drop(command); // holds the other end of the pipe
         let limits = Limits { cpu: Duration::from_secs(60), idle: Duration::ZERO };
         let (reason, console) = watch(child, reader, limits).unwrap();
@@ -565,7 +565,7 @@ mod tests {
 
     #[test]
     fn guests_spread_over_the_cpus() {
-        let cpus = sys::allowed_cpus();
+        let cpus = sched::allowed_cpus();
         let mut seats: Vec<_> = (0..2 * cpus.len()).map_while(|_| Seat::take()).collect();
         let on = |seats: &[Seat], cpu| seats.iter().filter(|seat| seat.cpu == cpu).count();
         assert!(cpus.iter().all(|&cpu| on(&seats, cpu) == 2), "{seats:?}");

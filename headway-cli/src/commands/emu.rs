@@ -4,6 +4,7 @@ use crate::emu::{Emu, EmuOptions, Far, Netns};
 use crate::sys;
 use anyhow::{Context, Result, ensure};
 use headway_cc::path::Path;
+use rustix::process::{Pid, Signal, kill_process_group};
 use std::ffi::OsString;
 use std::fs::File;
 use std::io::Write;
@@ -39,7 +40,7 @@ pub fn run_command(what: &EmuCommand) -> Result<i32> {
         (Some(command), Some(netns)) => Some(FarEnd::start(netns, command, &emu)?),
         _ => None,
     };
-    let interrupts = sys::ignore_interrupts();
+    let interrupts = sys::process::ignore_interrupts();
     emu.start_clock();
     let status = run_near(&emu, &what.near);
     drop(far);
@@ -98,7 +99,7 @@ impl FarEnd {
         for _ in 0..FAR_TRIES {
             if let Some(status) = far.child.try_wait()? {
                 ensure!(status.success(), "`{name}` at the far end ended at once: {status}");
-            } else if netns.enter(sys::is_listening) {
+            } else if netns.enter(sys::net::is_listening) {
                 break;
             }
             std::thread::sleep(WAIT);
@@ -110,8 +111,8 @@ impl FarEnd {
 impl Drop for FarEnd {
     /// Asks the group to end, gives it half a second, and kills what is left of it.
     fn drop(&mut self) {
-        let group = self.child.id();
-        let _ = sys::signal_group(group, libc::SIGTERM);
+        let group = Pid::from_child(&self.child);
+        let _ = kill_process_group(group, Signal::TERM);
         for _ in 0..FAR_TRIES {
             if !matches!(self.child.try_wait(), Ok(None)) {
                 break;
@@ -119,7 +120,7 @@ impl Drop for FarEnd {
             std::thread::sleep(WAIT);
         }
         // Fails only if every process of the group is gone already.
-        let _ = sys::signal_group(group, libc::SIGKILL);
+        let _ = kill_process_group(group, Signal::KILL);
         let _ = self.child.wait();
     }
 }

@@ -6,7 +6,8 @@
 //! reaches the outermost host.
 
 use super::{EmuOptions, Far, Netns};
-use crate::sys::{self, Tun};
+use crate::sys::net;
+use crate::sys::tun::Tun;
 use anyhow::{Context, Result, bail};
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
@@ -55,12 +56,12 @@ impl Ends {
         let tun = make(DEVICE, pairs, options)?;
         let everywhere: [IpAddr; 2] = [Ipv4Addr::UNSPECIFIED.into(), Ipv6Addr::UNSPECIFIED.into()];
         for to in everywhere.into_iter().filter(|to| to.is_ipv4() || has_ipv6(options)) {
-            sys::add_route(DEVICE, to, 0).context("cannot set the default route")?;
+            net::add_route(DEVICE, to, 0).context("cannot set the default route")?;
         }
         // The far end of a path within this one will send the rest of 100.64.x.0/24 inwards.
         for outer in 1..=2 * self.depth {
             let outer = Ipv4Addr::new(100, 64, self.x, outer);
-            sys::add_route(DEVICE, outer.into(), 32).context("cannot set a route")?;
+            net::add_route(DEVICE, outer.into(), 32).context("cannot set a route")?;
         }
         // Only paths within this one need it: where /proc/sys is read-only they reach no further than here.
         let _ = std::fs::write("/proc/sys/net/ipv4/ip_forward", "1");
@@ -72,7 +73,7 @@ impl Ends {
         let pairs =
             [(self.far().into(), self.near().into()), (self.far_ipv6().into(), self.near_ipv6().into())];
         let tun = make(name, pairs, options)?;
-        match sys::add_route(name, Ipv4Addr::new(100, 64, self.x, 0).into(), 24) {
+        match net::add_route(name, Ipv4Addr::new(100, 64, self.x, 0).into(), 24) {
             // Another path from inside the same path has it: only paths within this one would need it.
             Err(e) if e.kind() == io::ErrorKind::AlreadyExists && self.depth > 0 => Ok(tun),
             done => done.context("cannot set a route").map(|()| tun),
@@ -87,9 +88,9 @@ pub fn make_far(options: &EmuOptions) -> Result<(Option<Netns>, Ends, Tun)> {
         let (netns, tun) = Netns::with(|| ends.make_far(DEVICE, options))?;
         return Ok((Some(netns), ends, tun));
     }
-    let used = sys::ipv4_addresses().context("cannot list this host's addresses")?;
+    let used = net::ipv4_addresses().context("cannot list this host's addresses")?;
     // The device's name claims the addresses: two paths that start at the same moment cannot take the same.
-    for ends in candidates(&used, sys::has_interface(DEVICE)) {
+    for ends in candidates(&used, net::has_interface(DEVICE)) {
         match ends.make_far(&ends.caller_device(), options) {
             Err(e) if is_taken(&e) => continue,
             tun => return Ok((None, ends, tun?)),
@@ -122,14 +123,14 @@ fn make(name: &str, pairs: [(IpAddr, IpAddr); 2], options: &EmuOptions) -> Resul
     let tun = Tun::create(name, options.offload)
         .with_context(|| format!("cannot make TUN device `{name}` through /dev/net/tun"))?;
     let configure = || {
-        sys::set_mtu(name, options.mtu)?;
-        sys::set_queue_len(name, DEVICE_QUEUE)?;
+        net::set_mtu(name, options.mtu)?;
+        net::set_queue_len(name, DEVICE_QUEUE)?;
         if has_ipv6(options) {
-            sys::quiet_ipv6(name)?;
+            net::quiet_ipv6(name)?;
         }
-        sys::set_up(name)?;
+        net::set_up(name)?;
         let pairs = pairs.into_iter().filter(|(local, _)| local.is_ipv4() || has_ipv6(options));
-        pairs.into_iter().try_for_each(|(local, peer)| sys::add_address(name, local, peer))
+        pairs.into_iter().try_for_each(|(local, peer)| net::add_address(name, local, peer))
     };
     configure().with_context(|| format!("cannot configure TUN device `{name}`"))?;
     Ok(tun)
@@ -137,7 +138,7 @@ fn make(name: &str, pairs: [(IpAddr, IpAddr); 2], options: &EmuOptions) -> Resul
 
 /// Whether this kernel and this MTU can do IPv6.
 fn has_ipv6(options: &EmuOptions) -> bool {
-    options.mtu >= 1280 && sys::has_ipv6()
+    options.mtu >= 1280 && net::has_ipv6()
 }
 
 #[cfg(test)]

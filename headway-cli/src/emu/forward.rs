@@ -9,7 +9,9 @@
 use super::Detour;
 use super::log::{Bins, Histogram};
 use super::packet::{self, HEAD_MAX, Shape};
-use crate::sys::{self, Tun, VNET_BYTES};
+use crate::sys;
+use crate::sys::clock::monotonic_ns;
+use crate::sys::tun::{Tun, VNET_BYTES};
 use headway_cc::link::{Link, LinkSpec, LinkStats, Out};
 use std::cell::Cell;
 use std::collections::VecDeque;
@@ -71,34 +73,34 @@ pub fn run(
     started: &SyncSender<()>,
     exact_timers: bool,
 ) -> io::Result<Outcome> {
-    sys::prefer_this_thread();
-    let start_ns = sys::monotonic_ns();
+    sys::sched::make_real_time();
+    let start_ns = monotonic_ns();
     let mut down = Direction::new(near, far, down, start_ns);
     let mut up = Direction::new(far, near, up, start_ns);
     let mut late = Histogram::new();
     let mut timer_ns = 0;
     let mut nap = Nap { is_exact: exact_timers, awake_ns: 0 };
     loop {
-        let now_ns = sys::monotonic_ns();
+        let now_ns = monotonic_ns();
         let due_ns = [down.next_ns(), up.next_ns()].into_iter().flatten().min();
         let wake_ns = due_ns.map(|due| due.max(timer_ns + TIMER_GAP_NS));
         let wait_ns = wake_ns.map(|wake| nap.wait_ns(now_ns, wake));
         let [near_ready, far_ready, is_ordered] =
-            sys::wait_readable([near.as_fd(), far.as_fd(), orders.event.as_fd()], wait_ns)?;
+            sys::wait::wait_readable([near.as_fd(), far.as_fd(), orders.event.as_fd()], wait_ns)?;
         if near_ready {
             down.receive()?;
         }
         if far_ready {
             up.receive()?;
         }
-        timer_ns = sys::monotonic_ns();
+        timer_ns = monotonic_ns();
         down.release(&mut late);
         up.release(&mut late);
         if is_ordered && obey(orders, started, [&mut down, &mut up], &mut late)? {
             break;
         }
     }
-    let end_ns = sys::monotonic_ns() - down.lane.zero_ns;
+    let end_ns = monotonic_ns() - down.lane.zero_ns;
     Ok(Outcome {
         stats: [*down.lane.link.stats(), *up.lane.link.stats()],
         refused: down.refused + up.refused,
@@ -224,7 +226,7 @@ impl<'a> Direction<'a> {
             let mut head = [0; HEAD_MAX];
             let head = chunk.copy_head(at, n, &mut head);
             let shape = packet::shape(head, n - VNET_BYTES);
-            let monotonic_ns = sys::monotonic_ns();
+            let monotonic_ns = monotonic_ns();
             let now_ns = monotonic_ns.saturating_sub(self.lane.zero_ns);
             let detour = self.plan.detour.filter(|d| packet::has_port(head, d.port));
             for index in 0..shape.count() {
@@ -243,16 +245,16 @@ impl<'a> Direction<'a> {
     /// Writes what is due.
     fn release(&mut self, late: &mut Histogram) {
         if !self.away.is_empty() {
-            self.come_back(sys::monotonic_ns());
+            self.come_back(monotonic_ns());
         }
         if let Some(mut old) = self.old.take() {
-            let now_ns = sys::monotonic_ns() - old.zero_ns;
+            let now_ns = monotonic_ns() - old.zero_ns;
             while let Some(out) = old.link.pop(now_ns) {
                 self.write(&Run::of(&out));
             }
             self.old = old.link.next_ns().is_some().then_some(old);
         }
-        let due_ns = sys::monotonic_ns().saturating_sub(self.lane.zero_ns);
+        let due_ns = monotonic_ns().saturating_sub(self.lane.zero_ns);
         let mut now_ns = due_ns;
         let mut run: Option<Run> = None;
         while let Some(out) = self.lane.link.pop(due_ns) {
@@ -263,7 +265,7 @@ impl<'a> Direction<'a> {
             }
             if let Some(full) = run.replace(Run::of(&out)) {
                 self.write(&full);
-                now_ns = sys::monotonic_ns().saturating_sub(self.lane.zero_ns);
+                now_ns = monotonic_ns().saturating_sub(self.lane.zero_ns);
             }
         }
         if let Some(last) = run {

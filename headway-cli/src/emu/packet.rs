@@ -2,7 +2,7 @@
 //! for several MTU packets. [`shape`] tells how it divides; [`cut`] makes the headers for any run of its
 //! MTU packets, so that the kernel takes the run as one packet again. No payload is touched.
 
-use crate::sys::VNET_BYTES;
+use crate::sys::tun::VNET_BYTES;
 use std::ops::Range;
 
 /// Room for the virtio-net header and all headers of a packet that can be divided.

@@ -7,7 +7,7 @@ use std::net::{TcpListener, TcpStream, UdpSocket};
 
 /// A path that is up, or nothing where the test cannot run.
 fn up(path: &str, options: &EmuOptions) -> Option<Emu> {
-    if !sys::missing_capabilities().unwrap().is_empty() {
+    if !sys::process::missing_capabilities().unwrap().is_empty() {
         eprintln!("skipped: needs root");
         return None;
     }
@@ -66,14 +66,14 @@ fn root_no_answer_comes_before_the_base_rtt_and_all_come() {
     let (near, far) = udp_pair(&emu);
     let mut buffer = [0; 100];
     for _ in 0..5 {
-        let start_ns = sys::monotonic_ns();
+        let start_ns = monotonic_ns();
         near.send(b"ping").unwrap();
         let n = far.recv(&mut buffer).unwrap();
-        let half_ns = sys::monotonic_ns();
+        let half_ns = monotonic_ns();
         far.send(&buffer[..n]).unwrap();
         assert_eq!(near.recv(&mut buffer).unwrap(), 4);
         assert!(half_ns - start_ns >= 30_000_000, "{half_ns} - {start_ns}");
-        assert!(sys::monotonic_ns() - start_ns >= 40_000_000);
+        assert!(monotonic_ns() - start_ns >= 40_000_000);
     }
     let log = emu.stop().unwrap();
     assert_eq!(
@@ -201,7 +201,7 @@ fn root_paths_nest_and_the_innermost_command_reaches_the_outermost_host() {
     let middle = outer.near().enter(|| up("unlimited 20ms", &options)).unwrap();
     let inner = middle.near().enter(|| up("unlimited 30ms", &options)).unwrap();
     assert!(inner.far().is_none());
-    let start_ns = sys::monotonic_ns();
+    let start_ns = monotonic_ns();
     let near = inner.near().enter(|| UdpSocket::bind((inner.near_addr(), 0))).unwrap();
     [&near, &host].into_iter().for_each(patient);
     near.send_to(b"hello", host.local_addr().unwrap()).unwrap();
@@ -209,7 +209,7 @@ fn root_paths_nest_and_the_innermost_command_reaches_the_outermost_host() {
     assert_eq!(host.recv_from(&mut buffer).unwrap(), (5, near.local_addr().unwrap()));
     host.send_to(b"there", near.local_addr().unwrap()).unwrap();
     near.recv_from(&mut buffer).unwrap();
-    assert!(sys::monotonic_ns() - start_ns >= 60_000_000, "all three delays");
+    assert!(monotonic_ns() - start_ns >= 60_000_000, "all three delays");
     for emu in [inner, middle, outer] {
         let log = emu.stop().unwrap();
         assert_eq!((log.down.out_packets, log.up.out_packets, log.kernel_drops), (1, 1, 0));
@@ -219,7 +219,7 @@ fn root_paths_nest_and_the_innermost_command_reaches_the_outermost_host() {
 #[test]
 fn root_paths_stand_side_by_side() {
     // A namespace of its own plays the host, so that the machine's own interfaces stay as they are.
-    if !sys::missing_capabilities().unwrap().is_empty() {
+    if !sys::process::missing_capabilities().unwrap().is_empty() {
         eprintln!("skipped: needs root");
         return;
     }
@@ -269,7 +269,7 @@ fn an_absurd_mtu_is_refused() {
 #[test]
 #[ignore = "measures the running machine: run it alone on an idle one"]
 fn root_measure_accuracy() {
-    sys::prefer_this_thread(); // what is measured is the emulator, not the wait for a core
+    sys::sched::make_real_time(); // what is measured is the emulator, not the wait for a core
     let mut excess_ms = Vec::new();
     for rtt_ms in [10.0, 40.0, 200.0] {
         let Some((mean_ms, late)) = mean_rtt_excess_ms(rtt_ms) else { return };
@@ -301,12 +301,12 @@ fn arrivals_around_a_drop() -> (f64, f64, i64) {
     let emu = up("50mbit 20ms queue=infinite @1s 10mbit", &EmuOptions::default()).unwrap();
     let (near, far) = udp_pair(&emu);
     far.set_read_timeout(Some(std::time::Duration::from_secs(1))).unwrap();
-    let zero_ns = sys::monotonic_ns();
+    let zero_ns = monotonic_ns();
     emu.start_clock();
     let count = 6250 + 1250; // of 1000 bytes: a second at each rate, and fewer than the device holds
     thread::spawn(move || (0..count).for_each(|_| assert_eq!(near.send(&[0; 972]).unwrap(), 972)));
     let mut buffer = [0; 2000];
-    let mut arrive = || far.recv(&mut buffer).map(|_| sys::monotonic_ns() - zero_ns);
+    let mut arrive = || far.recv(&mut buffer).map(|_| monotonic_ns() - zero_ns);
     let at_ns: Vec<u64> = (0..count)
         .map(|i| arrive().unwrap_or_else(|_| panic!("{i} of {count} arrived: busy machine")))
         .collect();

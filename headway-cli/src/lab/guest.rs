@@ -8,7 +8,7 @@ use crate::cell::here;
 use crate::lab::initramfs::MODULE_DIR;
 use crate::lab::mailbox::{self, Answer};
 use crate::plan::{Cell, Plan};
-use crate::sys::{lab as sys, set_up};
+use crate::sys::{lab as sys, net};
 use anyhow::{Context, Result, ensure};
 use headway_cc::rand::hash;
 use serde::{Deserialize, Serialize};
@@ -147,7 +147,7 @@ fn prepare(seed: u64) -> Result<()> {
     for (name, value) in SYSCTLS {
         std::fs::write(format!("/proc/sys/{name}"), value).with_context(|| format!("cannot set {name}"))?;
     }
-    set_up("lo").context("cannot bring `lo` up")?;
+    net::set_up("lo").context("cannot bring `lo` up")?;
     std::thread::sleep(Duration::from_micros(draws[8] % 20_000));
     Ok(())
 }

@@ -175,7 +175,7 @@ pub fn saturated(cpu: Duration, length: Duration) -> Option<String> {
 
 /// Runs an end to its end in the calling thread.
 fn alone<T>(end: impl Future<Output = Result<T>>) -> Result<T> {
-    sys::favour_this_thread();
+    sys::sched::run_before_normal_threads();
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     runtime.context("cannot start an event loop")?.block_on(end)
 }

@@ -76,10 +76,12 @@ impl Job<'_> {
             .with_context(|| format!("cannot choose the controller `{}`", self.cc))?;
         connect(&fd, &SocketAddr::V4(self.to)).context("cannot connect to the far end")?;
         if self.traffic.pattern.is_pausing() {
-            sys::set_unsent_limit(fd.as_fd(), BLOCK_BYTES).context("cannot limit what waits in a socket")?;
+            sys::socket::set_unsent_limit(fd.as_fd(), BLOCK_BYTES)
+                .context("cannot limit what waits in a socket")?;
         }
         if let Some(bps) = self.traffic.pacing_bps {
-            sys::set_max_pacing_rate(fd.as_fd(), bps / 8).context("cannot limit a socket's pacing rate")?;
+            sys::socket::set_max_pacing_rate(fd.as_fd(), bps / 8)
+                .context("cannot limit a socket's pacing rate")?;
         }
         let stream = TcpStream::from(fd);
         stream.set_nonblocking(true)?;
@@ -95,7 +97,8 @@ impl Job<'_> {
             let at_us = now_us() - start_us;
             let bin_end_us = (side.bins.len() as i64 + 1) * BIN_US;
             if at_us >= bin_end_us {
-                let info = sys::tcp_info(stream.as_fd()).context("cannot read a socket's counters")?;
+                let info =
+                    sys::socket::tcp_info(stream.as_fd()).context("cannot read a socket's counters")?;
                 let again = u64::from(info.tcpi_total_retrans);
                 side.mss = info.tcpi_snd_mss;
                 side.bins.push(FlowBin {
@@ -111,7 +114,7 @@ impl Job<'_> {
             if at_us >= self.length_us() {
                 let name = sockopt::tcp_congestion(&stream).context("which controller is it?")?;
                 side.cc = name.trim_end_matches('\0').to_string();
-                side.cpu = sys::thread_cpu_time();
+                side.cpu = sys::clock::thread_cpu_time();
                 return Ok(side);
             }
             let (bytes, change_us) = self.turn(at_us, side.bytes);
@@ -123,7 +126,7 @@ impl Job<'_> {
             match stream.write(&block[..block.len().min(bytes as usize)]) {
                 Ok(n) => side.bytes += n as u64,
                 Err(e) if e.kind() == ErrorKind::WouldBlock => {
-                    sys::wait_writable(stream.as_fd(), wait_us as u64 * 1000)?;
+                    sys::wait::wait_writable(stream.as_fd(), wait_us as u64 * 1000)?;
                 }
                 Err(e) => return Err(e).context("a stream broke off"),
             }
@@ -152,7 +155,7 @@ impl Job<'_> {
                     side.bytes += n as u64;
                 }
                 (Some(0), _) | (_, None) => {
-                    side.cpu = sys::thread_cpu_time();
+                    side.cpu = sys::clock::thread_cpu_time();
                     return Ok(side);
                 }
             }

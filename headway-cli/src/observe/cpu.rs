@@ -114,7 +114,7 @@ impl Turbostat {
         command.args(["--quiet", "--Summary", "--show", show, "--interval", "1", "--num_iterations"]);
         command.arg(seconds.to_string()).arg("--out").arg(dir.join("turbostat.txt"));
         command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
-        sys::lab::die_with_parent(&mut command).spawn().ok().map(Self)
+        sys::process::die_with_parent(&mut command).spawn().ok().map(Self)
     }
 }
 
@@ -136,7 +136,7 @@ impl Forced {
     /// Keeps each CPU busy for so many percent of the time, at normal priority; 0 is nothing.
     pub fn start(percent: u32) -> Self {
         let stop = Arc::new(AtomicBool::new(false));
-        let cpus = if percent == 0 { Vec::new() } else { sys::lab::allowed_cpus() };
+        let cpus = if percent == 0 { Vec::new() } else { sys::sched::allowed_cpus() };
         let worker = |cpu: usize| {
             let stop = Arc::clone(&stop);
             std::thread::spawn(move || work(cpu, percent, &stop))

@@ -51,7 +51,7 @@ impl Drop for Meter {
 }
 
 fn watch(stop: &AtomicBool) -> Hiccups {
-    sys::prefer_this_thread();
+    sys::sched::make_real_time();
     let mut seen = Hiccups::default();
     let mut due_us = probe::now_us() + TICK_US;
     while !stop.load(Ordering::Relaxed) {

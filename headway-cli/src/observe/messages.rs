@@ -70,7 +70,7 @@ impl MessageFlow {
             .map(|(due_us, n)| Sent { due_us, bytes: messages.bytes(seed, n), late_us: 0, delay_us: None })
             .collect();
         let thread = std::thread::spawn(move || {
-            sys::prefer_this_thread();
+            sys::sched::make_real_time();
             run(&sockets, schedule, start_us)
         });
         Ok(Self { thread })
@@ -101,7 +101,7 @@ fn run(sockets: &Sockets, mut schedule: Vec<Sent>, start_us: i64) -> Result<Vec<
         if next == schedule.len() && (missing == 0 || now >= wake_us) {
             return Ok(schedule);
         }
-        sys::wait_readable([sockets.far.as_fd()], Some((wake_us - now).max(0) as u64 * 1000))
+        sys::wait::wait_readable([sockets.far.as_fd()], Some((wake_us - now).max(0) as u64 * 1000))
             .context("waiting for messages")?;
         let mut buf = [0; 16];
         while let Ok(n) = sockets.far.recv(&mut buf) {

@@ -35,7 +35,7 @@ pub struct Prober {
 
 /// The monotonic clock in microseconds.
 pub fn now_us() -> i64 {
-    (sys::monotonic_ns() / 1000) as i64
+    (sys::clock::monotonic_ns() / 1000) as i64
 }
 
 impl Prober {
@@ -69,7 +69,7 @@ impl Drop for Prober {
 }
 
 fn run(socket: &OwnedFd, to: Ipv4Addr, interval_us: i64, stop: &AtomicBool) -> Result<Vec<Probe>> {
-    sys::prefer_this_thread();
+    sys::sched::make_real_time();
     let id = (std::process::id() & 0xffff) as u16;
     let to = SocketAddrV4::new(to, 0);
     let mut probes: Vec<Probe> = Vec::new();

@@ -57,7 +57,7 @@ pub fn refuse_self(address: Ipv4Addr) -> Result<()> {
 
 /// The addresses of this network namespace that are not the other end of a point-to-point link.
 fn own_addresses() -> Result<Vec<Ipv4Addr>> {
-    let all = sys::ipv4_addresses().context("cannot list this machine's addresses")?;
+    let all = sys::net::ipv4_addresses().context("cannot list this machine's addresses")?;
     // Only an address of one's own can be bound to.
     Ok(all.into_iter().filter(|a| std::net::UdpSocket::bind((*a, 0)).is_ok()).collect())
 }

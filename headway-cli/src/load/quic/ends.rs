@@ -58,7 +58,7 @@ async fn send(load: &Load, connection: &Connection, tell: oneshot::Sender<Instan
     let start = Instant::now();
     // Nobody listens any more where the far end failed: the streams will tell.
     let _ = tell.send(start);
-    let cpu_before = sys::thread_cpu_time();
+    let cpu_before = sys::clock::thread_cpu_time();
     let end = start + BIN * load.bins;
     let mut writers = JoinSet::new();
     for _ in 0..load.streams {
@@ -85,7 +85,7 @@ async fn send(load: &Load, connection: &Connection, tell: oneshot::Sender<Instan
         });
         (sent_before, lost_before) = (sent, lost);
     }
-    Ok(Side { bins, cpu: sys::thread_cpu_time().saturating_sub(cpu_before), late })
+    Ok(Side { bins, cpu: sys::clock::thread_cpu_time().saturating_sub(cpu_before), late })
 }
 
 /// Waits, and says how much too long.
@@ -136,7 +136,7 @@ async fn write(mut stream: SendStream, connection: Connection, load: Load, start
 
 /// Counts what arrives of each stream until the end.
 async fn receive(load: &Load, connection: &Connection, start: Instant) -> Result<Side<Vec<u64>>> {
-    let cpu_before = sys::thread_cpu_time();
+    let cpu_before = sys::clock::thread_cpu_time();
     let counters: Arc<Vec<AtomicU64>> = Arc::new((0..load.streams).map(|_| AtomicU64::new(0)).collect());
     let (accepting, counting) = (connection.clone(), counters.clone());
     let mut reader = JoinSet::new();
@@ -160,5 +160,5 @@ async fn receive(load: &Load, connection: &Connection, start: Instant) -> Result
         }
         bins.push(counters.iter().map(|counter| counter.load(Ordering::Relaxed)).collect());
     }
-    Ok(Side { bins, cpu: sys::thread_cpu_time().saturating_sub(cpu_before), late })
+    Ok(Side { bins, cpu: sys::clock::thread_cpu_time().saturating_sub(cpu_before), late })
 }

@@ -1,0 +1,63 @@
+//! Processes: children that end with us, the terminal's signals, and what this process is allowed to do.
+
+use rustix::io::Errno;
+use rustix::process::{Pid, Signal, getppid, set_parent_process_death_signal};
+use rustix::thread::{CapabilitySet, capabilities};
+use std::io;
+use std::os::unix::process::CommandExt;
+use std::process::Command;
+
+/// The child gets SIGKILL when the *thread* that started it ends, so that nothing outlives a `kill -9` of this program.
+/// Do not spawn it from a thread that ends before the child should.
+pub fn die_with_parent(command: &mut Command) -> &mut Command {
+    let parent = std::process::id();
+    // SAFETY: between fork and exec the closure only makes system calls; it allocates nothing.
+    unsafe { command.pre_exec(move || ask_to_die_with(parent)) }
+}
+
+/// The part of [`die_with_parent`] that runs in the child, between fork and exec. Allocates nothing.
+pub(super) fn ask_to_die_with(parent: u32) -> io::Result<()> {
+    set_parent_process_death_signal(Some(Signal::KILL))?;
+    if getppid().map(Pid::as_raw_nonzero).is_none_or(|pid| pid.get() as u32 != parent) {
+        return Err(Errno::SRCH.into()); // the parent ended before the request, so the signal would never come
+    }
+    Ok(())
+}
+
+/// While this value lives, Ctrl-C and Ctrl-\ end the child that holds the terminal and not this program, as in a shell.
+#[derive(Debug)]
+pub struct IgnoreInterrupts {
+    old: [(libc::c_int, libc::sighandler_t); 2],
+}
+
+/// Rustix leaves signal handlers to the C library, so these functions call `signal` themselves.
+pub fn ignore_interrupts() -> IgnoreInterrupts {
+    // SAFETY: replaces a handler by "ignore"; no code of ours runs in signal context.
+    let old = [libc::SIGINT, libc::SIGQUIT].map(|s| (s, unsafe { libc::signal(s, libc::SIG_IGN) }));
+    IgnoreInterrupts { old }
+}
+
+impl Drop for IgnoreInterrupts {
+    fn drop(&mut self) {
+        for (signal, handler) in self.old {
+            // SAFETY: puts back the handler that was installed before.
+            unsafe { libc::signal(signal, handler) };
+        }
+    }
+}
+
+/// In a child between fork and exec: Ctrl-C and Ctrl-\ end it, whatever the parent does with them.
+pub(super) fn restore_interrupts() {
+    // SAFETY: signal is async-signal-safe and takes integers only.
+    unsafe {
+        libc::signal(libc::SIGINT, libc::SIG_DFL);
+        libc::signal(libc::SIGQUIT, libc::SIG_DFL);
+    }
+}
+
+/// The capabilities that namespaces and network devices need and the calling thread does not have.
+pub fn missing_capabilities() -> io::Result<Vec<String>> {
+    let effective = capabilities(None)?.effective;
+    let needed = [(CapabilitySet::NET_ADMIN, "CAP_NET_ADMIN"), (CapabilitySet::SYS_ADMIN, "CAP_SYS_ADMIN")];
+    Ok(needed.iter().filter(|(bit, _)| !effective.contains(*bit)).map(|(_, name)| name.to_string()).collect())
+}
