@@ -10,6 +10,7 @@ mod raw;
 
 use crate::load::iperf::{Interval, Load};
 use crate::stats;
+use anyhow::Context;
 use raw::LinkBin;
 pub use raw::{BIN_US, CellData};
 
@@ -58,6 +59,13 @@ pub struct Metric {
     pub about: &'static str,
     /// The value, or why there is none.
     pub of: fn(&CellData) -> Result<f64, String>,
+}
+
+impl Better {
+    /// What turns a difference, candidate minus baseline, into an improvement: +1 or −1.
+    pub fn sign(self) -> f64 {
+        if self == Self::Higher { 1.0 } else { -1.0 }
+    }
 }
 
 impl Metric {
@@ -362,6 +370,22 @@ pub const METRICS: &[Metric] = &[
         of: |c| Ok(late_us(c)?.into_iter().fold(0.0, f64::max)),
     },
 ];
+
+/// The row of a name that somebody typed.
+///
+/// # Errors
+/// Names the metrics that there are.
+pub fn find(name: &str) -> anyhow::Result<&'static Metric> {
+    METRICS.iter().find(|m| m.name == name).with_context(|| {
+        let names: Vec<&str> = METRICS.iter().map(|m| m.name).collect();
+        format!("unknown metric `{name}`\nhint: one of {}", names.join(", "))
+    })
+}
+
+/// Where a metric that must exist stands in [`METRICS`].
+pub fn index_of(name: &str) -> usize {
+    METRICS.iter().position(|m| m.name == name).expect("the name is one of the table's")
+}
 
 fn goodput_bps(cell: &CellData) -> Result<f64, String> {
     match cell.received() {

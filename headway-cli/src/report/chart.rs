@@ -3,11 +3,13 @@
 //! Horizontal positions are percentages and heights are pixels, so a chart follows the width of its column
 //! without scaling its text. Colours are classes (`c0` … for controllers); the style sheet knows light and dark.
 
-use super::table::number;
-use super::{Comparison, Run, RunCell, Scale};
+use super::findings::Comparison;
+use super::judge::Scale;
+use super::run::{Run, RunCell};
+use super::words::number;
 use crate::metric::{METRICS, Metric};
 use crate::stats::{self, MIN_BLOCKS};
-use maud::{Markup, PreEscaped, html};
+use maud::{Markup, html};
 
 /// Controllers beyond this share colours again.
 const COLOURS: usize = 6;
@@ -42,8 +44,9 @@ fn mark(run: &Run, cc: &str, x: &str, y: &str, hollow: bool, title: &str) -> Mar
 
 /// Improvements with their intervals, a row a comparison, on a scale that shows 1 % and 500 % alike.
 pub fn forest(run: &Run, comparisons: &[&Comparison]) -> Markup {
-    let ratios = comparisons.iter().filter(|c| c.scale == Scale::Ratio);
-    let bounds = ratios.flat_map(|c| [c.improvement.low, c.improvement.high, c.improvement.center]);
+    let ratios = comparisons.iter().filter(|c| c.judged.scale == Scale::Ratio);
+    let bounds = ratios
+        .flat_map(|c| [c.judged.improvement.low, c.judged.improvement.high, c.judged.improvement.center]);
     let widest = bounds.filter(|b| b.is_finite()).fold(0.06, |w: f64, b| w.max(b.abs()));
     let scale = Forest { widest: (widest * 1.1).min(10.0) };
     html! {
@@ -102,7 +105,7 @@ fn forest_row(run: &Run, c: &Comparison, scale: &Forest) -> Markup {
     html! {
         div class="forest-name" data-cc=(c.candidate) { (key(run, &c.candidate)) " " (c.candidate) span class="quiet" { " " (c.metric.label) } }
         svg height="26" width="100%" data-cc=(c.candidate) class=(verdict_class(c)) {
-            @if c.scale == Scale::Ratio { (forest_bar(c, scale)) }
+            @if c.judged.scale == Scale::Ratio { (forest_bar(c, scale)) }
             @else { text x="50%" y="17" text-anchor="middle" class="tick" { "zeros: a difference, no ratio" } }
         }
         div class={ "forest-value " (verdict_class(c)) } data-cc=(c.candidate) { (typeset(&c.improvement_text())) }
@@ -110,8 +113,8 @@ fn forest_row(run: &Run, c: &Comparison, scale: &Forest) -> Markup {
 }
 
 fn forest_bar(c: &Comparison, scale: &Forest) -> Markup {
-    let s = &c.improvement;
-    let (x, margin) = (|share| pct(scale.percent(share)), c.margin.unwrap_or(0.0));
+    let s = &c.judged.improvement;
+    let (x, margin) = (|share| pct(scale.percent(share)), c.judged.margin.unwrap_or(0.0));
     html! {
         rect x=(x(-margin)) width=(pct(scale.percent(margin) - scale.percent(-margin))) y="0" height="26" class="margin" {}
         @for tick in scale.ticks() { line x1=(x(tick)) x2=(x(tick)) y1="0" y2="26" class=(if tick == 0.0 { "zero" } else { "grid" }) {} }
@@ -124,7 +127,7 @@ fn forest_bar(c: &Comparison, scale: &Forest) -> Markup {
 
 /// Class that gives a verdict its colour. Only `better` is green.
 pub fn verdict_class(c: &Comparison) -> String {
-    let word = c.verdict.map_or("none", |v| v.word());
+    let word = c.judged.verdict.map_or("none", |v| v.word());
     format!("v-{}", word.replace([' ', '(', ')'], ""))
 }
 
@@ -352,11 +355,6 @@ pub fn typeset(text: &str) -> String {
     }
     let text = text.replace(" .. ", " … ").replace(" -", " −");
     text.strip_prefix('-').map_or(text.clone(), |rest| format!("−{rest}"))
-}
-
-/// A file that stands in the page as it is.
-pub fn verbatim(text: &str) -> Markup {
-    PreEscaped(text.to_string())
 }
 
 #[cfg(test)]

@@ -2,9 +2,9 @@
 //!
 //! Means and standard deviations of the runs that count, so no verdicts; the usual table has those.
 
-use super::Run;
-use super::table::aligned;
-use crate::metric::CellData;
+use super::run::Run;
+use super::words::aligned;
+use crate::metric::{self, CellData};
 use crate::plan::Place;
 use crate::plan::traffic::Traffic;
 use crate::stats::{deviation, mean};
@@ -35,7 +35,7 @@ fn row(run: &Run, path: usize, cc: &str) -> Vec<String> {
     };
     let traffic = run.plan.traffic(path);
     let data: Vec<&CellData> = run.data_of(path, cc).collect();
-    let goodput = super::index_of("goodput_bps");
+    let goodput = metric::index_of("goodput_bps");
     let gbps: Vec<f64> =
         run.cells_of(path, cc).filter_map(|c| c.counted(goodput)).map(|bps| bps / 1e9).collect();
     let rtts: Vec<f64> = data.iter().map(|d| d.result.base_rtt_us as f64 / 1e3).collect();

@@ -1,8 +1,8 @@
 //! What stands first where messages ran beside the load: the delay that a game's players feel.
 
 use super::chart::key;
-use super::{Run, Spread, index_of};
-use crate::metric::METRICS;
+use super::run::Run;
+use crate::metric::{METRICS, index_of};
 use maud::{Markup, html};
 
 /// The columns: metrics and their heads.
@@ -61,7 +61,7 @@ fn rows(run: &Run, path: usize) -> Markup {
 
 fn cell(run: &Run, path: usize, cc: &str, name: &str) -> Markup {
     let m = index_of(name);
-    match Spread::over(run, path, cc, m) {
+    match run.spread(path, cc, m) {
         Some(spread) => html! { (spread.show(METRICS[m].unit)) },
         None => {
             let reason = run.cells_of(path, cc).find_map(|c| c.values[m].as_ref().err());

@@ -1,56 +1,42 @@
 //! `report.html`: one file that holds everything it needs and asks no one for anything.
 
-use super::chart::{arrow, distribution, dots, forest, key, order, typeset, verbatim, verdict_class};
+use super::chart::{arrow, distribution, dots, forest, key, order, typeset, verdict_class};
+use super::findings::{Comparison, Findings};
+use super::run::{Count, NOT_RUN, Run};
+use super::shell::{self, verbatim};
 use super::tails::{self, Tail};
-use super::{Comparison, Count, Findings, NOT_RUN, Run, headline, series};
+use super::words::number;
+use super::{headline, series};
 use crate::metric::{METRICS, NOT_ASKED};
 use crate::plan::show::shell_word;
 use crate::plan::traffic::{Traffic, is_usual_mtu, pacing_text};
 use crate::plan::{PathEntry, Place, Plan};
 use crate::stats::{MIN_BLOCKS, Verdict};
-use maud::{DOCTYPE, Markup, html};
+use maud::{Markup, html};
 use serde_json::Value;
 
-pub const STYLE: &str = concat!(include_str!("vendor/uPlot.min.css"), include_str!("page.css"));
 const SCRIPT: &str = concat!(include_str!("vendor/uPlot.iife.min.js"), "\n", include_str!("page.js"));
-
-/// Nothing may be fetched, whatever a later edit lets slip in.
-pub const POLICY: &str =
-    "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; img-src data:";
 
 pub fn html(run: &Run, findings: &Findings) -> String {
     let Findings { comparisons, tails, counts, notes } = findings;
     let primary: Vec<&Comparison> = comparisons.iter().filter(|c| c.metric.is_primary()).collect();
-    let page = html! {
-        (DOCTYPE)
-        html lang="en" {
-            head {
-                meta charset="utf-8";
-                meta name="viewport" content="width=device-width, initial-scale=1";
-                meta http-equiv="Content-Security-Policy" content=(POLICY);
-                meta name="color-scheme" content="light dark";
-                title { (title(run)) " · Headway" }
-                style { (verbatim(STYLE)) }
-            }
-            body {
-                a class="skip" href="#verdicts" { "Skip to the verdicts" }
-                (header(run, &primary, notes))
-                (controls(run))
-                main {
-                    @if let Some(messages) = headline::messages(run) { (messages) }
-                    @if !primary.is_empty() { (verdicts(run, &primary)) }
-                    @for path in 0..run.plan.paths.len() { (path_section(run, path, comparisons, tails)) }
-                    (cells_section(run, counts))
-                    (method_section(run))
-                    (environment_section(run))
-                }
-                footer { "Made by " code { "headway report" } " from the raw files beside this page. It contains all that it shows and fetches nothing." }
-                script type="application/json" id="data" { (verbatim(&series::json(run))) }
-                script { (verbatim(SCRIPT)) }
-            }
+    let body = html! {
+        a class="skip" href="#verdicts" { "Skip to the verdicts" }
+        (header(run, &primary, notes))
+        (controls(run))
+        main {
+            @if let Some(messages) = headline::messages(run) { (messages) }
+            @if !primary.is_empty() { (verdicts(run, &primary)) }
+            @for path in 0..run.plan.paths.len() { (path_section(run, path, comparisons, tails)) }
+            (cells_section(run, counts))
+            (method_section(run))
+            (environment_section(run))
         }
+        footer { "Made by " code { "headway report" } " from the raw files beside this page. It contains all that it shows and fetches nothing." }
+        script type="application/json" id="data" { (verbatim(&series::json(run))) }
+        script { (verbatim(SCRIPT)) }
     };
-    page.into_string()
+    shell::document(&title(run), &body)
 }
 
 fn title(run: &Run) -> String {
@@ -145,7 +131,7 @@ fn tally(run: &Run, cc: &str, primary: &[&Comparison]) -> Markup {
         p class="findings" {
             (key(run, cc)) " " b { (cc) } " "
             @for verdict in order {
-                @let hits: Vec<_> = own.iter().filter(|c| c.verdict == Some(verdict)).collect();
+                @let hits: Vec<_> = own.iter().filter(|c| c.judged.verdict == Some(verdict)).collect();
                 @if let Some(first) = hits.first() { span class={ "verdict " (verdict_class(first)) } { (hits.len()) " " (verdict) } " " }
             }
             span class="quiet" { "of " (own.len()) " comparisons" }
@@ -222,20 +208,24 @@ fn verdicts(run: &Run, primary: &[&Comparison]) -> Markup {
 
 fn verdict_row(run: &Run, c: &Comparison) -> Markup {
     let unit = c.metric.unit;
-    let p = c.p_family.filter(|_| c.improvement.n >= MIN_BLOCKS).map_or("–".into(), |p| format!("{p:.3}"));
+    let p = c
+        .judged
+        .p_family
+        .filter(|_| c.judged.improvement.n >= MIN_BLOCKS)
+        .map_or("–".into(), |p| format!("{p:.3}"));
     html! {
         tr data-cc=(c.candidate) {
             th scope="row" { (c.metric.label) span class="quiet" { " " (arrow(c.metric)) } }
             td data-label="Candidate" class="name" { (key(run, &c.candidate)) " " (c.candidate) }
-            td data-label="Verdict" class="name" { span class={ "verdict " (verdict_class(c)) } { (c.verdict.map_or("–", |v| v.word())) } }
-            td data-label="Baseline" { (c.baseline_spread.show(unit)) }
-            td data-label="Candidate’s" { (c.candidate_spread.show(unit)) }
+            td data-label="Verdict" class="name" { span class={ "verdict " (verdict_class(c)) } { (c.judged.verdict.map_or("–", |v| v.word())) } }
+            td data-label="Baseline" { (c.judged.baseline_spread.show(unit)) }
+            td data-label="Candidate’s" { (c.judged.candidate_spread.show(unit)) }
             td data-label="Difference" { (typeset(&c.difference_text())) }
             td data-label="Improvement" { b { (typeset(&c.improvement_text())) } }
             td data-label="95 % interval" { (typeset(&c.interval_text())) }
             td data-label="A/A noise" { (typeset(&c.noise_text())) }
             td data-label="p (Holm)" { (p) }
-            td data-label="n" { (c.improvement.n) }
+            td data-label="n" { (c.judged.improvement.n) }
         }
     }
 }
@@ -355,9 +345,9 @@ fn was_asked_for(run: &Run, path: usize, m: usize) -> bool {
 
 fn spread_text(run: &Run, path: usize, m: usize, cc: &str) -> Markup {
     let unit = METRICS[m].unit;
-    match super::Spread::over(run, path, cc, m) {
+    match run.spread(path, cc, m) {
         Some(s) => {
-            html! { (s.show(unit)) span class="quiet" { " [" (super::table::number(s.q1 * unit.factor)) "–" (super::table::number(s.q3 * unit.factor)) "]" } }
+            html! { (s.show(unit)) span class="quiet" { " [" (number(s.q1 * unit.factor)) "–" (number(s.q3 * unit.factor)) "]" } }
         }
         None => {
             let reason = run.cells_of(path, cc).find_map(|c| c.values[m].as_ref().err());
@@ -367,7 +357,7 @@ fn spread_text(run: &Run, path: usize, m: usize, cc: &str) -> Markup {
 }
 
 fn improvement_line(c: &Comparison) -> Markup {
-    html! { span class="sub" { (typeset(&c.improvement_text())) @if c.improvement.n >= MIN_BLOCKS { " [" (typeset(&c.interval_text())) "]" } } }
+    html! { span class="sub" { (typeset(&c.improvement_text())) @if c.judged.improvement.n >= MIN_BLOCKS { " [" (typeset(&c.interval_text())) "]" } } }
 }
 
 fn cells_section(run: &Run, counts: &[Count]) -> Markup {

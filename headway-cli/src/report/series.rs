@@ -1,7 +1,7 @@
 //! The time series behind a path's charts, as compact JSON: one time axis, per controller the median over
 //! blocks and the range from the lowest to the highest block.
 
-use super::Run;
+use super::run::Run;
 use crate::load::iperf::Interval;
 use crate::metric::{BIN_US, CellData};
 use crate::stats;

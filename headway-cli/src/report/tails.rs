@@ -1,7 +1,7 @@
 //! Percentiles that no single run has enough probes for: all probes of a controller on a path in one heap, with
 //! intervals from resampling whole blocks. Exploratory: an interval, no verdict.
 
-use super::Run;
+use super::run::Run;
 use crate::metric::CellData;
 use crate::stats::bootstrap::{self, Interval, Pool, bootstrap};
 use crate::stats::samples_needed;
@@ -86,8 +86,8 @@ impl Tail {
 
     /// Delay, its interval, improvement, its interval.
     pub fn texts(&self) -> [String; 4] {
-        let ms = |us: f64| format!("{} ms", super::table::number(us / 1e3));
-        let share = |share: f64| super::table::percent(share) + " %";
+        let ms = |us: f64| format!("{} ms", super::words::number(us / 1e3));
+        let share = |share: f64| super::words::percent(share) + " %";
         let of = |interval: Option<Interval>, show: &dyn Fn(f64) -> String| match interval {
             None => ["–".to_string(), "–".to_string()],
             Some(i) => [show(i.estimate), format!("{} .. {}", show(i.low), show(i.high))],
@@ -100,7 +100,7 @@ impl Tail {
 
 #[cfg(test)]
 mod tests {
-    use super::super::{Findings, synthetic};
+    use super::super::{findings::Findings, synthetic};
     use super::*;
     use crate::stats;
 

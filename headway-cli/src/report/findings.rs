@@ -1,0 +1,127 @@
+//! Everything that follows from a run: comparisons with their verdicts, tails, counts and notes.
+//!
+//! Pairs are made here, from the cells of one block and path; `judge` says what they amount to. The tables and the page
+//! only print what is found here.
+
+use super::judge::{self, Judgement, Pairs, Question, Scale};
+use super::run::{Count, Run, RunCell};
+use super::words::{digits, percent, signed};
+use super::{notes, tails};
+use crate::metric::{METRICS, Metric};
+use crate::stats::MIN_BLOCKS;
+
+#[derive(Debug)]
+pub struct Findings {
+    pub comparisons: Vec<Comparison>,
+    pub tails: Vec<tails::Tail>,
+    pub counts: Vec<Count>,
+    /// What a reader must know before believing the comparisons, a sentence or two each.
+    pub notes: Vec<String>,
+}
+
+/// Candidate against baseline: one metric on one path, over the blocks in which both count.
+#[derive(Clone, Debug)]
+pub struct Comparison {
+    /// Index into `Plan::paths`.
+    pub path: usize,
+    pub metric: &'static Metric,
+    pub candidate: String,
+    /// With noise, margin and verdict for primary metrics only.
+    pub judged: Judgement,
+}
+
+impl Findings {
+    pub fn of(run: &Run) -> Self {
+        let counts = run.counts();
+        Self { comparisons: compare(run), tails: tails::of(run), notes: notes::of(run, &counts), counts }
+    }
+}
+
+/// Every candidate against the baseline on every path and metric that has blocks in common. The verdicts of a metric are
+/// one family: paths × candidates.
+fn compare(run: &Run) -> Vec<Comparison> {
+    let mut all = Vec::new();
+    for path in 0..run.plan.paths.len() {
+        for metric in 0..METRICS.len() {
+            all.extend(run.plan.labels().skip(1).filter_map(|cc| compare_one(run, path, metric, cc)));
+        }
+    }
+    for metric in METRICS {
+        let family = all.iter_mut().filter(|c| c.metric.name == metric.name);
+        judge::decide(family.map(|c| &mut c.judged));
+    }
+    all
+}
+
+fn compare_one(run: &Run, path: usize, index: usize, candidate: &str) -> Option<Comparison> {
+    let metric = &METRICS[index];
+    let question =
+        Question { better: metric.better, margin: metric.margin, ceiling: run.ceiling(path, index) };
+    let judged = Judgement::of(&pairs(run, path, index, candidate), &question)?;
+    Some(Comparison { path, metric, candidate: candidate.to_string(), judged })
+}
+
+/// The values of the blocks in which both controllers' cells count and have the metric.
+fn pairs(run: &Run, path: usize, metric: usize, candidate: &str) -> Pairs {
+    let both = run.cells_of(path, run.baseline()).filter_map(|base| {
+        let same_block = |c: &&RunCell| c.cell.block == base.cell.block;
+        Some((base.counted(metric)?, run.cells_of(path, candidate).find(same_block)?.counted(metric)?))
+    });
+    let (baseline, candidate) = both.unzip();
+    Pairs { baseline, candidate }
+}
+
+impl Comparison {
+    /// Candidate minus baseline, medians, in the metric's own unit.
+    pub fn difference(&self) -> f64 {
+        self.judged.candidate_spread.median - self.judged.baseline_spread.median
+    }
+
+    /// With as many digits as the two values it lies between.
+    pub fn difference_text(&self) -> String {
+        let factor = self.metric.unit.factor;
+        let coarsest = self.judged.baseline_spread.median.max(self.judged.candidate_spread.median) * factor;
+        let text = format!("{:+.1$}", self.difference() * factor, digits(coarsest));
+        let zero = text.trim_start_matches(['+', '-']).chars().all(|c| matches!(c, '0' | '.'));
+        format!("{} {}", if zero { "0.0" } else { &text }, self.amount_word()).trim_end().to_string()
+    }
+
+    pub fn improvement_text(&self) -> String {
+        self.scaled(self.judged.improvement.center)
+    }
+
+    /// The 95 % interval; `-` where there are too few blocks for one.
+    pub fn interval_text(&self) -> String {
+        let s = &self.judged.improvement;
+        if s.n < MIN_BLOCKS { "-".into() } else { format!("{} .. {}", self.bare(s.low), self.scaled(s.high)) }
+    }
+
+    pub fn noise_text(&self) -> String {
+        let text = |noise| format!("±{}", self.scaled(noise).trim_start_matches('+'));
+        self.judged.noise.map_or("-".into(), text)
+    }
+
+    /// A value on the comparison's scale, with its unit.
+    fn scaled(&self, value: f64) -> String {
+        match self.judged.scale {
+            Scale::Ratio => percent(value) + " %",
+            Scale::Difference => self.amount(value),
+        }
+    }
+
+    fn bare(&self, value: f64) -> String {
+        match self.judged.scale {
+            Scale::Ratio => percent(value),
+            Scale::Difference => signed(value * self.metric.unit.factor),
+        }
+    }
+
+    fn amount(&self, value: f64) -> String {
+        format!("{} {}", signed(value * self.metric.unit.factor), self.amount_word()).trim_end().to_string()
+    }
+
+    /// Unit of a difference. Between two percentages it is percentage points, because "+1 %" would read as a ratio.
+    fn amount_word(&self) -> &'static str {
+        if self.metric.unit.word == "%" { "pp" } else { self.metric.unit.word }
+    }
+}

@@ -1,0 +1,100 @@
+//! Notes: what a reader must know before believing a run's comparisons.
+//!
+//! Too few blocks, cells that are missing, exclusions that differ between controllers, values that are only lower
+//! bounds, and what the cells themselves have noted. Printed below the table and at the head of the page.
+
+use super::run::{Count, Run};
+use crate::metric::METRICS;
+use crate::stats;
+
+/// Two controllers that lose cells with these odds or less by chance do not lose them by chance: 5 %.
+const EXCLUSION_LEVEL: f64 = 0.05;
+
+pub fn of(run: &Run, counts: &[Count]) -> Vec<String> {
+    let mut notes: Vec<String> = blocks(run).into_iter().collect();
+    let missing: usize = counts.iter().map(|c| c.planned - c.attempted).sum();
+    if missing > 0 {
+        notes.push(format!("{missing} of {} planned cells have not been run.", run.cells.len()));
+    }
+    notes.extend(exclusions(counts));
+    notes.extend((0..METRICS.len()).flat_map(|metric| bounds(run, metric)));
+    notes.extend(noted_by_cells(run));
+    notes
+}
+
+/// What the number of blocks and of controllers allows to be said at all.
+fn blocks(run: &Run) -> Option<String> {
+    let blocks = run.plan.blocks as usize;
+    let family = run.plan.paths.len() * (run.plan.ccs.len() - 1);
+    let needed = stats::blocks_needed(family);
+    if family == 0 {
+        Some("One controller: there is nothing to compare it with.".into())
+    } else if blocks < stats::MIN_BLOCKS {
+        Some(format!(
+            "{} too few for a 95 % interval: points only, no verdicts. It takes {} at least.",
+            if blocks == 1 { "1 block is".to_string() } else { format!("{blocks} blocks are") },
+            stats::MIN_BLOCKS
+        ))
+    } else if blocks < needed {
+        Some(format!(
+            "With {family} comparisons a metric and {blocks} blocks no difference can pass Holm's correction: \
+             `better` and `worse` need {needed} blocks; `equivalent` does not."
+        ))
+    } else {
+        None
+    }
+}
+
+/// Candidates that lost cells more or less often than the baseline. If a controller fails where the path is hardest, the
+/// cells that are left are not those that the baseline is left with, and the comparison is between two different paths.
+fn exclusions(counts: &[Count]) -> Vec<String> {
+    let base = &counts[0];
+    let differs = |cand: &&Count| {
+        let table = [base.ok, base.excluded, cand.ok, cand.excluded].map(|n| n as u64);
+        stats::fisher(table[0], table[1], table[2], table[3]) < EXCLUSION_LEVEL
+    };
+    let note = |cand: &Count| {
+        format!(
+            "Exclusions differ between {} ({} of {}) and {} ({} of {}): what is left may be a selection.",
+            base.cc, base.excluded, base.attempted, cand.cc, cand.excluded, cand.attempted
+        )
+    };
+    counts[1..].iter().filter(differs).map(note).collect()
+}
+
+/// Says of each controller how many runs have a lower bound only.
+fn bounds(run: &Run, metric: usize) -> Vec<String> {
+    let note = |cc: &str| {
+        let cells = run.cells.iter().filter(|c| c.cell.cc == *cc);
+        let values: Vec<(f64, f64)> =
+            cells.filter_map(|c| Some((c.counted(metric)?, c.ceilings[metric]?))).collect();
+        let bounds = values.iter().filter(|(value, ceiling)| value >= ceiling).count();
+        (bounds > 0).then(|| {
+            let (name, all) = (METRICS[metric].name, values.len());
+            format!(
+                "{name}: {bounds} of {all} runs of {cc} never got there. They count with the whole time there was, a \
+                 lower bound (≥ where a median is one): differences to them are at least what is shown."
+            )
+        })
+    };
+    run.plan.labels().filter_map(note).collect()
+}
+
+/// The notes in the cells' own `cell.json`, counted for each controller.
+fn noted_by_cells(run: &Run) -> Vec<String> {
+    let mut counts: Vec<(&str, &str, usize)> = Vec::new();
+    for cell in run.cells.iter().filter(|c| c.excluded.is_none()) {
+        for note in cell.data.iter().flat_map(|d| &d.result.notes) {
+            match counts.iter_mut().find(|(cc, text, _)| (*cc, *text) == (cell.cell.cc.as_str(), note)) {
+                Some((_, _, count)) => *count += 1,
+                None => counts.push((cell.cell.cc.as_str(), note, 1)),
+            }
+        }
+    }
+    counts.sort_unstable();
+    let line = |(cc, text, count): (&str, &str, usize)| {
+        let all = run.cells.iter().filter(|c| c.cell.cc == cc && c.excluded.is_none()).count();
+        format!("{cc}, {count} of {all} runs: {text}.")
+    };
+    counts.into_iter().map(line).collect()
+}

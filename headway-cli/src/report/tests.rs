@@ -1,0 +1,315 @@
+//! Whole reports of synthetic run folders.
+
+use super::findings::{Comparison, Findings};
+use super::run::{Count, Run};
+use super::*;
+use crate::metric::METRICS;
+use crate::plan::{LAYOUT, Plan};
+use crate::stats::Verdict;
+use serde_json::{Value, json};
+use std::fs;
+
+/// The findings, and the text that is printed.
+fn made(folder: &synthetic::Folder) -> (Findings, String) {
+    let summary = report(&folder.dir, &Options::default()).unwrap();
+    (Findings::of(&Run::read(&folder.dir).unwrap()), summary.table)
+}
+
+fn page(folder: &synthetic::Folder) -> String {
+    let summary = report(&folder.dir, &Options::default()).unwrap();
+    fs::read_to_string(summary.page).unwrap()
+}
+
+fn find<'a>(summary: &'a Findings, path: usize, metric: &str, candidate: &str) -> &'a Comparison {
+    let wanted = |c: &&Comparison| c.path == path && c.metric.name == metric && c.candidate == candidate;
+    summary.comparisons.iter().find(wanted).unwrap()
+}
+
+#[test]
+fn what_cells_note_is_counted_where_they_count() {
+    let folder = synthetic::run("noted", 2);
+    let plan = Plan::read(&folder.dir).unwrap();
+    let of_cubic: Vec<_> = plan.cells.iter().filter(|c| c.cc == "cubic").collect();
+    for (i, cell) in of_cubic[..2].iter().enumerate() {
+        let mut result = bench::CellResult::read(&folder.cell(cell.index)).unwrap();
+        result.notes = vec!["the server sent".into()];
+        result.status = if i == 0 { "ok".into() } else { "disturbed: by a test".into() };
+        result.write(&folder.cell(cell.index)).unwrap();
+    }
+    let (findings, table) = made(&folder);
+    let line = "cubic, 1 of 5 runs: the server sent.";
+    assert!(findings.notes.iter().any(|n| n == line), "{:?}", findings.notes);
+    assert!(table.contains(&format!("note: {line}")) && page(&folder).contains(line), "{table}");
+}
+
+#[test]
+fn a_whole_run_is_judged() {
+    let folder = synthetic::run("whole", 10);
+    let (summary, table) = made(&folder);
+    // Known from how the series are made: cubic fills buffers and fails under random loss; bbr1 is bbr.
+    let verdict = |path, metric, cc| find(&summary, path, metric, cc).judged.verdict.unwrap();
+    assert_eq!(verdict(0, "goodput_bps", "bbr1"), Verdict::Equivalent);
+    assert_eq!(verdict(0, "queue_delay_p95_us", "cubic"), Verdict::Worse);
+    assert_eq!(verdict(2, "goodput_bps", "cubic"), Verdict::Worse);
+    assert_eq!(verdict(2, "queue_delay_p95_us", "cubic"), Verdict::Better);
+    assert_eq!(verdict(0, "retransmit_rate", "bbr1"), Verdict::Equivalent);
+    assert_eq!(find(&summary, 0, "retransmit_rate", "bbr1").improvement_text(), "0.0 pp");
+    assert_eq!(verdict(0, "retransmit_rate", "cubic"), Verdict::Worse);
+    assert!(
+        find(&summary, 0, "utilisation", "cubic").judged.verdict.is_none(),
+        "a secondary metric has no verdict"
+    );
+    let bounds = "time_to_90_ms: 10 of 30 runs of cubic never got there";
+    assert!(summary.notes.len() == 1 && summary.notes[0].starts_with(bounds), "{:?}", summary.notes);
+    assert_eq!(
+        summary.counts[0],
+        Count { cc: "bbr".into(), planned: 30, attempted: 30, ok: 30, excluded: 0 }
+    );
+    assert!(table.contains("bbr: 30 of 30 cells ok, 0 excluded"));
+    assert!(table.contains("0.0 pp"), "{}", table);
+    assert_eq!(fs::read_dir(&folder.dir).unwrap().count(), 6, "no temporary file stays");
+}
+
+#[test]
+fn every_primary_comparison_shows_what_noise_alone_shows() {
+    let folder = synthetic::run("noise", 10);
+    let (summary, table) = made(&folder);
+    for c in &summary.comparisons {
+        assert_eq!(c.judged.noise.is_some(), c.metric.is_primary(), "{}", c.metric.name);
+    }
+    let goodput = find(&summary, 0, "goodput_bps", "bbr1");
+    assert!((1e-6..0.02).contains(&goodput.judged.noise.unwrap()), "{goodput:?}");
+    assert_eq!(find(&summary, 0, "retransmit_rate", "bbr1").judged.noise, Some(0.0));
+    let row = table.lines().find(|l| l.contains("goodput_bps")).unwrap();
+    assert!(table.contains("A/A noise") && row.contains(&goodput.noise_text()), "{row}");
+    assert!(page(&folder).contains("A/A noise"));
+    let (few, _) = made(&synthetic::run("few-noise", 5));
+    assert!(few.comparisons.iter().all(|c| c.judged.noise.is_none()));
+}
+
+#[test]
+fn the_csv_has_a_row_a_cell_and_a_column_a_metric() {
+    let folder = synthetic::run("csv", 1);
+    made(&folder);
+    let csv = fs::read_to_string(folder.dir.join("results.csv")).unwrap();
+    let head = csv.lines().next().unwrap();
+    assert!(
+        head.starts_with("path,cc,streams,block,seed,place,status,message_delay_p99_us,goodput_bps,"),
+        "{head}"
+    );
+    assert_eq!(csv.lines().count(), 1 + 9);
+    let columns = 7 + METRICS.len();
+    assert!(csv.lines().all(|l| l.split(',').count() == columns));
+    let json: Value =
+        serde_json::from_str(&fs::read_to_string(folder.dir.join("results.json")).unwrap()).unwrap();
+    for (row, cell) in csv.lines().skip(1).zip(json["cells"].as_array().unwrap()) {
+        for (name, word) in head.split(',').zip(row.split(',')) {
+            let same = match &cell[name] {
+                Value::Null => word.is_empty() && cell["missing"][name].is_string(),
+                Value::String(text) => word == text,
+                // JSON is read back to the last digit but one.
+                number => {
+                    (word.parse::<f64>().unwrap() / number.as_f64().unwrap() - 1.0).abs() < 1e-12
+                        || word == "0"
+                }
+            };
+            assert!(same, "{name}: `{word}` is not {}", cell[name]);
+        }
+    }
+}
+
+#[test]
+fn what_is_lost_is_named_and_counted() {
+    let folder = synthetic::run("lost", 10);
+    let plan = synthetic::plan(10);
+    let cubic: Vec<usize> =
+        plan.cells.iter().filter(|c| c.cc == "cubic" && c.path == 0).map(|c| c.index).collect();
+    let busy = include_str!("../../tests/data/iperf3/3.12-busy.json");
+    synthetic::write(&folder.cell(cubic[0]).join("load.json"), busy);
+    synthetic::edit(&folder.cell(cubic[1]).join("cell.json"), "status", json!("disturbed: late"));
+    synthetic::edit(&folder.cell(cubic[2]).join("cell.json"), "layout", json!(LAYOUT + 1));
+    synthetic::write(&folder.cell(cubic[3]).join("cell.json"), "{\"layout\":");
+    synthetic::write(&folder.cell(cubic[4]).join("probe.txt"), "# sent_us rtt_us\n0 40000\n20000\n");
+    fs::remove_file(folder.cell(cubic[5]).join("load.json")).unwrap();
+    fs::remove_dir_all(folder.cell(cubic[6])).unwrap();
+    let load = fs::read_to_string(folder.cell(cubic[7]).join("load.json")).unwrap();
+    let wrong = load.replace("\"sender_tcp_congestion\":\"cubic\"", "\"sender_tcp_congestion\":\"reno\"");
+    synthetic::write(&folder.cell(cubic[7]).join("load.json"), &(wrong + "\niperf3: a late line\n"));
+    let (summary, table) = made(&folder);
+    let count = &summary.counts[2];
+    assert_eq!((count.planned, count.attempted, count.ok, count.excluded), (30, 29, 22, 7));
+    let wrong_cc = "the sender used `reno`, not `cubic` (iperf3 also printed: iperf3: a late line)";
+    assert!(table.contains(wrong_cc), "{}", table);
+    let page = page(&folder);
+    for reason in [
+        "iperf3: the server is busy running a test. try again later",
+        "disturbed: late",
+        "cell.json has layout 2, this program reads layout 1",
+        "cell.json is broken: EOF",
+        "probe.txt: line 3 has 1 words, its table 2 columns",
+        "load.json: No such file",
+    ] {
+        assert!(table.contains(reason), "{reason} is not in\n{}", table);
+        assert!(page.contains(reason), "{reason}");
+    }
+    assert!(summary.notes[0].contains("1 of 90 planned cells"), "{:?}", summary.notes);
+    assert!(summary.notes[1].contains("Exclusions differ between bbr (0 of 30) and cubic (7 of 29)"));
+    assert_eq!(find(&summary, 0, "goodput_bps", "cubic").judged.improvement.n, 2);
+    assert_eq!(find(&summary, 0, "goodput_bps", "cubic").judged.verdict, Some(Verdict::TooSmall));
+    assert_eq!(find(&summary, 1, "goodput_bps", "cubic").judged.improvement.n, 10);
+}
+
+#[test]
+fn few_blocks_give_points_and_a_note() {
+    let folder = synthetic::run("few", 3);
+    let (summary, _) = made(&folder);
+    assert!(summary.comparisons.iter().filter_map(|c| c.judged.verdict).all(|v| v == Verdict::TooSmall));
+    assert!(summary.notes[0].contains("3 blocks are too few"), "{:?}", summary.notes);
+    let folder = synthetic::run("six", 6);
+    let (summary, _) = made(&folder);
+    assert!(summary.notes[0].contains("need 8 blocks"), "{:?}", summary.notes);
+}
+
+/// `drop` falls at 8 s and is back at 14 s; each of the synthetic series gets its old rate back at once.
+#[test]
+fn a_drop_has_its_own_metrics_and_a_run_that_never_recovers_a_bound() {
+    let folder = synthetic::run("recovery", 6);
+    let name = "time_to_90_after_recovery_ms";
+    let (summary, _) = made(&folder);
+    let before = find(&summary, 1, name, "cubic").clone();
+    assert!(!before.judged.candidate_spread.is_bound && before.judged.candidate_spread.median < 1000.0);
+    assert!(
+        find(&summary, 1, "queue_delay_p99_after_drop_us", "cubic").judged.baseline_spread.median > 1000.0
+    );
+    assert!(summary.comparisons.iter().all(|c| c.path == 1 || c.metric.name != name));
+    // From the recovery on cubic gets a tenth of what it got.
+    let run = Run::read(&folder.dir).unwrap();
+    for cell in run.cells.iter().filter(|c| c.cell.path == 1 && c.cell.cc == "cubic") {
+        synthetic::slow_down(&folder, cell.cell.index, 14.0);
+    }
+    let (summary, table) = made(&folder);
+    let after = find(&summary, 1, name, "cubic");
+    assert!(
+        after.judged.candidate_spread.is_bound && after.judged.candidate_spread.median == 6000.0,
+        "{after:?}"
+    );
+    assert_eq!(after.judged.improvement.n, 6, "the runs that never got there count");
+    assert!(after.judged.improvement.center < before.judged.improvement.center);
+    let note = format!("note: {name}: 6 of 6 runs of cubic never got there");
+    assert!(table.contains(&note), "{table}");
+    let options = Options { metrics: vec![name.into()], ..Options::default() };
+    assert!(report(&folder.dir, &options).unwrap().table.contains("≥ 6000 ms"));
+}
+
+#[test]
+fn messages_stand_first() {
+    let folder = synthetic::run("messages", 6);
+    let (_, table) = made(&folder);
+    assert!(!table.contains("message_") && !page(&folder).contains("id=\"messages\""));
+    synthetic::add_messages(&folder);
+    let (summary, table) = made(&folder);
+    let first = table.lines().nth(1).unwrap();
+    assert!(first.contains("message_delay_p99_us") && first.contains("bbr1 vs bbr"), "{first}");
+    let c = find(&summary, 0, "message_delay_p99_us", "cubic");
+    assert_eq!((c.judged.baseline_spread.median, c.judged.candidate_spread.median), (30_000.0, 130_000.0));
+    let median = |name| find(&summary, 0, name, "cubic").judged.candidate_spread.median;
+    assert_eq!(median("message_delay_max_us"), 130_000.0);
+    // 15 s after the warm-up at 100 a second, of which one in a hundred was lost.
+    assert_eq!((median("message_over_100ms_s"), median("message_over_200ms_s")), (15.0, 0.15));
+    assert_eq!(median("message_loss"), 0.01);
+    let cells = fs::read_to_string(folder.dir.join("results.json")).unwrap();
+    assert!(cells.contains("n too small: 1485 messages that arrived, 3688 needed"));
+    let page = page(&folder);
+    assert!(page.find("id=\"messages\"").unwrap() < page.find("id=\"verdicts\"").unwrap());
+}
+
+#[test]
+fn a_wrong_folder_is_one_sentence_and_a_hint() {
+    let folder = synthetic::Folder::new("wrong");
+    let error =
+        |folder: &synthetic::Folder| format!("{:#}", report(&folder.dir, &Options::default()).unwrap_err());
+    let plan = folder.dir.join("plan.json");
+    assert!(error(&folder).contains("is not a run: cannot read its plan.json\nhint: "));
+    synthetic::write(&plan, "{\"layout\": 1");
+    assert!(error(&folder).contains("is broken\nhint: "));
+    synthetic::write(&plan, "{\"layout\": 99}");
+    assert!(error(&folder).contains("layout 99, this program reads layout 1\nhint: "));
+    synthetic::write(&plan, "{\"layout\": 1}");
+    assert!(error(&folder).contains("is broken\nhint: "));
+    synthetic::write(&plan, &serde_json::to_string(&synthetic::plan(2)).unwrap());
+    let (summary, _) = made(&folder);
+    assert_eq!(summary.counts[0].attempted, 0);
+    assert!(summary.notes.iter().any(|n| n == "18 of 18 planned cells have not been run."));
+}
+
+#[test]
+fn what_cannot_be_written_leaves_no_half_file() {
+    let folder = synthetic::run("unwritable", 1);
+    fs::create_dir(folder.dir.join("results.json")).unwrap();
+    let error = format!("{:#}", report(&folder.dir, &Options::default()).unwrap_err());
+    assert!(error.starts_with("cannot write `") && error.contains("results.json`\nhint: "), "{error}");
+    assert!(!folder.dir.join(".results.json.tmp").exists());
+}
+
+#[test]
+fn an_unknown_metric_is_refused_with_the_known_ones() {
+    let options = Options { metrics: vec!["speed".into()], ..Options::default() };
+    let error = format!("{:#}", report(Path::new("."), &options).unwrap_err());
+    assert!(
+        error.starts_with("unknown metric `speed`\nhint: one of message_delay_p99_us, goodput_bps, "),
+        "{error}"
+    );
+    let folder = synthetic::run("extra", 2);
+    let options = Options { metrics: vec!["utilisation".into()], ..Options::default() };
+    assert!(report(&folder.dir, &options).unwrap().table.contains("\nclean  utilisation"));
+}
+
+#[test]
+fn the_same_folder_gives_the_same_bytes() {
+    let folder = synthetic::run("same", 2);
+    let files =
+        || ["results.csv", "results.json", "report.html"].map(|f| fs::read(folder.dir.join(f)).unwrap());
+    made(&folder);
+    let first = files();
+    made(&folder);
+    assert!(first == files());
+}
+
+#[test]
+fn the_page_asks_no_one_and_escapes_what_it_shows() {
+    let folder = synthetic::run("page", 6);
+    synthetic::edit(&folder.dir.join("env.json"), "note", json!("</script><script>alert(1)</script>"));
+    let plan = folder.dir.join("plan.json");
+    let text = fs::read_to_string(&plan).unwrap().replace("\"lossy\"", "\"</script><b>lossy\"");
+    synthetic::write(&plan, &text);
+    let page = page(&folder);
+    assert!(!page.contains("<b>lossy") && !page.contains("<script>alert"));
+    assert_eq!(page.matches("</script>").count(), 2);
+    for outside in ["src=\"", "url(", "@import", "<link", "fetch(", "XMLHttpRequest"] {
+        assert!(!page.contains(outside), "{outside}");
+    }
+    assert!(page.contains("headway bench --cc bbr,bbr1,cubic"));
+    assert!(page.len() < 2_000_000, "{}", page.len());
+}
+
+#[test]
+fn a_browser_draws_every_chart_without_a_complaint() {
+    let folder = synthetic::run("browser", 6);
+    let page = report(&folder.dir, &Options::default()).unwrap().page;
+    let profile = folder.dir.join("profile");
+    let browser = std::process::Command::new("timeout")
+        .args(["60", "chromium", "--headless", "--no-sandbox", "--disable-gpu", "--no-first-run"])
+        .args(["--disable-background-networking", "--virtual-time-budget=3000", "--enable-logging=stderr"])
+        .arg(format!("--user-data-dir={}", profile.display()))
+        .args(["--dump-dom", &format!("file://{}", page.display())])
+        .output();
+    let Some(out) = browser.ok().filter(|out| out.status.success() && !out.stdout.is_empty()) else {
+        println!("skipped: no chromium that runs here");
+        return;
+    };
+    let said = String::from_utf8_lossy(&out.stderr);
+    let complaints: Vec<&str> = said.lines().filter(|l| l.contains("CONSOLE")).collect();
+    assert!(complaints.is_empty(), "{complaints:?}");
+    let charts = String::from_utf8_lossy(&out.stdout).matches("<canvas").count();
+    assert_eq!(charts, 9, "three charts for each of three paths");
+}
