@@ -3,53 +3,27 @@
 //! The seam between measuring and judging is the run folder (docs/architecture.md): an interrupted run goes on
 //! where it stopped, and `headway report` works on any folder that was ever made.
 
+pub mod merge;
 pub mod need;
 
 use crate::cell::here;
 use crate::cell::remote;
 use crate::cell::sim;
+use crate::error::sentence;
 use crate::lab;
 use crate::load::iperf;
 use crate::plan::shard::Shard;
-use crate::plan::traffic::Traffic;
-use crate::plan::{Cell, LAYOUT, PathEntry, Place, Plan};
+use crate::plan::{Cell, Place, Plan};
+use crate::raw::cell::CellResult;
+use crate::raw::folder::{cell_dir, open_run, temporary_cell_dir, write_atomic};
 use crate::sys::interrupt;
 use anyhow::{Context, Result, ensure};
-use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::fs;
-use std::io::Write as _;
 use std::path::{Path as FsPath, PathBuf};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
-
-/// What became of a cell: `cells/NNN/cell.json`, written last.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct CellResult {
-    pub layout: u32,
-    pub cell: Cell,
-    /// Path name and text, repeated so that a cell folder explains itself.
-    pub path: PathEntry,
-    pub place: Place,
-    #[serde(flatten)]
-    pub traffic: Traffic,
-    pub kernel: String,
-    /// `ok`, or why the cell does not count.
-    pub status: String,
-    /// The controller's name in the kernel, which the sending sockets must report.
-    pub sender_cc: String,
-    /// The same of the rival's; empty where there is none.
-    #[serde(default, skip_serializing_if = "String::is_empty")]
-    pub rival_cc: String,
-    pub base_rtt_us: u64,
-    /// Why earlier attempts at this cell came to nothing.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub attempts: Vec<String>,
-    /// What a reader must know beside the figures; the same words for the same thing, so that a report can count.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub notes: Vec<String>,
-}
 
 /// How to run a plan.
 #[derive(Debug)]
@@ -133,44 +107,11 @@ fn some(s: &str) -> Option<&str> {
     (!s.is_empty()).then_some(s)
 }
 
-/// Creates the run folder, or checks that an existing one is of this very plan. The lock lasts as long as the file.
-pub fn open_run(plan: &Plan, out: &FsPath) -> Result<fs::File> {
-    let file = out.join("plan.json");
-    if file.exists() {
-        let old = Plan::read(out)?;
-        ensure!(
-            old == *plan,
-            "`{}` holds a run of another plan: {}\nhint: give the same arguments to go on with it, or another --out",
-            out.display(),
-            old.command()
-        );
-    } else {
-        fs::create_dir_all(out.join("cells"))
-            .with_context(|| format!("cannot create `{}`", out.display()))?;
-        write_atomic(&file, &(serde_json::to_string_pretty(plan)? + "\n"))?;
-    }
-    let lock = fs::File::open(&file)?;
-    rustix::fs::flock(&lock, rustix::fs::FlockOperation::NonBlockingLockExclusive)
-        .with_context(|| format!("another headway is writing to `{}`", out.display()))?;
-    for entry in fs::read_dir(out.join("cells"))? {
-        let entry = entry?;
-        if entry.file_name().to_string_lossy().starts_with('.') {
-            fs::remove_dir_all(entry.path())?; // left by a run that was killed
-        }
-    }
-    Ok(lock)
-}
-
-/// `cells/NNN` of a cell.
-pub fn cell_dir(out: &FsPath, cell: &Cell) -> PathBuf {
-    out.join("cells").join(format!("{:03}", cell.index))
-}
-
 /// Runs one cell into a temporary folder and renames it: a cell folder that exists is whole.
 /// A cell that fails is kept with its reason; only what stops every cell (a full disk) is an error.
 fn run_and_keep(plan: &Plan, cell: &Cell, ground: &Ground, out: &FsPath) -> Result<String> {
     let dest = cell_dir(out, cell);
-    let tmp = out.join("cells").join(format!(".{:03}.tmp", cell.index));
+    let tmp = temporary_cell_dir(out, cell);
     fs::create_dir_all(&tmp).with_context(|| format!("cannot create `{}`", tmp.display()))?;
     let dir = tmp.clone();
     let guard = interrupt::guard(move || drop(fs::remove_dir_all(&dir)));
@@ -234,7 +175,7 @@ fn attempt(plan: &Plan, cell: &Cell, ground: &Ground, tmp: &FsPath) -> Result<St
     };
     if let Err(e) = ran {
         ensure!(!is_disk_full(&e), "{e:#}\nhint: free some room and run the same command again");
-        let failed = CellResult::new(plan, cell, &format!("failed: {}", crate::sentence(&e)));
+        let failed = CellResult::new(plan, cell, &format!("failed: {}", sentence(&e)));
         failed.write(tmp)?;
     }
     Ok(CellResult::read(tmp)?.status)
@@ -245,61 +186,6 @@ fn is_disk_full(e: &anyhow::Error) -> bool {
         c.downcast_ref::<std::io::Error>().is_some_and(|e| e.kind() == std::io::ErrorKind::StorageFull)
     };
     e.chain().any(full)
-}
-
-impl CellResult {
-    /// A result with nothing measured yet.
-    pub fn new(plan: &Plan, cell: &Cell, status: &str) -> Self {
-        let traffic = plan.traffic(cell.path);
-        Self {
-            layout: LAYOUT,
-            cell: cell.clone(),
-            path: PathEntry { files: Vec::new(), traffic: None, ..plan.paths[cell.path].clone() },
-            place: plan.place.clone(),
-            traffic: traffic.clone(),
-            kernel: String::new(),
-            status: status.into(),
-            sender_cc: cell.cc.controller().into(),
-            rival_cc: traffic.against.as_ref().map_or_else(String::new, |rival| rival.cc.clone()),
-            base_rtt_us: 0,
-            attempts: Vec::new(),
-            notes: Vec::new(),
-        }
-    }
-
-    /// Writes `cell.json` into a cell's folder.
-    pub fn write(&self, dir: &FsPath) -> Result<()> {
-        write_atomic(&dir.join("cell.json"), &(serde_json::to_string_pretty(self)? + "\n"))
-    }
-
-    /// Reads `cell.json` of a cell's folder.
-    pub fn read(dir: &FsPath) -> Result<Self> {
-        let file = dir.join("cell.json");
-        let text = fs::read_to_string(&file).with_context(|| format!("cannot read `{}`", file.display()))?;
-        serde_json::from_str(&text).with_context(|| format!("`{}` is damaged", file.display()))
-    }
-}
-
-/// Writes a file so that it is either whole or not there.
-pub fn write_atomic(file: &FsPath, content: &(impl AsRef<[u8]> + ?Sized)) -> Result<()> {
-    let name = file.file_name().map(|n| n.to_string_lossy().into_owned()).unwrap_or_default();
-    let tmp = file.with_file_name(format!(".{name}.tmp"));
-    let write = || {
-        let mut f = fs::File::create(&tmp)?;
-        f.write_all(content.as_ref())?;
-        fs::rename(&tmp, file)
-    };
-    write().inspect_err(|_| drop(fs::remove_file(&tmp))).with_context(|| {
-        format!("cannot write `{}`\nhint: is the disk full or the folder read-only?", file.display())
-    })
-}
-
-/// `headway-run-N` with the first free N in the working directory.
-pub fn new_run_dir() -> Result<PathBuf> {
-    (1..100_000)
-        .map(|n| PathBuf::from(format!("headway-run-{n}")))
-        .find(|p| !p.exists())
-        .context("there are 100000 run folders here\nhint: name one with --out")
 }
 
 /// One line a cell on stderr, with the time left.

@@ -6,9 +6,9 @@ pub mod packets;
 mod ping;
 pub mod pscheduler;
 
-use crate::bench::{self, cell_dir};
 use crate::metric::CellData;
 use crate::plan::{Cell, Plan};
+use crate::raw::folder::{cell_dir, write_atomic};
 use anyhow::{Context, Result, ensure};
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -31,7 +31,7 @@ pub fn export(
         let (end, bytes) =
             file(&plan, &data).with_context(|| format!("cannot export cell {:03}", cell.index))?;
         let path = to.join(format!("{}{end}", name(&plan, cell)));
-        bench::write_atomic(&path, &bytes)?;
+        write_atomic(&path, &bytes)?;
         files.push(path);
     }
     ensure!(

@@ -5,12 +5,14 @@ mod cell;
 mod commands;
 mod doctor;
 mod emu;
+mod error;
 mod interop;
 mod lab;
 mod load;
 mod metric;
 mod observe;
 mod plan;
+mod raw;
 mod report;
 mod stats;
 mod sys;
@@ -20,6 +22,7 @@ use cell::remote;
 use cell::sim;
 use clap::{Args, Parser, Subcommand};
 use commands::emu::EmuCommand;
+use error::{Usage, sentence, usage};
 use headway_cc::sim::Signals;
 use headway_kernel as kernel;
 use lab::guest;
@@ -30,6 +33,7 @@ use plan::tool::Tool;
 use plan::traffic::{self, Direction, Pattern, Traffic};
 use plan::transport::Transport;
 use plan::{Label, PathEntry, Place, Plan, Request};
+use raw::folder;
 use report::compare;
 use std::ffi::OsString;
 use std::num::NonZeroUsize;
@@ -417,32 +421,6 @@ fn main() -> ExitCode {
     }
 }
 
-/// A wrong argument: exit code 2.
-#[derive(Debug)]
-struct Usage(String);
-
-impl std::fmt::Display for Usage {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str(&self.0)
-    }
-}
-impl std::error::Error for Usage {}
-
-fn usage<T>(r: Result<T>) -> Result<T> {
-    r.map_err(|e| Usage(sentence(&e)).into())
-}
-
-/// What failed, from the outside in, and then what to do about it: the hints come last.
-fn sentence(e: &anyhow::Error) -> String {
-    let (mut what, mut hints) = (Vec::new(), Vec::new());
-    for cause in e.chain().map(ToString::to_string) {
-        let (first, rest) = cause.split_once("\nhint: ").unwrap_or((&cause, ""));
-        what.push(first.to_string());
-        hints.extend(rest.split("\nhint: ").filter(|h| !h.is_empty()).map(|h| format!("\nhint: {h}")));
-    }
-    what.join(": ") + &hints.concat()
-}
-
 fn run(cli: Cli) -> Result<ExitCode> {
     match cli.command {
         Cmd::Bench(a) => bench(*a),
@@ -452,8 +430,8 @@ fn run(cli: Cli) -> Result<ExitCode> {
             Ok(ExitCode::SUCCESS)
         }
         Cmd::Merge { shard: shards, out } => {
-            let out = out.map_or_else(bench::new_run_dir, Ok)?;
-            shard::merge(&out, &shards)?;
+            let out = out.map_or_else(folder::new_run_dir, Ok)?;
+            bench::merge::merge(&out, &shards)?;
             show(&out, report::Options::default())?;
             Ok(ExitCode::SUCCESS)
         }
@@ -598,7 +576,7 @@ fn compare(a: CompareArgs) -> Result<ExitCode> {
     let comparison = compare::summary(&a.summary, &request)?;
     print!("{}", comparison.text());
     if let Some(page) = a.page {
-        bench::write_atomic(&page, &comparison.page())?;
+        folder::write_atomic(&page, &comparison.page())?;
         println!("\n{}", page.display());
     }
     Ok(ExitCode::SUCCESS)
@@ -620,7 +598,7 @@ fn bench(a: BenchArgs) -> Result<ExitCode> {
         print!("{}", plan.dry_run(shard, jobs)?);
         return Ok(ExitCode::SUCCESS);
     }
-    let out = a.resume.or(a.out).map_or_else(bench::new_run_dir, Ok)?;
+    let out = a.resume.or(a.out).map_or_else(folder::new_run_dir, Ok)?;
     let failed = bench::run(&plan, &bench::Options { out: out.clone(), shard, jobs })?;
     match shard {
         None => show(&out, report::Options { metrics: a.metric, format: a.format })?,

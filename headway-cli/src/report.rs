@@ -27,9 +27,9 @@ mod words;
 
 pub use words::quoted;
 
-use crate::bench;
 use crate::metric::{self, Metric};
 use crate::plan::traffic::Traffic;
+use crate::raw::folder;
 use findings::Findings;
 use run::Run;
 use std::path::{Path, PathBuf};
@@ -101,6 +101,6 @@ pub fn report(run_dir: &Path, options: &Options) -> anyhow::Result<Summary> {
 /// Writes one of the files a report is made of.
 fn write(dir: &Path, name: &str, text: &str) -> anyhow::Result<PathBuf> {
     let file = dir.join(name);
-    bench::write_atomic(&file, text)?;
+    folder::write_atomic(&file, text)?;
     Ok(file)
 }

@@ -1,7 +1,6 @@
 //! One cell on the running kernel through the emulator: `here`, and the same code inside the lab's guest. What it has in
 //! common with a cell over a real path (`remote.rs`) is here too: the sender's controller and the verdict on a load.
 
-use crate::bench::{CellResult, write_atomic};
 use crate::cell::remote;
 use crate::emu::{Detour, Emu, EmuOptions, Far, Netns};
 use crate::lab;
@@ -15,6 +14,8 @@ use crate::observe::probe::{self, Prober};
 use crate::plan::tool::Tool;
 use crate::plan::traffic::{self, Pattern, Traffic};
 use crate::plan::{Cell, Place, Plan};
+use crate::raw::cell::CellResult;
+use crate::raw::folder::write_atomic;
 use crate::sys::interrupt::{self, Guard};
 use anyhow::{Context, Result, ensure};
 use headway_kernel as kernel;

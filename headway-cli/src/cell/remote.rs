@@ -4,7 +4,6 @@ mod candidates;
 pub mod far;
 mod qdisc;
 
-use crate::bench::{CellResult, write_atomic};
 use crate::cell::here::{self, Sender};
 use crate::load::iperf;
 use crate::observe::cpu;
@@ -14,6 +13,8 @@ use crate::observe::probe::{self, Probe, Prober};
 use crate::plan::tool::Tool;
 use crate::plan::traffic::{Direction, Traffic};
 use crate::plan::{Cell, Place, Plan};
+use crate::raw::cell::CellResult;
+use crate::raw::folder::write_atomic;
 use anyhow::{Context, Result, bail, ensure};
 use far::{FarCc, FarEnd};
 use serde::{Deserialize, Serialize};

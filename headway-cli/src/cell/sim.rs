@@ -4,10 +4,11 @@
 //! `load.json` has the fields that `iperf3 -J --get-server-output` has, as far as a simulation knows them: no CPU
 //! time, and `start.version` says who wrote it. Layout and columns: `docs/architecture.md`.
 
-use crate::bench::{CellResult, write_atomic};
 use crate::interop::packets;
 use crate::observe::messages::{self, Sent};
 use crate::plan::{Cell, PathEntry, Plan};
+use crate::raw::cell::CellResult;
+use crate::raw::folder::write_atomic;
 use crate::stats;
 use anyhow::{Context, Result, anyhow};
 use headway_cc::cc;

@@ -239,8 +239,8 @@ impl Bins {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::bench::cell_dir;
     use crate::plan::Plan;
+    use crate::raw::folder::cell_dir;
     use crate::report::synthetic;
     use crate::sys::program::pipe_through;
 

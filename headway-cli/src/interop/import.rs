@@ -232,9 +232,9 @@ fn mbps(bps: f64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::bench::cell_dir;
     use crate::metric::CellData;
     use crate::plan::Plan;
+    use crate::raw::folder::cell_dir;
     use crate::report::synthetic;
 
     macro_rules! recorded {

@@ -16,7 +16,7 @@ pub fn write_tasks(plan: &Plan, to: &Path) -> Result<Vec<PathBuf>> {
     std::fs::create_dir_all(to).with_context(|| format!("cannot create `{}`", to.display()))?;
     let write = |(cell, task): &(&Cell, Value)| {
         let file = to.join(format!("{:03}-{}-block{}.json", cell.index, cell.cc, cell.block + 1));
-        crate::bench::write_atomic(&file, &(serde_json::to_string_pretty(task)? + "\n"))?;
+        crate::raw::folder::write_atomic(&file, &(serde_json::to_string_pretty(task)? + "\n"))?;
         Ok(file)
     };
     tasks.iter().map(write).collect()

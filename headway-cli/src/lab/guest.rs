@@ -5,6 +5,7 @@
 //! ends without an answer, and the host reports the end of the console.
 
 use crate::cell::here;
+use crate::error::sentence;
 use crate::lab::initramfs::MODULE_DIR;
 use crate::lab::mailbox::{self, Answer};
 use crate::plan::{Cell, Plan};
@@ -65,7 +66,7 @@ fn run() -> Result<()> {
     let window = sys::map_physical(mailbox::ADDRESS, mailbox::BYTES as usize)?;
     let status = match run_job(mailbox::job(window)) {
         Ok(()) => "ok".to_string(),
-        Err(error) => crate::sentence(&error),
+        Err(error) => sentence(&error),
     };
     let answer = Answer { status, files: read_files(Path::new(RAW_DIR))? };
     mailbox::put_answer(window, &answer).or_else(|error| {

@@ -1,9 +1,9 @@
 //! A cell's raw folder, parsed.
 
-use crate::bench::CellResult;
 use crate::load::iperf::{Interval, Load, parse_iperf3};
 use crate::observe::messages::Sent;
 use crate::plan::{LAYOUT, PathEntry};
+use crate::raw::cell::CellResult;
 use headway_cc::messages::HEADER_BYTES as MESSAGE_HEADER_BYTES;
 use headway_cc::path::Path;
 use std::ops::Range;

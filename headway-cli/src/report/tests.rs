@@ -5,6 +5,7 @@ use super::run::{Count, Run};
 use super::*;
 use crate::metric::METRICS;
 use crate::plan::{LAYOUT, Plan};
+use crate::raw::cell::CellResult;
 use crate::stats::Verdict;
 use serde_json::{Value, json};
 use std::fs;
@@ -31,7 +32,7 @@ fn what_cells_note_is_counted_where_they_count() {
     let plan = Plan::read(&folder.dir).unwrap();
     let of_cubic: Vec<_> = plan.cells.iter().filter(|c| c.cc == "cubic").collect();
     for (i, cell) in of_cubic[..2].iter().enumerate() {
-        let mut result = bench::CellResult::read(&folder.cell(cell.index)).unwrap();
+        let mut result = CellResult::read(&folder.cell(cell.index)).unwrap();
         result.notes = vec!["the server sent".into()];
         result.status = if i == 0 { "ok".into() } else { "disturbed: by a test".into() };
         result.write(&folder.cell(cell.index)).unwrap();

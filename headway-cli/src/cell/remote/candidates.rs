@@ -1,6 +1,7 @@
 //! Which of several servers a run goes to: each is tried once, before the run, and the choice stays.
 
 use super::{Context, Deserialize, Result, Serialize, SocketAddrV4, ensure};
+use crate::error::sentence;
 use crate::load::iperf::{self, Load};
 use crate::observe::machine;
 use crate::observe::probe::{Probe, Prober};
@@ -77,7 +78,7 @@ pub fn try_all(hosts: &str, tool: Tool, echoes: bool) -> Result<Vec<Candidate>> 
     for word in hosts.split(',') {
         let mut candidate = Candidate { host: word.into(), ..Candidate::default() };
         if let Err(e) = try_one(&mut candidate, tool, echoes) {
-            candidate.failure = crate::sentence(&e);
+            candidate.failure = sentence(&e);
         }
         eprintln!("{}", candidate.line());
         all.push(candidate);

@@ -5,6 +5,7 @@
 
 use super::{Context, Result, bail, ensure};
 use crate::cell::here::Sender;
+use crate::error::sentence;
 use crate::observe::cpu;
 use crate::observe::machine;
 use crate::sys::{interrupt, program};
@@ -192,7 +193,7 @@ pub fn serve(folder: &Path) -> Result<()> {
     for line in std::io::stdin().lines() {
         let answer = match answer(line?.trim(), &mut sender) {
             Ok(value) => json!({ "ok": value }),
-            Err(e) => json!({ "error": crate::sentence(&e) }),
+            Err(e) => json!({ "error": sentence(&e) }),
         };
         println!("{answer}");
     }

@@ -1,0 +1,71 @@
+//! `cell.json`: what became of a cell. It is written last and repeats what the reader of the folder must know of the plan.
+
+use crate::plan::traffic::Traffic;
+use crate::plan::{Cell, LAYOUT, PathEntry, Place, Plan};
+use crate::raw::folder::write_atomic;
+use anyhow::{Context, Result};
+use serde::{Deserialize, Serialize};
+use std::path::Path;
+
+/// The content of `cell.json`. The order of the fields is the order in the file.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct CellResult {
+    pub layout: u32,
+    pub cell: Cell,
+    /// Path name and text, repeated so that a cell folder explains itself.
+    pub path: PathEntry,
+    pub place: Place,
+    #[serde(flatten)]
+    pub traffic: Traffic,
+    /// Release of the kernel that sent, or the simulator's name and version.
+    pub kernel: String,
+    /// `ok`, or why the cell does not count.
+    pub status: String,
+    /// The controller's name in the kernel, which the sending sockets must report.
+    pub sender_cc: String,
+    /// The same of the rival's; empty where there is none.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub rival_cc: String,
+    /// Round-trip time of the empty path.
+    pub base_rtt_us: u64,
+    /// Why earlier attempts at this cell failed.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub attempts: Vec<String>,
+    /// What a reader must know beside the figures; the same words for the same thing, so that a report can count.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub notes: Vec<String>,
+}
+
+impl CellResult {
+    /// A result with nothing measured yet.
+    pub fn new(plan: &Plan, cell: &Cell, status: &str) -> Self {
+        let traffic = plan.traffic(cell.path);
+        Self {
+            layout: LAYOUT,
+            cell: cell.clone(),
+            path: PathEntry { files: Vec::new(), traffic: None, ..plan.paths[cell.path].clone() },
+            place: plan.place.clone(),
+            traffic: traffic.clone(),
+            kernel: String::new(),
+            status: status.into(),
+            sender_cc: cell.cc.controller().into(),
+            rival_cc: traffic.against.as_ref().map_or_else(String::new, |rival| rival.cc.clone()),
+            base_rtt_us: 0,
+            attempts: Vec::new(),
+            notes: Vec::new(),
+        }
+    }
+
+    /// Writes `cell.json` into a cell's folder.
+    pub fn write(&self, dir: &Path) -> Result<()> {
+        write_atomic(&dir.join("cell.json"), &(serde_json::to_string_pretty(self)? + "\n"))
+    }
+
+    /// Reads `cell.json` of a cell's folder.
+    pub fn read(dir: &Path) -> Result<Self> {
+        let file = dir.join("cell.json");
+        let text =
+            std::fs::read_to_string(&file).with_context(|| format!("cannot read `{}`", file.display()))?;
+        serde_json::from_str(&text).with_context(|| format!("`{}` is damaged", file.display()))
+    }
+}
