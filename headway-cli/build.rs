@@ -1,4 +1,4 @@
-//! Compiles `lab/clock.c` into `OUT_DIR/clock.so`, which `lab.rs` embeds.
+//! Compiles `lab/clock.c` into `OUT_DIR/clock.so`, which `src/lab/kernels.rs` embeds.
 
 use std::env;
 use std::io::ErrorKind;

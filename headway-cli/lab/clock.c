@@ -6,7 +6,7 @@
  * fault if that entry happens to be gone. With the real clock one cell in three was not the same again.
  *
  * Each thread has a count of its own: that of the virtual CPU then depends on what the guest does and on nothing else.
- * lab.rs puts this in front of the C library (LD_PRELOAD).
+ * lab/emulator.rs puts this in front of the C library (LD_PRELOAD).
  */
 
 /* What one look lasts. A look is a flush of the TLB; QEMU's window for shrinking it again, 100 ms, is 500 of them. */

@@ -1,0 +1,169 @@
+//! The kernels that the lab can boot: finding one by its version, and preparing it once for all its guests.
+
+use super::{image, initramfs};
+use crate::sys::lab as sys;
+use anyhow::{Context, Result, bail};
+use std::fs::File;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+
+/// Stands in for the host's time of day, which QEMU lets the guest feel (`lab/clock.c` says how).
+static CLOCK: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/clock.so"));
+
+/// A kernel to boot, with everything that all its guests share, in memory files.
+#[derive(Debug)]
+pub struct Kernel {
+    pub version: String,
+    pub(super) image: File,
+    pub(super) initramfs: File,
+    pub(super) clock: File,
+}
+
+impl Kernel {
+    /// `spec`: a kernel file, the beginning of a version (`6.1`), or nothing for the newest kernel there is.
+    /// `modules`: the directory of its modules; needed with a file that has none beside it.
+    /// `tools`: programs of this machine that commands in the guest may start.
+    pub fn find(spec: Option<&str>, modules: Option<&Path>, tools: &[&str]) -> Result<Self> {
+        let (file, found_modules) = match spec {
+            Some(path) if path.contains('/') || Path::new(path).is_file() => {
+                let file = PathBuf::from(path);
+                let beside = file.with_file_name("modules");
+                (file, Some(beside).filter(|dir| dir.is_dir()))
+            }
+            version => choose(&installed(), version)?,
+        };
+        let packed =
+            std::fs::read(&file).with_context(|| format!("cannot read the kernel {}", file.display()))?;
+        let image =
+            image::unpack(packed).with_context(|| format!("cannot use the kernel {}", file.display()))?;
+        let version = image::version(&image).context("the kernel file holds no version")?;
+        let initramfs = initramfs::build(modules.or(found_modules.as_deref()), tools)?;
+        Ok(Self {
+            version,
+            image: filled("headway-kernel", &image)?,
+            initramfs: filled("headway-initramfs", &initramfs)?,
+            clock: filled("headway-clock", CLOCK)?,
+        })
+    }
+}
+
+/// The versions of the kernels that can be chosen.
+pub fn versions() -> Vec<String> {
+    installed().into_iter().map(|kernel| kernel.version).collect()
+}
+
+/// A kernel that was found, with its modules.
+#[derive(Debug, PartialEq, Eq)]
+struct Found {
+    version: String,
+    file: PathBuf,
+    modules: Option<PathBuf>,
+}
+
+/// Kernels that `scripts/fetch-kernel` has fetched; failing those, the ones installed on this machine.
+fn installed() -> Vec<Found> {
+    let fetched = cache_dir().map(|dir| fetched(&dir)).unwrap_or_default();
+    if !fetched.is_empty() {
+        return fetched;
+    }
+    let boot = Path::new("/boot");
+    names(boot)
+        .filter_map(|name| Some(name.strip_prefix("vmlinuz-")?.to_string()))
+        .map(|version| Found {
+            file: boot.join(format!("vmlinuz-{version}")),
+            modules: Some(Path::new("/lib/modules").join(&version)).filter(|dir| dir.is_dir()),
+            version,
+        })
+        .filter(|found| File::open(&found.file).is_ok()) // some distributions let only root read them
+        .collect()
+}
+
+fn cache_dir() -> Option<PathBuf> {
+    let base = std::env::var_os("XDG_CACHE_HOME").filter(|v| !v.is_empty()).map(PathBuf::from);
+    let base = base.or_else(|| Some(PathBuf::from(std::env::var_os("HOME")?).join(".cache")))?;
+    Some(base.join("headway/kernels"))
+}
+
+fn fetched(dir: &Path) -> Vec<Found> {
+    let found = |version: String| Found {
+        file: dir.join(&version).join("vmlinuz"),
+        modules: Some(dir.join(&version).join("modules")),
+        version,
+    };
+    let mut all: Vec<_> = names(dir).map(found).filter(|f| f.file.is_file()).collect();
+    all.sort_by(|a, b| a.version.cmp(&b.version));
+    all
+}
+
+fn names(dir: &Path) -> impl Iterator<Item = String> {
+    let entries = std::fs::read_dir(dir).into_iter().flatten().flatten();
+    entries.filter_map(|entry| entry.file_name().into_string().ok())
+}
+
+/// File and modules of the newest kernel, or of the newest whose version begins with `wanted`.
+fn choose(kernels: &[Found], wanted: Option<&str>) -> Result<(PathBuf, Option<PathBuf>)> {
+    let fits = |found: &&Found| {
+        wanted.is_none_or(|w| {
+            found.version.strip_prefix(w).is_some_and(|rest| !rest.starts_with(|c: char| c.is_ascii_digit()))
+        })
+    };
+    if let Some(found) = kernels.iter().filter(fits).max_by_key(|found| numbers(&found.version)) {
+        return Ok((found.file.clone(), found.modules.clone()));
+    }
+    let names: Vec<_> = kernels.iter().map(|k| k.version.as_str()).collect();
+    match wanted {
+        Some(wanted) if names.is_empty() => {
+            bail!("there is no kernel `{wanted}` for the lab\nhint: make lab-kernel")
+        }
+        Some(wanted) => {
+            bail!(
+                "there is no kernel `{wanted}` for the lab, only {}\nhint: scripts/fetch-kernel SUITE fetches another",
+                names.join(", ")
+            )
+        }
+        None => bail!("there is no kernel for the lab\nhint: make lab-kernel"),
+    }
+}
+
+/// `6.12.107+deb13` → [6, 12, 107, 13]: versions are ordered by their numbers, as 6.9 comes before 6.12.
+fn numbers(version: &str) -> Vec<u64> {
+    version.split(|c: char| !c.is_ascii_digit()).filter_map(|word| word.parse().ok()).collect()
+}
+
+fn filled(name: &str, content: &[u8]) -> Result<File> {
+    let mut file = sys::memory_file(name, 0)?;
+    file.write_all(content).context("cannot fill a memory file")?;
+    Ok(file)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn found(version: &str) -> Found {
+        Found { version: version.into(), file: version.into(), modules: None }
+    }
+
+    fn chosen(wanted: Option<&str>) -> Result<String> {
+        let kernels = [found("6.1.0-49-cloud-amd64"), found("6.12.107+deb13-cloud-amd64"), found("6.9.1")];
+        choose(&kernels, wanted).map(|(file, _)| file.display().to_string())
+    }
+
+    #[test]
+    fn the_newest_kernel_is_chosen_by_numbers_not_letters() {
+        assert_eq!(chosen(None).unwrap(), "6.12.107+deb13-cloud-amd64");
+    }
+
+    #[test]
+    fn a_version_prefix_ends_at_a_number() {
+        assert_eq!(chosen(Some("6.1")).unwrap(), "6.1.0-49-cloud-amd64");
+        assert_eq!(chosen(Some("6.9.1")).unwrap(), "6.9.1");
+    }
+
+    #[test]
+    fn a_missing_kernel_is_named_with_what_there_is() {
+        let error = chosen(Some("5.4")).unwrap_err().to_string();
+        assert!(error.contains("`5.4`") && error.contains("6.9.1") && error.contains("hint: "), "{error}");
+        assert!(choose(&[], None).unwrap_err().to_string().contains("make lab-kernel"));
+    }
+}
