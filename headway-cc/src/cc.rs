@@ -1,8 +1,8 @@
 //! The seam between a transport and a congestion controller: one flat event in, one control out.
 //!
 //! Every controller is a pure function of its state and an [`Ack`]. The transport's glue fills the event;
-//! nothing here reads a clock, a socket or a random source. All numbers are `u64`, so an event, a control and
-//! a state are each a row of integers: the kernel's trace, the C twin and Rust print and compare the same row.
+//! nothing here reads a clock, a socket or a random source. An event, a control and a state are each a row of
+//! integers ([`row`]): the kernel's trace, the C twin and Rust print and compare the same row.
 //!
 //! Twin: `headway-kernel/bpf/cc.h` (same fields in the same order).
 //!
@@ -12,6 +12,7 @@
 use bbr1::{Bbr1, Bbr1Params};
 use bbr3::{Bbr3, Bbr3Params};
 use params::{ParamError, ParamTable};
+use row::{row, word};
 use std::borrow::Borrow;
 use std::fmt;
 use std::sync::{Arc, LazyLock};
@@ -22,152 +23,127 @@ pub mod brake;
 pub mod cubic;
 pub mod fixed;
 pub mod params;
-
-/// Declares a `#[repr(C)]` struct of `u64` fields that can be read from and written to a row of integers.
-///
-/// The field order is the wire order of the kernel trace and of the twins' text lines. `field = value` sets the
-/// field's value in `Default`, which is 0 otherwise.
-macro_rules! row {
-    (@default) => { 0 };
-    (@default $value:expr) => { $value };
-    ($(#[$m:meta])* pub struct $name:ident { $($(#[doc = $doc:literal])* $f:ident $(= $value:expr)?),+ $(,)? }) => {
-        $(#[$m])*
-        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-        #[repr(C)]
-        pub struct $name { $($(#[doc = $doc])* pub $f: u64),+ }
-
-        impl Default for $name {
-            fn default() -> Self { Self { $($f: $crate::cc::row!(@default $($value)?)),+ } }
-        }
-
-        impl $name {
-            /// Field names in row order.
-            pub const FIELDS: &'static [&'static str] = &[$(stringify!($f)),+];
-
-            /// What each field is, as its documentation says; empty without one.
-            pub const ABOUT: &'static [&'static str] = &[$(concat!($($doc),*).trim_ascii()),+];
-
-            /// The row: one integer a field, in declaration order.
-            pub fn words(&self) -> Vec<u64> { vec![$(self.$f),+] }
-
-            /// Reads a row back; `None` when it does not have exactly one integer a field.
-            pub fn from_words(words: &[u64]) -> Option<Self> {
-                if words.len() != Self::FIELDS.len() { return None; }
-                let mut it = words.iter().copied();
-                Some(Self { $($f: it.next()?),+ })
-            }
-        }
-    };
-}
-pub(crate) use row;
+pub mod row;
 
 /// [`Ack::rs_rtt_us`] and [`Ack::min_rtt_us`] when there is no RTT sample.
 pub const NO_RTT: u64 = u32::MAX as u64;
 
-/// [`Ack::event`]: a connection starts (or switches to this controller mid-flight).
-pub const EVENT_INIT: u64 = 0;
-/// [`Ack::event`]: an ACK was processed; the only event whose `rs_…` fields are meaningful.
-pub const EVENT_ACK: u64 = 1;
-/// [`Ack::event`]: the first transmission after an idle period (Linux `CA_EVENT_TX_START`).
-pub const EVENT_TX_START: u64 = 2;
-/// [`Ack::event`]: the transport is about to reduce the window (Linux `ssthresh()`): entering CWR, Recovery or Loss.
-pub const EVENT_SSTHRESH: u64 = 3;
-/// [`Ack::event`]: the retransmission timer fired (Linux `set_state(TCP_CA_Loss)`).
-pub const EVENT_LOSS: u64 = 4;
-/// [`Ack::event`]: the last reduction proved spurious (Linux `undo_cwnd()`).
-pub const EVENT_UNDO: u64 = 5;
-/// [`Ack::event`]: a packet was marked lost. Comes once a lost packet and before the event that reveals the loss.
-/// `newly_lost` is the packet's size and `rs_tx_in_flight`, `rs_lost` (the packet itself included) and
-/// `rs_is_app_limited` tell of its own transmission. The TCP glue sends one for a run of adjacent packets whose
-/// transmissions were told apart by nothing that counts, with the size of all and the transmission of the last.
-pub const EVENT_LOST: u64 = 6;
+word! {
+/// What happened to a connection ([`Ack::event`]).
+pub enum Event {
+    /// A connection starts, or switches to this controller mid-flight.
+    #[default]
+    Init = 0,
+    /// An ACK was processed; the only event whose `rs_…` fields tell of what the ACK delivered.
+    Ack = 1,
+    /// The first transmission after an idle period (Linux `CA_EVENT_TX_START`).
+    TxStart = 2,
+    /// The transport is about to reduce the window (Linux `ssthresh()`): it enters CWR, Recovery or Loss.
+    Ssthresh = 3,
+    /// The retransmission timer fired (Linux `set_state(TCP_CA_Loss)`).
+    Loss = 4,
+    /// The last reduction proved spurious (Linux `undo_cwnd()`).
+    Undo = 5,
+    /// A packet was marked lost. Comes once for each lost packet, before the event that reveals the loss. `newly_lost` is
+    /// the packet's size, and `rs_tx_in_flight`, `rs_lost` (the packet itself included) and `rs_is_app_limited` tell of
+    /// its own transmission. The TCP glue sends one for a run of adjacent packets whose transmissions differ in nothing
+    /// that counts, with the size of all and the transmission of the last.
+    Lost = 6,
+}
+}
 
-/// [`Ack::ca_state`], numbered as in Linux: nothing is missing.
-pub const CA_OPEN: u64 = 0;
-/// [`Ack::ca_state`]: something later was delivered first, but nothing is marked lost. QUIC: never.
-pub const CA_DISORDER: u64 = 1;
-/// [`Ack::ca_state`]: the window is being reduced without a loss, for CE marks or (Linux) a full queue of this host.
-pub const CA_CWR: u64 = 2;
-/// [`Ack::ca_state`]: fast recovery; losses are being repaired, and the window is being reduced.
-pub const CA_RECOVERY: u64 = 3;
-/// [`Ack::ca_state`]: the retransmission timer has fired, and what was in flight then is not all settled. QUIC: after
-/// persistent congestion.
-pub const CA_LOSS: u64 = 4;
+word! {
+/// The state of loss recovery ([`Ack::ca_state`]), numbered and ordered as in Linux: each is worse than the one before it.
+pub enum CaState {
+    /// Nothing is missing.
+    #[default]
+    Open = 0,
+    /// Something later was delivered first, but nothing is marked lost. QUIC is never in this state.
+    Disorder = 1,
+    /// The window is being reduced without a loss, for CE marks or (Linux) a full queue of this host.
+    Cwr = 2,
+    /// Fast recovery: losses are being repaired, and the window is being reduced.
+    Recovery = 3,
+    /// The retransmission timer has fired, and what was in flight then is not all settled. QUIC is in this state after
+    /// persistent congestion.
+    Loss = 4,
+}
+}
 
 row! {
 /// One event of a connection. Amounts of data are in the transport's unit, times in microseconds since an
 /// arbitrary start, rates in bytes per second.
 pub struct Ack {
-    /// One of the `EVENT_…` constants.
-    event,
+    /// What happened.
+    event: Event,
     /// When it happened; later events have no earlier time. Clocks start above 0, which states take as "never".
-    now_us,
+    now_us: u64,
     /// Bytes in one unit of data: the MSS for TCP (unit: packet), 1 where the unit is the byte.
-    unit_bytes,
+    unit_bytes: u64,
     /// Sender maximum segment size in units: 1 for TCP (unit: packet).
-    smss,
+    smss: u64,
     /// The congestion window now in force; the transport may have changed it since the last control.
-    cwnd,
+    cwnd: u64,
     /// Upper bound the host sets on the window (Linux `snd_cwnd_clamp`).
-    cwnd_clamp,
+    cwnd_clamp: u64,
     /// The pacing rate now in force, bytes/s; 0 before the first control.
-    pacing_rate,
+    pacing_rate: u64,
     /// Upper bound the application sets (`SO_MAX_PACING_RATE`), bytes/s; `u64::MAX` for none.
-    max_pacing_rate,
+    max_pacing_rate: u64,
     /// `C.delivered`: total delivered so far, this ACK included.
-    delivered,
+    delivered: u64,
     /// Time of the most recent delivery (Linux `delivered_mstamp`).
-    delivered_us,
+    delivered_us: u64,
     /// CE-marked part of `delivered`, so far as the receiver has said.
-    delivered_ce,
+    delivered_ce: u64,
     /// Total marked lost so far.
-    lost,
+    lost: u64,
     /// Newly ACKed or SACKed by this ACK.
-    newly_acked,
+    newly_acked: u64,
     /// Newly marked lost by this ACK.
-    newly_lost,
+    newly_lost: u64,
     /// In flight after this ACK was processed.
-    inflight,
+    inflight: u64,
     /// In flight before this ACK was processed.
-    prior_inflight,
+    prior_inflight: u64,
     /// Smoothed RTT; 0 when there is none yet.
-    srtt_us,
+    srtt_us: u64,
     /// The transport's own minimum RTT; [`NO_RTT`] when there is none yet.
-    min_rtt_us,
+    min_rtt_us: u64,
     /// Delivered over the sampling interval (`RS.delivered`); 0 when there is no sample. It may be above 0 with an
     /// interval of 0: data arrived, but too soon to tell a rate.
-    rs_delivered,
+    rs_delivered: u64,
     /// Lost over the sampling interval (`RS.lost`).
-    rs_lost,
+    rs_lost: u64,
     /// Length of the sampling interval (`RS.interval`); 0 when there is no valid rate.
-    rs_interval_us,
+    rs_interval_us: u64,
     /// RTT sample (`RS.rtt`); [`NO_RTT`] when there is none.
-    rs_rtt_us,
+    rs_rtt_us: u64,
     /// `P.delivered` of the packet that the sample is about.
-    rs_prior_delivered,
+    rs_prior_delivered: u64,
     /// In flight just after that packet was sent (`RS.tx_in_flight`).
-    rs_tx_in_flight,
+    rs_tx_in_flight: u64,
     /// CE-marked part of `rs_delivered`.
-    rs_delivered_ce,
-    /// [`EVENT_LOST`]: 1 when the packet does not follow the last one marked lost, so that it starts a
-    /// discontiguous range of losses.
-    rs_starts_lost_range,
-    /// 1 when the sample is application-limited.
-    rs_is_app_limited,
-    /// 1 when the receiver probably delayed the ACK (Linux `is_ack_delayed`).
-    rs_is_ack_delayed,
-    /// 1 when the connection is application-limited now.
-    is_app_limited,
-    /// 1 when the window, not the application, limited sending in the last round.
-    is_cwnd_limited,
-    /// 1 when the receiver acknowledges selectively (QUIC: always; TCP: with SACK).
-    has_selective_acks,
-    /// One of the `CA_…` constants.
-    ca_state,
+    rs_delivered_ce: u64,
+    /// [`Event::Lost`]: whether the packet starts a discontiguous range of losses, because it does not follow the last
+    /// one marked lost.
+    rs_starts_lost_range: bool,
+    /// Whether the sample is application-limited.
+    rs_is_app_limited: bool,
+    /// Whether the receiver probably delayed the ACK (Linux `is_ack_delayed`).
+    rs_is_ack_delayed: bool,
+    /// Whether the connection is application-limited now.
+    is_app_limited: bool,
+    /// Whether the window, not the application, limited sending in the last round.
+    is_cwnd_limited: bool,
+    /// Whether the receiver acknowledges selectively (QUIC: always; TCP: with SACK).
+    has_selective_acks: bool,
+    /// The state of loss recovery.
+    ca_state: CaState,
     /// How far in the future the next packet's departure is already scheduled, microseconds (EDT pacing).
-    edt_us,
+    edt_us: u64,
     /// 32 random bits drawn by the transport.
-    rand,
+    rand: u64,
 }
 }
 
@@ -175,20 +151,20 @@ row! {
 /// What the controller wants after an event.
 pub struct Control {
     /// Congestion window, in units of data.
-    cwnd,
+    cwnd: u64,
     /// Bytes per second.
-    pacing_rate,
+    pacing_rate: u64,
     /// Largest burst, in units of data (Linux: segments per skb goal).
-    send_quantum,
-    /// 1 when everything in flight is to count as application-limited from now on (BBR in ProbeRTT).
-    mark_app_limited,
+    send_quantum: u64,
+    /// Whether everything in flight is to count as application-limited from now on (BBR in ProbeRTT).
+    mark_app_limited: bool,
 }
 }
 
 /// A congestion controller. Controllers cannot fail: nonsense is clamped. Every one can be copied with its state: QUIC
 /// goes on with a copy when a connection's address changes.
 pub trait Controller: std::fmt::Debug + Send + Sync + CloneController {
-    /// Processes one event. The first event of a connection is [`EVENT_INIT`].
+    /// Processes one event. The first event of a connection is [`Event::Init`].
     fn on_event(&mut self, ack: &Ack) -> Control;
 
     /// The whole state as a row, for traces and twins.

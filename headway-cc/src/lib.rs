@@ -30,11 +30,11 @@
 //! A controller alone is one function, here at the first event of a TCP connection (unit of data: the packet):
 //!
 //! ```
-//! use headway_cc::cc::{Ack, EVENT_INIT, controller};
+//! use headway_cc::cc::{Ack, Event::Init, controller};
 //!
 //! let mut bbr1 = controller("bbr1").expect("one of CONTROLLERS");
 //! let start = Ack {
-//!     event: EVENT_INIT,
+//!     event: Event::Init,
 //!     unit_bytes: 1448,
 //!     smss: 1,
 //!     cwnd: 10,

@@ -180,7 +180,7 @@ impl Sampler {
         ack.rs_prior_delivered = p.delivered;
         ack.rs_tx_in_flight = p.tx_in_flight;
         ack.rs_lost = self.lost - p.lost;
-        ack.rs_is_app_limited = u64::from(p.is_app_limited);
+        ack.rs_is_app_limited = p.is_app_limited;
         ack.rs_delivered_ce = self.delivered_ce - p.delivered_ce;
         let ack_elapsed = self.delivered_us - p.sent_us + u64::from(p.delivered_age_us);
         let interval = ack_elapsed.max(u64::from(p.send_elapsed_us));
@@ -190,14 +190,14 @@ impl Sampler {
         }
     }
 
-    /// Fills what `EVENT_LOST` says of a packet that [`Sampler::on_lost`] has just counted.
+    /// Fills what `Event::Lost` says of a packet that [`Sampler::on_lost`] has just counted.
     pub fn fill_lost(&self, ack: &mut Ack, p: &Sent) {
         self.fill_counters(ack);
         ack.newly_lost = u64::from(p.bytes);
         ack.rs_prior_delivered = p.delivered;
         ack.rs_tx_in_flight = p.tx_in_flight;
         ack.rs_lost = self.lost - p.lost;
-        ack.rs_is_app_limited = u64::from(p.is_app_limited);
+        ack.rs_is_app_limited = p.is_app_limited;
     }
 
     /// Fills the counters that every event carries.
@@ -209,7 +209,7 @@ impl Sampler {
         ack.lost = self.lost;
         ack.inflight = self.inflight;
         ack.prior_inflight = self.inflight;
-        ack.is_app_limited = u64::from(self.app_limited != 0);
+        ack.is_app_limited = self.app_limited != 0;
     }
 }
 
@@ -297,11 +297,11 @@ mod tests {
         assert!(!a.is_app_limited && b.is_app_limited);
         s.begin();
         s.on_delivered(100, &a, true);
-        assert_eq!(finish(&mut s, NO_RTT).is_app_limited, 1, "the bubble is still inside");
+        assert!(finish(&mut s, NO_RTT).is_app_limited, "the bubble is still inside");
         s.begin();
         s.on_delivered(150, &b, true);
         let ack = finish(&mut s, NO_RTT);
-        assert_eq!((ack.rs_is_app_limited, ack.is_app_limited), (1, 0));
+        assert_eq!((ack.rs_is_app_limited, ack.is_app_limited), (true, false));
         assert!(!s.on_sent(200, 1).is_app_limited);
     }
 

@@ -1,9 +1,9 @@
 //! What a stock kernel can tell of a packet's transmission, held against what the simulated sender knows.
 //!
-//! `bbr1` and `cubic` look neither at `rs_tx_in_flight` and `rs_lost` nor at EVENT_LOST. So a run with kernel signals
+//! `bbr1` and `cubic` look neither at `rs_tx_in_flight` and `rs_lost` nor at Event::Lost. So a run with kernel signals
 //! is the run with exact signals, event by event, and each pair of events differs by the error of the reconstruction.
 
-use headway_cc::cc::{Ack, EVENT_ACK, EVENT_LOST};
+use headway_cc::cc::{Ack, Event};
 use headway_cc::sim::{FlowSpec, Signals, SimSpec, run};
 use std::fmt;
 
@@ -36,7 +36,7 @@ struct Samples {
 
 impl Samples {
     fn compare(exact: &[Ack], kernel: &[Ack]) -> Self {
-        let acks = |of: &[Ack]| of.iter().filter(|a| a.event == EVENT_ACK).copied().collect::<Vec<_>>();
+        let acks = |of: &[Ack]| of.iter().filter(|a| a.event == Event::Ack).copied().collect::<Vec<_>>();
         let (exact, kernel) = (acks(exact), acks(kernel));
         assert_eq!(exact.len(), kernel.len());
         let mut s = Self::default();
@@ -70,7 +70,7 @@ fn quantile(sorted: &[u64], per_mille: usize) -> f64 {
     sorted[(sorted.len() - 1) * per_mille / 1000] as f64 / 10_000.0
 }
 
-/// How well EVENT_LOST was reconstructed.
+/// How well Event::Lost was reconstructed.
 #[derive(Debug, Default)]
 struct Losses {
     /// With kernel signals: times that something was told of, and events; segments with exact ones.
@@ -86,13 +86,13 @@ impl Losses {
     /// The truth has an event for each segment as it is marked, the kernel's signals tell of all that were marked since the
     /// last event in a row: such a burst is too high when one of its events is.
     fn compare(exact: &[Ack], kernel: &[Ack]) -> Self {
-        let lost: Vec<Ack> = exact.iter().filter(|a| a.event == EVENT_LOST).copied().collect();
+        let lost: Vec<Ack> = exact.iter().filter(|a| a.event == Event::Lost).copied().collect();
         let mut s = Self { segments: lost.len() as u64, ..Self::default() };
         let mut exact = lost.iter().peekable();
-        for told in kernel.chunk_by(|a, b| a.event == EVENT_LOST && b.event == EVENT_LOST) {
+        for told in kernel.chunk_by(|a, b| a.event == Event::Lost && b.event == Event::Lost) {
             let last = told[told.len() - 1];
             let mut burst: Vec<&Ack> = Vec::new();
-            while last.event == EVENT_LOST
+            while last.event == Event::Lost
                 && let Some(e) = exact.next_if(|e| e.lost <= last.lost)
             {
                 burst.push(e);

@@ -1,6 +1,6 @@
 //! Laws of the simulator: what must hold for every path, source and controller.
 
-use headway_cc::cc::{self, EVENT_ACK, EVENT_LOSS, EVENT_LOST, EVENT_SSTHRESH};
+use headway_cc::cc::{self, CaState, Event};
 use headway_cc::rand::Rng;
 use headway_cc::sim::{FlowRun, FlowSpec, SimError, SimRun, SimSpec, Source, Step, What, run};
 
@@ -231,7 +231,7 @@ fn trace_is_complete() {
         let mut one = spec("20mbit 40ms queue=0.5bdp loss=0.1%", vec![FlowSpec::bulk(cc)], 5);
         one.trace = true;
         let rows = &sim(&one).flows[0].trace;
-        assert!(rows.iter().filter(|r| r.ack.event == EVENT_ACK).count() > 2000);
+        assert!(rows.iter().filter(|r| r.ack.event == Event::Ack).count() > 2000);
         let mut twin = cc::controller(cc).unwrap();
         for (i, row) in rows.iter().enumerate() {
             assert_eq!(twin.on_event(&row.ack), row.control, "{cc} row {i}");
@@ -252,7 +252,7 @@ fn every_lost_packet_is_told_of_first() {
         for (before, row) in rows.iter().zip(&rows[1..]) {
             let ack = &row.ack;
             told = if ack.now_us == before.ack.now_us { told } else { 0 };
-            if ack.event == EVENT_LOST {
+            if ack.event == Event::Lost {
                 assert!(ack.newly_lost > 0 && ack.rs_lost >= ack.newly_lost, "{ack:?}");
                 assert!(
                     ack.rs_tx_in_flight >= ack.newly_lost && ack.lost == lost + ack.newly_lost,
@@ -261,12 +261,12 @@ fn every_lost_packet_is_told_of_first() {
                 assert_eq!((row.control.cwnd, row.control.pacing_rate), (ack.cwnd, ack.pacing_rate));
                 told += ack.newly_lost;
                 packets += 1;
-                ranges += ack.rs_starts_lost_range;
-            } else if ack.event == EVENT_ACK {
+                ranges += u64::from(ack.rs_starts_lost_range);
+            } else if ack.event == Event::Ack {
                 assert_eq!(told, ack.newly_lost, "{ack:?}");
             }
-            if matches!(ack.event, EVENT_SSTHRESH | EVENT_LOSS) && ack.ca_state < cc::CA_RECOVERY {
-                assert!(before.ack.event == EVENT_LOST || ack.lost == before.ack.lost, "{ack:?}");
+            if matches!(ack.event, Event::Ssthresh | Event::Loss) && ack.ca_state < CaState::Recovery {
+                assert!(before.ack.event == Event::Lost || ack.lost == before.ack.lost, "{ack:?}");
             }
             lost = ack.lost;
         }

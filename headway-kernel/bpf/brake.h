@@ -78,7 +78,7 @@ struct brake {
 	u64 usual_bw_dev;
 	u64 paced_bw;
 	u64 paced_bw_before;
-	u64 loss_slots;
+	u64 lossy_slots;
 	u64 target_bw;
 	u64 base_bw;
 	u64 entry_us;
@@ -304,10 +304,10 @@ static __always_inline void brake_watch(const struct brake_ack *b, u64 bw, u64 s
 	u64 is_inflated = brake_is_inflated(b);
 	u64 is_usual = b->is_steady && !b->s->slot_is_marked;
 
-	b->s->loss_slots = is_slow && brake_is_lossy(b, span_us) ? b->s->loss_slots + 1 : 0;
-	if (is_slow && (is_inflated || b->s->loss_slots >= b->p->loss_slots)) {
+	b->s->lossy_slots = is_slow && brake_is_lossy(b, span_us) ? b->s->lossy_slots + 1 : 0;
+	if (is_slow && (is_inflated || b->s->lossy_slots >= b->p->loss_slots)) {
 		b->s->entries++;
-		b->s->loss_slots = 0;
+		b->s->lossy_slots = 0;
 		b->s->target_bw = b->max_bw;
 		b->s->entry_us = b->ack->now_us;
 		b->s->last_bw = 0;
@@ -423,7 +423,7 @@ static __always_inline void brake_judge_slot(const struct brake_ack *b, u64 span
 	if (b->s->mode == BRAKE_HOLD)
 		brake_hold(b, bw);
 	else if (b->s->slot_is_app_limited)
-		b->s->loss_slots = 0;
+		b->s->lossy_slots = 0;
 	else if (b->s->mode == BRAKE_DRAIN)
 		brake_drain(b, bw);
 	else

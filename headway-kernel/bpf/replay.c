@@ -35,18 +35,21 @@ static void run_bbr3(const struct ack *ack, struct control *out)
 	bbr3_on_event(&bbr3_state, &bbr3_params, ack, out);
 }
 
-static struct winmax winmax;
+static struct {
+	struct winmax winmax;
+	u64 shifted;
+} fixed;
 
-/* Not a controller: the arithmetic by itself, on the first words of the event. */
+/* Not a controller: the arithmetic by itself, on some words of the event. */
 static void run_fixed(const struct ack *ack, struct control *out)
 {
-	u64 a = ack->event, b = ack->now_us;
+	u64 a = ack->delivered, b = ack->now_us;
 
 	out->cwnd = bw_from(a, b);
 	out->pacing_rate = bw_data(a, b);
 	out->send_quantum = gain_apply(a, b);
-	out->mark_app_limited = mul_shift(a, b, 63);
-	winmax_running_max(&winmax, ack->unit_bytes, ack->smss, ack->cwnd);
+	fixed.shifted = mul_shift(a, b, 63);
+	winmax_running_max(&fixed.winmax, ack->unit_bytes, ack->smss, ack->cwnd);
 }
 
 static struct ring ring;
@@ -103,7 +106,7 @@ static const struct twin {
 } twins[] = {
 	{ "bbr1", &bbr1_params, WORDS(bbr1_params), &bbr1_state, WORDS(bbr1_state), run_bbr1 },
 	{ "bbr3", &bbr3_params, WORDS(bbr3_params), &bbr3_state, WORDS(bbr3_state), run_bbr3 },
-	{ "fixed", NULL, 0, &winmax, WORDS(winmax), run_fixed },
+	{ "fixed", NULL, 0, &fixed, WORDS(fixed), run_fixed },
 	{ "ring", NULL, 0, &found, WORDS(found), run_ring },
 };
 

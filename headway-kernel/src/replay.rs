@@ -4,7 +4,7 @@
 use std::collections::HashMap;
 
 use anyhow::{Context, Result, bail, ensure};
-use headway_cc::cc::{Ack, Controller, EVENT_INIT, TRACE_SET};
+use headway_cc::cc::{Ack, Controller, Event, TRACE_SET};
 
 use crate::Program;
 
@@ -15,7 +15,7 @@ pub struct ReplayReport {
     pub cc: &'static str,
     pub events: u64,
     pub flows: u64,
-    /// Events of each kind, by `EVENT_…`.
+    /// Events of each kind, by the number of the [`Event`].
     pub kinds: [u64; 7],
 }
 
@@ -62,7 +62,7 @@ fn replay_line(
         rest.split(' ').map(str::parse).collect::<Result<_, _>>().context("not all are numbers")?;
     ensure!(words.len() + 1 == columns.len(), "it has {} words, not {}", words.len() + 1, columns.len());
     let ack = Ack::from_words(&words[..Ack::FIELDS.len()]).context("it has no whole event")?;
-    if ack.event == EVENT_INIT {
+    if ack.event == Event::Init {
         flows.insert(flow.into(), start()?);
         report.flows += 1;
     }
@@ -76,7 +76,7 @@ fn replay_line(
         let column = columns[1 + Ack::FIELDS.len() + at];
         bail!(
             "flow {flow}, event {}: `{column}` is {} here and {} in the kernel",
-            ack.event,
+            u64::from(ack.event),
             ours[at],
             recorded[at]
         );
@@ -90,7 +90,7 @@ fn replay_line(
 
 #[cfg(test)]
 mod tests {
-    use headway_cc::cc::EVENT_ACK;
+    use headway_cc::cc::Event;
 
     use super::*;
     use crate::{PROGRAMS, columns};
@@ -100,9 +100,9 @@ mod tests {
         let params = program.params.with(set.iter().copied()).unwrap();
         let mut cc = program.twin(&params).unwrap();
         let mut text = columns(program, &params).unwrap().header();
-        for event in [EVENT_INIT, EVENT_ACK, EVENT_ACK] {
+        for event in [Event::Init, Event::Ack, Event::Ack] {
             let ack = Ack { event, smss: 1, unit_bytes: 1448, cwnd: 10, cwnd_clamp: 1000, ..Ack::default() };
-            let ack = Ack { newly_acked: event, max_pacing_rate: u64::MAX, ..ack };
+            let ack = Ack { newly_acked: event.into(), max_pacing_rate: u64::MAX, ..ack };
             let mut words = ack.words();
             words.extend(cc.on_event(&ack).words());
             words.extend(cc.state());

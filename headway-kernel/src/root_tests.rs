@@ -6,10 +6,8 @@ use std::os::unix::fs::FileExt;
 use std::process::{Command, Output, Stdio};
 use std::sync::{Arc, Mutex};
 
-use headway_cc::cc::bbr1::BBR_PROBE_RTT;
-use headway_cc::cc::{
-    Ack, Control, EVENT_ACK, EVENT_INIT, EVENT_LOSS, EVENT_LOST, EVENT_SSTHRESH, EVENT_TX_START, EVENT_UNDO,
-};
+use headway_cc::cc::bbr1::Mode;
+use headway_cc::cc::{Ack, Control, Event};
 
 use rustix::net::sockopt;
 
@@ -111,8 +109,8 @@ fn root_many_sockets_at_once_replay_equal() {
 fn root_every_event_of_real_traffic_replays_equal() {
     let Some(run) = traced_run('g', TROUBLE) else { return };
     assert!(run.report.events > 1000, "{:?}", run.report);
-    for event in [EVENT_INIT, EVENT_ACK, EVENT_TX_START, EVENT_SSTHRESH, EVENT_LOSS, EVENT_UNDO] {
-        assert!(run.report.kinds[event as usize] > 0, "no event {event}: {:?}", run.report);
+    for event in [Event::Init, Event::Ack, Event::TxStart, Event::Ssthresh, Event::Loss, Event::Undo] {
+        assert!(run.report.kinds[event as usize] > 0, "no event {event:?}: {:?}", run.report);
     }
     assert_eq!(run.counters.without_storage, 0);
 }
@@ -244,7 +242,7 @@ fn told_of(run: &Run) -> Told {
     for (flow, words) in &rows {
         let ack = Ack::from_words(&words[..Ack::FIELDS.len()]).unwrap();
         let before = last.insert(*flow, ack).unwrap_or(Ack { lost: ack.lost, ..Ack::default() });
-        if ack.event == EVENT_LOST {
+        if ack.event == Event::Lost {
             let marked = ack.lost - before.lost;
             assert!(ack.newly_lost == marked || (marked, ack.newly_lost) == (0, 1), "{before:?} {ack:?}");
             assert!(ack.rs_tx_in_flight > 0 || ack.rs_lost == 0, "{ack:?}");
@@ -252,7 +250,7 @@ fn told_of(run: &Run) -> Told {
         } else {
             assert_eq!(ack.lost, before.lost, "not told of: {before:?} {ack:?}");
         }
-        if matches!(ack.event, EVENT_INIT | EVENT_ACK) {
+        if matches!(ack.event, Event::Init | Event::Ack) {
             let before: Ack = last_ack.insert(*flow, ack).unwrap_or(ack);
             let (told_of, delivered) = (ack.lost - before.lost, ack.delivered - before.delivered);
             assert!(told_of >= ack.newly_lost, "{before:?} {ack:?}");
@@ -261,7 +259,7 @@ fn told_of(run: &Run) -> Told {
             told.by_timer += u64::from(is_elsewhere && delivered == ack.newly_acked);
             told.unseen += u64::from(is_elsewhere && delivered > ack.newly_acked);
         }
-        if ack.event == EVENT_ACK {
+        if ack.event == Event::Ack {
             told.samples += u64::from(ack.newly_acked > 0);
             told.known += u64::from(ack.newly_acked > 0 && ack.rs_tx_in_flight > 0);
         }
@@ -282,7 +280,7 @@ fn root_probe_rtt_makes_samples_application_limited() {
         for row in run.text.lines().skip(1) {
             let words: Vec<&str> = row.split(' ').collect();
             let [mode, delivered, prior, limited, acked] = at.map(|i| words[i].parse::<u64>().unwrap());
-            if mode != BBR_PROBE_RTT {
+            if mode != u64::from(Mode::ProbeRtt) {
                 since.remove(words[0]);
             } else if *since.entry(words[0]).or_insert(delivered) < prior && acked > 0 {
                 assert_eq!(limited, 1, "{row}");

@@ -19,204 +19,189 @@
 //! Differs from `tcp_bbr.c`: the list is in `docs/spec.md`. In packets the integers are the kernel's.
 
 use super::brake::{
-    BRAKE_CONFIRMED, BRAKE_PUBLISHED, BRAKE_WATCH, BrakeAck, brake_bw, brake_gain, brake_on_ack,
-    brake_published, brake_published_cwnd, row_with_brake, row_with_brake_params,
+    BRAKE_CONFIRMED, BRAKE_PUBLISHED, Brake, BrakeAck, BrakeMode, BrakeParams, brake_bw, brake_gain,
+    brake_on_ack, brake_published, brake_published_cwnd,
 };
 use super::fixed::{
-    BW_SCALE, BW_UNIT, GAIN_UNIT, USEC_PER_MSEC, USEC_PER_SEC, Winmax, WinmaxSample, bw_data, bw_from,
-    gain_apply, mul_shift,
+    BW_SCALE, BW_UNIT, GAIN_UNIT, USEC_PER_MSEC, USEC_PER_SEC, Winmax, bw_data, bw_from, gain_apply,
+    mul_shift,
 };
-use super::{
-    Ack, CA_LOSS, CA_RECOVERY, Control, Controller, EVENT_ACK, EVENT_INIT, EVENT_LOSS, EVENT_SSTHRESH,
-    EVENT_TX_START, EVENT_UNDO, NO_RTT,
-};
+use super::row::{row, word};
+use super::{Ack, CaState, Control, Controller, Event, NO_RTT};
 use std::sync::Arc;
 
-/// [`Bbr1State::mode`]: ramp up quickly.
-pub const BBR_STARTUP: u64 = 0;
-/// [`Bbr1State::mode`]: drain the queue that STARTUP built.
-pub const BBR_DRAIN: u64 = 1;
-/// [`Bbr1State::mode`]: cycle the pacing gain around the estimated bandwidth.
-pub const BBR_PROBE_BW: u64 = 2;
-/// [`Bbr1State::mode`]: cut inflight to see the minimum RTT.
-pub const BBR_PROBE_RTT: u64 = 3;
+word! {
+/// The mode of the state machine ([`Bbr1State::mode`]).
+pub enum Mode {
+    /// Ramp up quickly.
+    #[default]
+    Startup = 0,
+    /// Drain the queue that STARTUP built.
+    Drain = 1,
+    /// Cycle the pacing gain around the estimated bandwidth.
+    ProbeBw = 2,
+    /// Cut inflight to see the minimum RTT.
+    ProbeRtt = 3,
+}
+}
 
 /// One of Linux's gains, which are in 1/256.
 const fn bbr_unit(parts: u64) -> u64 {
     parts * (GAIN_UNIT >> 8)
 }
 
-row_with_brake_params! {
+row! {
 /// Tunables. [`Bbr1Params::default`] gives the constants of `tcp_bbr.c`; no other place writes them.
 pub struct Bbr1Params {
     /// Window of the bandwidth filter, rounds.
-    bw_rtts = 10,
+    bw_rtts: u64 = 10,
     /// Window of the minimum-RTT filter.
-    min_rtt_win_us = 10 * USEC_PER_SEC,
+    min_rtt_win_us: u64 = 10 * USEC_PER_SEC,
     /// Time spent at the minimum window in PROBE_RTT; 0 turns PROBE_RTT off.
-    probe_rtt_mode_us = 200 * USEC_PER_MSEC,
+    probe_rtt_mode_us: u64 = 200 * USEC_PER_MSEC,
     /// Below this pacing rate (bytes/s) one segment is a burst.
-    min_tso_rate = 1_200_000 / 8,
+    min_tso_rate: u64 = 1_200_000 / 8,
     /// Pacing stays this much below the estimate, to keep queues short.
-    pacing_margin_percent = 1,
+    pacing_margin_percent: u64 = 1,
     /// A burst lasts 2^-shift seconds (Linux `sk_pacing_shift`).
-    pacing_shift = 10,
+    pacing_shift: u64 = 10,
     /// Largest burst in bytes (Linux `GSO_LEGACY_MAX_SIZE - 1 - MAX_TCP_HEADER`, with WLAN configured).
-    gso_max_bytes = 65_536 - 1 - 320,
+    gso_max_bytes: u64 = 65_536 - 1 - 320,
     /// Largest burst in segments.
-    max_tso_segs = 127,
+    max_tso_segs: u64 = 127,
     /// Bursts that sit in the offload engines of both hosts.
-    tso_budget = 3,
+    tso_budget: u64 = 3,
     /// Segments added to the window in the probing phase, so that small BDPs are probed too.
-    probe_bw_segs = 2,
+    probe_bw_segs: u64 = 2,
     /// STARTUP: 2/ln 2 doubles the rate each round.
-    high_gain = bbr_unit(256 * 2885 / 1000 + 1),
+    high_gain: u64 = bbr_unit(256 * 2885 / 1000 + 1),
     /// DRAIN: the inverse.
-    drain_gain = bbr_unit(256 * 1000 / 2885),
+    drain_gain: u64 = bbr_unit(256 * 1000 / 2885),
     /// PROBE_BW: window over BDP, tolerates delayed and stretched ACKs.
-    cwnd_gain = 2 * GAIN_UNIT,
+    cwnd_gain: u64 = 2 * GAIN_UNIT,
     /// PROBE_BW phase 0: look for more bandwidth.
-    pacing_gain_up = GAIN_UNIT * 5 / 4,
+    pacing_gain_up: u64 = GAIN_UNIT * 5 / 4,
     /// PROBE_BW phase 1: drain what phase 0 queued. The other phases pace at 1.
-    pacing_gain_down = GAIN_UNIT * 3 / 4,
+    pacing_gain_down: u64 = GAIN_UNIT * 3 / 4,
     /// Phases of the gain cycle.
-    cycle_len = 8,
+    cycle_len: u64 = 8,
     /// PROBE_BW starts at one of this many phases.
-    cycle_rand = 7,
+    cycle_rand: u64 = 7,
     /// Smallest window, segments.
-    cwnd_min_target = 4,
+    cwnd_min_target: u64 = 4,
     /// Window without any RTT sample, segments (Linux `TCP_INIT_CWND`).
-    init_cwnd = 10,
+    init_cwnd: u64 = 10,
     /// RTT assumed before the first sample.
-    init_rtt_us = USEC_PER_MSEC,
+    init_rtt_us: u64 = USEC_PER_MSEC,
     /// Bandwidth growth that says "not full yet".
-    full_bw_thresh = GAIN_UNIT * 5 / 4,
+    full_bw_thresh: u64 = GAIN_UNIT * 5 / 4,
     /// Rounds without such growth that say "full".
-    full_bw_cnt = 3,
+    full_bw_cnt: u64 = 3,
     /// Shortest long-term sampling interval, rounds.
-    lt_intvl_min_rtts = 4,
+    lt_intvl_min_rtts: u64 = 4,
     /// Longest long-term sampling interval, rounds.
-    lt_intvl_max_rtts = 4 * 4,
+    lt_intvl_max_rtts: u64 = 4 * 4,
     /// Longest long-term sampling interval, milliseconds (Linux: as many as fit in 32 bits of microseconds).
-    lt_intvl_max_ms = u32::MAX as u64 / USEC_PER_MSEC,
+    lt_intvl_max_ms: u64 = u32::MAX as u64 / USEC_PER_MSEC,
     /// Lost over delivered that makes an interval lossy.
-    lt_loss_thresh = bbr_unit(50),
+    lt_loss_thresh: u64 = bbr_unit(50),
     /// Two intervals agree when their bandwidths differ by this ratio ...
-    lt_bw_ratio = GAIN_UNIT / 8,
+    lt_bw_ratio: u64 = GAIN_UNIT / 8,
     /// ... or by this many bytes/s.
-    lt_bw_diff = 4_000 / 8,
+    lt_bw_diff: u64 = 4_000 / 8,
     /// Rounds for which the long-term bandwidth is used.
-    lt_bw_max_rtts = 48,
+    lt_bw_max_rtts: u64 = 48,
     /// Share of the extra ACKed data that is added to the window.
-    extra_acked_gain = GAIN_UNIT,
+    extra_acked_gain: u64 = GAIN_UNIT,
     /// Each of the two slots of extra ACKed data covers this many rounds.
-    extra_acked_win_rtts = 5,
+    extra_acked_win_rtts: u64 = 5,
     /// An aggregation epoch of this many segments is started anew.
-    ack_epoch_acked_reset_thresh = 1 << 20,
+    ack_epoch_acked_reset_thresh: u64 = 1 << 20,
     /// Extra ACKed data is capped by what this time would deliver.
-    extra_acked_max_us = 100 * USEC_PER_MSEC,
+    extra_acked_max_us: u64 = 100 * USEC_PER_MSEC,
+    /// The brake.
+    brake: BrakeParams,
 }
 }
 
-row_with_brake! {
+row! {
 /// Everything a connection remembers. Data in units, bandwidths and gains in the formats of [`super::fixed`].
 pub struct Bbr1State {
     /// Minimum RTT of the last window; [`NO_RTT`] before the first sample.
-    min_rtt_us,
+    min_rtt_us: u64,
     /// When it was seen.
-    min_rtt_stamp,
+    min_rtt_stamp: u64,
     /// When PROBE_RTT may end; 0 while inflight has not fallen yet.
-    probe_rtt_done_stamp,
-    /// The bandwidth filter, a [`Winmax`] whose clock is `rtt_cnt`: round of its largest sample.
-    bw_s0_t,
-    /// The largest sample: the bandwidth estimate while `lt_use_bw` is 0.
-    bw_s0_v,
-    /// Round of the second best sample.
-    bw_s1_t,
-    /// The second best sample, no older than the best.
-    bw_s1_v,
-    /// Round of the third best sample.
-    bw_s2_t,
-    /// The third best sample, no older than the second best.
-    bw_s2_v,
+    probe_rtt_done_stamp: u64,
+    /// The bandwidth filter, whose clock is `rtt_cnt`. Its largest sample is the bandwidth estimate while `lt_use_bw` is
+    /// not set.
+    bw: Winmax as ["bw_s0_t", "bw_s0_v", "bw_s1_t", "bw_s1_v", "bw_s2_t", "bw_s2_v"],
     /// Rounds so far.
-    rtt_cnt,
+    rtt_cnt: u64,
     /// `delivered` at which the round ends.
-    next_rtt_delivered,
+    next_rtt_delivered: u64,
     /// Start of the phase of the gain cycle.
-    cycle_mstamp,
-    /// One of `BBR_…`.
-    mode,
+    cycle_mstamp: u64,
+    /// The mode of the state machine.
+    mode: Mode,
     /// `ca_state` at the previous ACK.
-    prev_ca_state,
+    prev_ca_state: CaState,
     /// 1 in the first round of recovery.
-    packet_conservation,
+    packet_conservation: bool,
     /// 1 when this ACK starts a round.
-    round_start,
+    round_start: bool,
     /// 1 between the restart from idle and the next delivery.
-    idle_restart,
+    idle_restart: bool,
     /// 1 after a round at the minimum window.
-    probe_rtt_round_done,
+    probe_rtt_round_done: bool,
     /// 1 while a long-term sampling interval runs.
-    lt_is_sampling,
+    lt_is_sampling: bool,
     /// Rounds in the interval, or rounds since `lt_bw` is used.
-    lt_rtt_cnt,
+    lt_rtt_cnt: u64,
     /// 1 while `lt_bw` is the bandwidth estimate.
-    lt_use_bw,
+    lt_use_bw: bool,
     /// Long-term bandwidth; 0 before the first interval.
-    lt_bw,
+    lt_bw: u64,
     /// `delivered` at the start of the interval.
-    lt_last_delivered,
+    lt_last_delivered: u64,
     /// Start of the interval, milliseconds.
-    lt_last_stamp,
+    lt_last_stamp: u64,
     /// `lost` at the start of the interval.
-    lt_last_lost,
+    lt_last_lost: u64,
     /// Pacing rate over bandwidth: that of the mode and, in PROBE_BW, of the phase.
-    pacing_gain,
+    pacing_gain: u64,
     /// Window over BDP: that of the mode.
-    cwnd_gain,
+    cwnd_gain: u64,
     /// 1 once STARTUP has filled the pipe.
-    full_bw_reached,
+    full_bw_reached: bool,
     /// Rounds without much growth of bandwidth.
-    full_bw_cnt,
+    full_bw_cnt: u64,
     /// Phase of the gain cycle.
-    cycle_idx,
+    cycle_idx: u64,
     /// 1 once a smoothed RTT was used for pacing.
-    has_seen_rtt,
+    has_seen_rtt: bool,
     /// Window to come back to after recovery or PROBE_RTT.
-    prior_cwnd,
+    prior_cwnd: u64,
     /// Bandwidth against which growth is measured.
-    full_bw,
+    full_bw: u64,
     /// Start of the aggregation epoch.
-    ack_epoch_mstamp,
+    ack_epoch_mstamp: u64,
     /// Most extra data ACKed in one epoch, in two alternating slots: slot 0.
-    extra_acked_0,
+    extra_acked_0: u64,
     /// Slot 1. The window has room for the larger of the two.
-    extra_acked_1,
+    extra_acked_1: u64,
     /// ACKed since the start of the epoch.
-    ack_epoch_acked,
+    ack_epoch_acked: u64,
     /// Age of the slot in use, rounds.
-    extra_acked_win_rtts,
+    extra_acked_win_rtts: u64,
     /// The slot in use.
-    extra_acked_win_idx,
+    extra_acked_win_idx: u64,
+    /// The brake.
+    brake: Brake,
 }
 }
 
 impl Bbr1State {
-    /// The bandwidth filter (the C twin holds it as a struct).
-    fn bw(&self) -> Winmax {
-        let s = |t, v| WinmaxSample { t, v };
-        Winmax {
-            s: [s(self.bw_s0_t, self.bw_s0_v), s(self.bw_s1_t, self.bw_s1_v), s(self.bw_s2_t, self.bw_s2_v)],
-        }
-    }
-
-    fn set_bw(&mut self, m: Winmax) {
-        (self.bw_s0_t, self.bw_s0_v) = (m.s[0].t, m.s[0].v);
-        (self.bw_s1_t, self.bw_s1_v) = (m.s[1].t, m.s[1].v);
-        (self.bw_s2_t, self.bw_s2_v) = (m.s[2].t, m.s[2].v);
-    }
-
     /// The slot of extra ACKed data in use.
     fn extra_acked(&mut self) -> &mut u64 {
         if self.extra_acked_win_idx != 0 { &mut self.extra_acked_1 } else { &mut self.extra_acked_0 }
@@ -232,7 +217,7 @@ pub struct Bbr1 {
 }
 
 impl Bbr1 {
-    /// A connection before its first event, which must be [`EVENT_INIT`]: that fills the state.
+    /// A connection before its first event, which must be [`Event::Init`]: that fills the state.
     pub fn new(params: impl Into<Arc<Bbr1Params>>) -> Self {
         Self { params: params.into(), state: Bbr1State::default() }
     }
@@ -279,12 +264,12 @@ fn bbr_unit_bytes(sk: &Sock) -> u64 {
 
 /// The windowed maximum of bandwidth samples.
 fn bbr_max_bw(sk: &Sock) -> u64 {
-    sk.bbr.bw().get()
+    sk.bbr.bw.get()
 }
 
 /// The bandwidth estimate in use: long-term when policed, else the windowed maximum.
 fn bbr_bw(sk: &Sock) -> u64 {
-    if sk.bbr.lt_use_bw != 0 { sk.bbr.lt_bw } else { bbr_max_bw(sk) }
+    if sk.bbr.lt_use_bw { sk.bbr.lt_bw } else { bbr_max_bw(sk) }
 }
 
 /// The most data ACKed beyond expectation in the last one to two windows.
@@ -308,7 +293,7 @@ fn bbr_init_pacing_rate_from_rtt(sk: &mut Sock) {
     let mut rtt_us = sk.p.init_rtt_us;
     if sk.ack.srtt_us != 0 {
         rtt_us = sk.ack.srtt_us;
-        sk.bbr.has_seen_rtt = 1;
+        sk.bbr.has_seen_rtt = true;
     }
     sk.out.pacing_rate = bbr_bw_to_pacing_rate(sk, bw_from(sk.out.cwnd, rtt_us), sk.p.high_gain);
 }
@@ -316,10 +301,10 @@ fn bbr_init_pacing_rate_from_rtt(sk: &mut Sock) {
 /// Paces at bandwidth times gain; before the pipe was full once the rate only rises.
 fn bbr_set_pacing_rate(sk: &mut Sock, bw: u64, gain: u64) {
     let rate = bbr_bw_to_pacing_rate(sk, bw, gain);
-    if sk.bbr.has_seen_rtt == 0 && sk.ack.srtt_us != 0 {
+    if !sk.bbr.has_seen_rtt && sk.ack.srtt_us != 0 {
         bbr_init_pacing_rate_from_rtt(sk);
     }
-    if sk.bbr.full_bw_reached != 0 || rate > sk.out.pacing_rate {
+    if sk.bbr.full_bw_reached || rate > sk.out.pacing_rate {
         sk.out.pacing_rate = rate;
     }
 }
@@ -339,7 +324,7 @@ fn bbr_tso_segs_goal(sk: &Sock) -> u64 {
 
 /// Notes the window to come back to after loss recovery or PROBE_RTT.
 fn bbr_save_cwnd(sk: &mut Sock) {
-    if sk.bbr.prev_ca_state < CA_RECOVERY && sk.bbr.mode != BBR_PROBE_RTT {
+    if sk.bbr.prev_ca_state < CaState::Recovery && sk.bbr.mode != Mode::ProbeRtt {
         sk.bbr.prior_cwnd = sk.out.cwnd;
     } else {
         // Already cut for a while: the earlier note may be the better one.
@@ -362,7 +347,7 @@ fn bbr_quantization_budget(sk: &Sock, cwnd: u64) -> u64 {
     let mut cwnd = cwnd.saturating_add(sk.p.tso_budget.saturating_mul(bbr_tso_segs_goal(sk)));
     // An even number of segments: receivers ACK every other one.
     cwnd = (cwnd.saturating_add(pair - 1) / pair).saturating_mul(pair);
-    if sk.bbr.mode == BBR_PROBE_BW && sk.bbr.cycle_idx == 0 {
+    if sk.bbr.mode == Mode::ProbeBw && sk.bbr.cycle_idx == 0 {
         cwnd = cwnd.saturating_add(bbr_segs(sk, sk.p.probe_bw_segs));
     }
     cwnd
@@ -385,7 +370,7 @@ fn bbr_packets_in_net_at_edt(sk: &Sock, inflight_now: u64) -> u64 {
 
 /// Window for the silence between aggregated ACKs.
 fn bbr_ack_aggregation_cwnd(sk: &Sock) -> u64 {
-    if sk.bbr.full_bw_reached == 0 {
+    if !sk.bbr.full_bw_reached {
         return 0;
     }
     gain_apply(bbr_extra_acked(sk), sk.p.extra_acked_gain).min(bw_data(bbr_bw(sk), sk.p.extra_acked_max_us))
@@ -401,16 +386,16 @@ fn bbr_set_cwnd_to_recover_or_restore(sk: &mut Sock, acked: u64) -> (u64, bool) 
     if sk.ack.newly_lost != 0 {
         cwnd = cwnd.saturating_sub(sk.ack.newly_lost).max(bbr_segs(sk, 1));
     }
-    if state == CA_RECOVERY && prev_state != CA_RECOVERY {
-        sk.bbr.packet_conservation = 1;
+    if state == CaState::Recovery && prev_state != CaState::Recovery {
+        sk.bbr.packet_conservation = true;
         sk.bbr.next_rtt_delivered = sk.ack.delivered;
         cwnd = conserved;
-    } else if prev_state >= CA_RECOVERY && state < CA_RECOVERY {
+    } else if prev_state >= CaState::Recovery && state < CaState::Recovery {
         cwnd = cwnd.max(sk.bbr.prior_cwnd);
-        sk.bbr.packet_conservation = 0;
+        sk.bbr.packet_conservation = false;
     }
     sk.bbr.prev_ca_state = state;
-    if sk.bbr.packet_conservation != 0 {
+    if sk.bbr.packet_conservation {
         return (cwnd.max(conserved), true);
     }
     (cwnd, false)
@@ -419,8 +404,8 @@ fn bbr_set_cwnd_to_recover_or_restore(sk: &mut Sock, acked: u64) -> (u64, bool) 
 /// Moves the window towards its target by what was ACKed, then applies the caps.
 fn bbr_set_cwnd(sk: &mut Sock, acked: u64, bw: u64, gain: u64) {
     let floor = bbr_segs(sk, sk.p.cwnd_min_target);
-    if sk.p.brake == BRAKE_PUBLISHED {
-        sk.out.cwnd = brake_published_cwnd(&mut sk.bbr.brake_flag, sk.out.cwnd, acked);
+    if sk.p.brake.policy == BRAKE_PUBLISHED {
+        sk.out.cwnd = brake_published_cwnd(&mut sk.bbr.brake.flag, sk.out.cwnd, acked);
     }
     let mut cwnd = sk.out.cwnd;
     let mut is_conserving = false;
@@ -430,7 +415,7 @@ fn bbr_set_cwnd(sk: &mut Sock, acked: u64, bw: u64, gain: u64) {
     if acked != 0 && !is_conserving {
         let target = bbr_bdp(sk, bw, gain).saturating_add(bbr_ack_aggregation_cwnd(sk));
         let target = bbr_quantization_budget(sk, target);
-        if sk.bbr.full_bw_reached != 0 {
+        if sk.bbr.full_bw_reached {
             cwnd = cwnd.saturating_add(acked).min(target);
         } else if cwnd < target || sk.ack.delivered < bbr_segs(sk, sk.p.init_cwnd) {
             cwnd = cwnd.saturating_add(acked);
@@ -438,7 +423,7 @@ fn bbr_set_cwnd(sk: &mut Sock, acked: u64, bw: u64, gain: u64) {
         cwnd = cwnd.max(floor);
     }
     cwnd = cwnd.min(sk.ack.cwnd_clamp.max(bbr_segs(sk, 1)));
-    if sk.bbr.mode == BBR_PROBE_RTT {
+    if sk.bbr.mode == Mode::ProbeRtt {
         cwnd = cwnd.min(floor);
     }
     sk.out.cwnd = cwnd;
@@ -470,27 +455,27 @@ fn bbr_advance_cycle_phase(sk: &mut Sock) {
 
 /// Gain cycling in PROBE_BW.
 fn bbr_update_cycle_phase(sk: &mut Sock) {
-    if sk.bbr.mode == BBR_PROBE_BW && bbr_is_next_cycle_phase(sk) {
+    if sk.bbr.mode == Mode::ProbeBw && bbr_is_next_cycle_phase(sk) {
         bbr_advance_cycle_phase(sk);
     }
 }
 
 /// (Re)enters STARTUP.
 fn bbr_reset_startup_mode(sk: &mut Sock) {
-    sk.bbr.mode = BBR_STARTUP;
+    sk.bbr.mode = Mode::Startup;
 }
 
 /// (Re)enters PROBE_BW at a random phase, never the draining one.
 fn bbr_reset_probe_bw_mode(sk: &mut Sock) {
     let back = mul_shift(sk.ack.rand & u64::from(u32::MAX), sk.p.cycle_rand, 32);
-    sk.bbr.mode = BBR_PROBE_BW;
+    sk.bbr.mode = Mode::ProbeBw;
     sk.bbr.cycle_idx = sk.p.cycle_len.saturating_sub(1).saturating_sub(back);
     bbr_advance_cycle_phase(sk);
 }
 
 /// Back to the mode that PROBE_RTT interrupted.
 fn bbr_reset_mode(sk: &mut Sock) {
-    if sk.bbr.full_bw_reached == 0 {
+    if !sk.bbr.full_bw_reached {
         bbr_reset_startup_mode(sk);
     } else {
         bbr_reset_probe_bw_mode(sk);
@@ -508,8 +493,8 @@ fn bbr_reset_lt_bw_sampling_interval(sk: &mut Sock) {
 /// Long-term sampling starts from nothing.
 fn bbr_reset_lt_bw_sampling(sk: &mut Sock) {
     sk.bbr.lt_bw = 0;
-    sk.bbr.lt_use_bw = 0;
-    sk.bbr.lt_is_sampling = 0;
+    sk.bbr.lt_use_bw = false;
+    sk.bbr.lt_is_sampling = false;
     bbr_reset_lt_bw_sampling_interval(sk);
 }
 
@@ -522,7 +507,7 @@ fn bbr_lt_bw_interval_done(sk: &mut Sock, bw: u64) {
             || bbr_rate_bytes_per_sec(sk, diff, GAIN_UNIT) <= sk.p.lt_bw_diff)
     {
         sk.bbr.lt_bw = bw.saturating_add(lt_bw) >> 1;
-        sk.bbr.lt_use_bw = 1;
+        sk.bbr.lt_use_bw = true;
         sk.bbr.pacing_gain = GAIN_UNIT;
         sk.bbr.lt_rtt_cnt = 0;
         return;
@@ -547,9 +532,9 @@ fn bbr_lt_bw_interval_end(sk: &mut Sock) {
 }
 
 /// Looks for a policer: intervals between losses of 4 to 16 rounds with much loss.
-fn bbr_lt_bw_sampling(sk: &mut Sock, losses: u64, is_app_limited: u64) {
-    if sk.bbr.lt_use_bw != 0 {
-        if sk.bbr.mode == BBR_PROBE_BW && sk.bbr.round_start != 0 {
+fn bbr_lt_bw_sampling(sk: &mut Sock, losses: u64, is_app_limited: bool) {
+    if sk.bbr.lt_use_bw {
+        if sk.bbr.mode == Mode::ProbeBw && sk.bbr.round_start {
             sk.bbr.lt_rtt_cnt += 1;
             if sk.bbr.lt_rtt_cnt >= sk.p.lt_bw_max_rtts {
                 bbr_reset_lt_bw_sampling(sk);
@@ -558,18 +543,18 @@ fn bbr_lt_bw_sampling(sk: &mut Sock, losses: u64, is_app_limited: u64) {
         }
         return;
     }
-    if sk.bbr.lt_is_sampling == 0 {
+    if !sk.bbr.lt_is_sampling {
         if losses == 0 {
             return; // the policer still has tokens
         }
         bbr_reset_lt_bw_sampling_interval(sk);
-        sk.bbr.lt_is_sampling = 1;
+        sk.bbr.lt_is_sampling = true;
     }
-    if is_app_limited != 0 {
+    if is_app_limited {
         bbr_reset_lt_bw_sampling(sk);
         return;
     }
-    if sk.bbr.round_start != 0 {
+    if sk.bbr.round_start {
         sk.bbr.lt_rtt_cnt += 1;
     }
     if sk.bbr.lt_rtt_cnt < sk.p.lt_intvl_min_rtts {
@@ -586,38 +571,35 @@ fn bbr_lt_bw_sampling(sk: &mut Sock, losses: u64, is_app_limited: u64) {
 
 /// The published formula changes the pacing gain; [`bbr_update_gains`] overwrites it before anything is paced.
 fn bbr_note_sample_for_brake(sk: &mut Sock, sample: u64) {
-    if sk.p.brake != BRAKE_PUBLISHED {
+    if sk.p.brake.policy != BRAKE_PUBLISHED {
         return;
     }
-    let (mut s, p) = (sk.bbr.brake(), sk.p.brake());
     let (max_bw, bw) = (bbr_max_bw(sk), bbr_bw(sk));
-    let gain = brake_published(&mut s, &p, max_bw, bw, sample, sk.bbr.pacing_gain);
-    s.rounds += u64::from(sk.bbr.round_start != 0 && s.reduction != 0);
-    sk.bbr.set_brake(s);
+    let s = &mut sk.bbr.brake;
+    let gain = brake_published(s, &sk.p.brake, max_bw, bw, sample, sk.bbr.pacing_gain);
+    s.rounds += u64::from(sk.bbr.round_start && s.reduction != 0);
     sk.bbr.pacing_gain = gain;
 }
 
 /// Counts rounds and takes the delivery-rate sample into the windowed maximum.
 fn bbr_update_bw(sk: &mut Sock) {
     let ack = sk.ack;
-    sk.bbr.round_start = 0;
+    sk.bbr.round_start = false;
     if ack.rs_interval_us == 0 {
         return;
     }
     if ack.rs_prior_delivered >= sk.bbr.next_rtt_delivered {
         sk.bbr.next_rtt_delivered = ack.delivered;
         sk.bbr.rtt_cnt += 1;
-        sk.bbr.round_start = 1;
-        sk.bbr.packet_conservation = 0;
+        sk.bbr.round_start = true;
+        sk.bbr.packet_conservation = false;
     }
     bbr_lt_bw_sampling(sk, ack.newly_lost, ack.rs_is_app_limited);
     let bw = bw_from(ack.rs_delivered, ack.rs_interval_us);
     bbr_note_sample_for_brake(sk, bw);
     // An application-limited sample says little, unless it is at least as high.
-    if ack.rs_is_app_limited == 0 || bw >= bbr_max_bw(sk) {
-        let mut m = sk.bbr.bw();
-        m.running_max(sk.p.bw_rtts, sk.bbr.rtt_cnt, bw);
-        sk.bbr.set_bw(m);
+    if !ack.rs_is_app_limited || bw >= bbr_max_bw(sk) {
+        sk.bbr.bw.running_max(sk.p.bw_rtts, sk.bbr.rtt_cnt, bw);
     }
 }
 
@@ -627,7 +609,7 @@ fn bbr_update_ack_aggregation(sk: &mut Sock) {
     if sk.p.extra_acked_gain == 0 || ack.newly_acked == 0 || ack.rs_interval_us == 0 {
         return;
     }
-    if sk.bbr.round_start != 0 {
+    if sk.bbr.round_start {
         sk.bbr.extra_acked_win_rtts += 1;
         if sk.bbr.extra_acked_win_rtts >= sk.p.extra_acked_win_rtts {
             sk.bbr.extra_acked_win_rtts = 0;
@@ -654,7 +636,7 @@ fn bbr_update_ack_aggregation(sk: &mut Sock) {
 
 /// The pipe is full when bandwidth has not grown by a quarter for three rounds.
 fn bbr_check_full_bw_reached(sk: &mut Sock) {
-    if sk.bbr.full_bw_reached != 0 || sk.bbr.round_start == 0 || sk.ack.rs_is_app_limited != 0 {
+    if sk.bbr.full_bw_reached || !sk.bbr.round_start || sk.ack.rs_is_app_limited {
         return;
     }
     if bbr_max_bw(sk) >= gain_apply(sk.bbr.full_bw, sk.p.full_bw_thresh) {
@@ -663,15 +645,15 @@ fn bbr_check_full_bw_reached(sk: &mut Sock) {
         return;
     }
     sk.bbr.full_bw_cnt += 1;
-    sk.bbr.full_bw_reached = u64::from(sk.bbr.full_bw_cnt >= sk.p.full_bw_cnt);
+    sk.bbr.full_bw_reached = sk.bbr.full_bw_cnt >= sk.p.full_bw_cnt;
 }
 
 /// STARTUP to DRAIN when the pipe is full, DRAIN to PROBE_BW when the queue is gone.
 fn bbr_check_drain(sk: &mut Sock) {
-    if sk.bbr.mode == BBR_STARTUP && sk.bbr.full_bw_reached != 0 {
-        sk.bbr.mode = BBR_DRAIN;
+    if sk.bbr.mode == Mode::Startup && sk.bbr.full_bw_reached {
+        sk.bbr.mode = Mode::Drain;
     }
-    if sk.bbr.mode == BBR_DRAIN
+    if sk.bbr.mode == Mode::Drain
         && bbr_packets_in_net_at_edt(sk, sk.ack.inflight) <= bbr_inflight(sk, bbr_max_bw(sk), GAIN_UNIT)
     {
         bbr_reset_probe_bw_mode(sk);
@@ -694,37 +676,34 @@ fn bbr_update_min_rtt(sk: &mut Sock) {
     let ack = sk.ack;
     let filter_expired = ack.now_us > sk.bbr.min_rtt_stamp.saturating_add(sk.p.min_rtt_win_us);
     if ack.rs_rtt_us < NO_RTT
-        && (ack.rs_rtt_us < sk.bbr.min_rtt_us || (filter_expired && ack.rs_is_ack_delayed == 0))
+        && (ack.rs_rtt_us < sk.bbr.min_rtt_us || (filter_expired && !ack.rs_is_ack_delayed))
     {
         sk.bbr.min_rtt_us = ack.rs_rtt_us;
         sk.bbr.min_rtt_stamp = ack.now_us;
     }
-    if sk.p.probe_rtt_mode_us != 0
-        && filter_expired
-        && sk.bbr.idle_restart == 0
-        && sk.bbr.mode != BBR_PROBE_RTT
+    if sk.p.probe_rtt_mode_us != 0 && filter_expired && !sk.bbr.idle_restart && sk.bbr.mode != Mode::ProbeRtt
     {
-        sk.bbr.mode = BBR_PROBE_RTT;
+        sk.bbr.mode = Mode::ProbeRtt;
         bbr_save_cwnd(sk);
         sk.bbr.probe_rtt_done_stamp = 0;
     }
-    if sk.bbr.mode == BBR_PROBE_RTT {
-        sk.out.mark_app_limited = 1; // samples of this mode are low by design
+    if sk.bbr.mode == Mode::ProbeRtt {
+        sk.out.mark_app_limited = true; // samples of this mode are low by design
         if sk.bbr.probe_rtt_done_stamp == 0 && ack.inflight <= bbr_segs(sk, sk.p.cwnd_min_target) {
             sk.bbr.probe_rtt_done_stamp = ack.now_us.saturating_add(sk.p.probe_rtt_mode_us);
-            sk.bbr.probe_rtt_round_done = 0;
+            sk.bbr.probe_rtt_round_done = false;
             sk.bbr.next_rtt_delivered = ack.delivered;
         } else if sk.bbr.probe_rtt_done_stamp != 0 {
-            if sk.bbr.round_start != 0 {
-                sk.bbr.probe_rtt_round_done = 1;
+            if sk.bbr.round_start {
+                sk.bbr.probe_rtt_round_done = true;
             }
-            if sk.bbr.probe_rtt_round_done != 0 {
+            if sk.bbr.probe_rtt_round_done {
                 bbr_check_probe_rtt_done(sk);
             }
         }
     }
     if ack.rs_delivered != 0 {
-        sk.bbr.idle_restart = 0;
+        sk.bbr.idle_restart = false;
     }
 }
 
@@ -732,11 +711,11 @@ fn bbr_update_min_rtt(sk: &mut Sock) {
 fn bbr_update_gains(sk: &mut Sock) {
     let (bbr, p) = (&mut *sk.bbr, sk.p);
     (bbr.pacing_gain, bbr.cwnd_gain) = match bbr.mode {
-        BBR_STARTUP => (p.high_gain, p.high_gain),
-        BBR_DRAIN => (p.drain_gain, p.high_gain),
-        BBR_PROBE_BW => match bbr.cycle_idx {
-            0 if bbr.lt_use_bw == 0 => (p.pacing_gain_up, p.cwnd_gain),
-            1 if bbr.lt_use_bw == 0 => (p.pacing_gain_down, p.cwnd_gain),
+        Mode::Startup => (p.high_gain, p.high_gain),
+        Mode::Drain => (p.drain_gain, p.high_gain),
+        Mode::ProbeBw => match bbr.cycle_idx {
+            0 if !bbr.lt_use_bw => (p.pacing_gain_up, p.cwnd_gain),
+            1 if !bbr.lt_use_bw => (p.pacing_gain_down, p.cwnd_gain),
             _ => (GAIN_UNIT, p.cwnd_gain),
         },
         _ => (GAIN_UNIT, GAIN_UNIT),
@@ -756,42 +735,41 @@ fn bbr_update_model(sk: &mut Sock) {
 
 /// The confirmed brake ([`super::brake`]). The second half of the gain cycle is steady.
 fn bbr_run_brake(sk: &mut Sock) {
-    let is_probe_bw = sk.bbr.mode == BBR_PROBE_BW;
-    let (mut s, p) = (sk.bbr.brake(), sk.p.brake());
+    let is_probe_bw = sk.bbr.mode == Mode::ProbeBw;
+    let (max_bw, bw, floor) = (bbr_max_bw(sk), bbr_bw(sk), bbr_segs(sk, sk.p.cwnd_min_target));
     brake_on_ack(&mut BrakeAck {
-        s: &mut s,
-        p: &p,
+        s: &mut sk.bbr.brake,
+        p: &sk.p.brake,
         ack: sk.ack,
-        max_bw: bbr_max_bw(sk),
+        max_bw,
         min_rtt_us: sk.bbr.min_rtt_us,
-        bw: bbr_bw(sk),
+        bw,
         pacing_gain: sk.bbr.pacing_gain,
-        is_round_start: sk.bbr.round_start != 0,
-        is_marking: sk.out.mark_app_limited != 0,
-        is_watching: (is_probe_bw || sk.bbr.mode == BBR_PROBE_RTT) && sk.bbr.lt_use_bw == 0,
+        is_round_start: sk.bbr.round_start,
+        is_marking: sk.out.mark_app_limited,
+        is_watching: (is_probe_bw || sk.bbr.mode == Mode::ProbeRtt) && !sk.bbr.lt_use_bw,
         is_steady: is_probe_bw && sk.bbr.cycle_idx.saturating_mul(2) >= sk.p.cycle_len,
-        floor: bbr_segs(sk, sk.p.cwnd_min_target),
+        floor,
     });
-    sk.bbr.set_brake(s);
 }
 
-/// [`EVENT_ACK`].
+/// [`Event::Ack`].
 fn bbr_main(sk: &mut Sock) {
     bbr_update_model(sk);
     let (mut bw, mut gain) = (bbr_bw(sk), sk.bbr.pacing_gain);
-    if sk.p.brake == BRAKE_CONFIRMED {
+    if sk.p.brake.policy == BRAKE_CONFIRMED {
         bbr_run_brake(sk);
-        bw = brake_bw(&sk.bbr.brake(), bw);
-        gain = brake_gain(sk.bbr.brake_mode, gain);
+        bw = brake_bw(&sk.bbr.brake, bw);
+        gain = brake_gain(sk.bbr.brake.mode, gain);
     }
     bbr_set_pacing_rate(sk, bw, gain);
     bbr_set_cwnd(sk, sk.ack.newly_acked, bw, sk.bbr.cwnd_gain);
-    if sk.p.brake == BRAKE_CONFIRMED && sk.bbr.brake_mode != BRAKE_WATCH {
-        sk.out.cwnd = sk.out.cwnd.min(sk.bbr.brake_window);
+    if sk.p.brake.policy == BRAKE_CONFIRMED && sk.bbr.brake.mode != BrakeMode::Watch {
+        sk.out.cwnd = sk.out.cwnd.min(sk.bbr.brake.window);
     }
 }
 
-/// [`EVENT_INIT`].
+/// [`Event::Init`].
 fn bbr_init(sk: &mut Sock) {
     *sk.bbr = Bbr1State::default();
     sk.bbr.min_rtt_us = sk.ack.min_rtt_us.min(NO_RTT);
@@ -803,55 +781,55 @@ fn bbr_init(sk: &mut Sock) {
     sk.bbr.ack_epoch_mstamp = sk.ack.now_us;
 }
 
-/// [`EVENT_TX_START`]: an application-limited flow sends again.
+/// [`Event::TxStart`]: an application-limited flow sends again.
 fn bbr_cwnd_event(sk: &mut Sock) {
-    if sk.ack.is_app_limited == 0 {
+    if !sk.ack.is_app_limited {
         return;
     }
-    sk.bbr.idle_restart = 1;
+    sk.bbr.idle_restart = true;
     sk.bbr.ack_epoch_mstamp = sk.ack.now_us;
     sk.bbr.ack_epoch_acked = 0;
-    if sk.bbr.mode == BBR_PROBE_BW {
+    if sk.bbr.mode == Mode::ProbeBw {
         bbr_set_pacing_rate(sk, bbr_bw(sk), GAIN_UNIT);
-    } else if sk.bbr.mode == BBR_PROBE_RTT {
+    } else if sk.bbr.mode == Mode::ProbeRtt {
         bbr_check_probe_rtt_done(sk);
     }
 }
 
-/// [`EVENT_SSTHRESH`]: the window is about to be cut.
+/// [`Event::Ssthresh`]: the window is about to be cut.
 fn bbr_ssthresh(sk: &mut Sock) {
     bbr_save_cwnd(sk);
 }
 
-/// [`EVENT_LOSS`]: a retransmission timeout ends the round and counts as a loss.
+/// [`Event::Loss`]: a retransmission timeout ends the round and counts as a loss.
 fn bbr_set_state(sk: &mut Sock) {
-    sk.bbr.prev_ca_state = CA_LOSS;
+    sk.bbr.prev_ca_state = CaState::Loss;
     sk.bbr.full_bw = 0;
-    sk.bbr.round_start = 1;
-    bbr_lt_bw_sampling(sk, 1, 0);
+    sk.bbr.round_start = true;
+    bbr_lt_bw_sampling(sk, 1, false);
 }
 
-/// [`EVENT_UNDO`]: the slow-down was spurious; what it taught is forgotten.
+/// [`Event::Undo`]: the slow-down was spurious; what it taught is forgotten.
 fn bbr_undo_cwnd(sk: &mut Sock) {
     sk.bbr.full_bw = 0;
     sk.bbr.full_bw_cnt = 0;
     bbr_reset_lt_bw_sampling(sk);
 }
 
-/// Processes one event; an unknown one changes nothing.
+/// Processes one event.
 pub fn bbr1_on_event(bbr: &mut Bbr1State, p: &Bbr1Params, ack: &Ack, out: &mut Control) {
     out.cwnd = ack.cwnd;
     out.pacing_rate = ack.pacing_rate;
-    out.mark_app_limited = 0;
+    out.mark_app_limited = false;
     let sk = &mut Sock { bbr, p, ack, out };
     match ack.event {
-        EVENT_ACK => bbr_main(sk),
-        EVENT_INIT => bbr_init(sk),
-        EVENT_TX_START => bbr_cwnd_event(sk),
-        EVENT_SSTHRESH => bbr_ssthresh(sk),
-        EVENT_LOSS => bbr_set_state(sk),
-        EVENT_UNDO => bbr_undo_cwnd(sk),
-        _ => {}
+        Event::Ack => bbr_main(sk),
+        Event::Init => bbr_init(sk),
+        Event::TxStart => bbr_cwnd_event(sk),
+        Event::Ssthresh => bbr_ssthresh(sk),
+        Event::Loss => bbr_set_state(sk),
+        Event::Undo => bbr_undo_cwnd(sk),
+        Event::Lost => {} // the event that follows tells what the loss means
     }
     sk.out.send_quantum = bbr_tso_segs_goal(sk);
 }

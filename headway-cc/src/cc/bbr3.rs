@@ -18,7 +18,7 @@
 //! ```
 //!
 //! Use: [`Bbr3`] is a [`Controller`]. The transport owns window and pacing rate: each event brings the values in
-//! force and each control replaces them. It needs an [`EVENT_LOST`] for each packet marked lost.
+//! force and each control replaces them. It needs an [`Event::Lost`] for each packet marked lost.
 //!
 //! Twin: `headway-kernel/bpf/bbr3.h`: same functions in the same order (`control`, `model`, `probe_bw`, `startup`,
 //! `probe_rtt`, `recovery`, `braking`, then this file).
@@ -40,12 +40,10 @@ mod probe_rtt;
 mod recovery;
 mod startup;
 
-use super::brake::{row_with_brake, row_with_brake_params};
-use super::fixed::{GAIN_UNIT, USEC_PER_MSEC, USEC_PER_SEC, bw_from};
-use super::{
-    Ack, Control, Controller, EVENT_ACK, EVENT_INIT, EVENT_LOSS, EVENT_LOST, EVENT_SSTHRESH, EVENT_TX_START,
-    EVENT_UNDO, NO_RTT,
-};
+use super::brake::{Brake, BrakeParams};
+use super::fixed::{GAIN_UNIT, USEC_PER_MSEC, USEC_PER_SEC, Winmax, bw_from};
+use super::row::{row, word};
+use super::{Ack, CaState, Control, Controller, Event, NO_RTT};
 use braking::{bbr3_bound_cwnd_for_brake, bbr3_note_sample_for_brake, bbr3_update_brake};
 use control::{bbr3_init_pacing_rate, bbr3_set_cwnd, bbr3_set_pacing_rate, bbr3_set_send_quantum};
 use model::{
@@ -63,33 +61,45 @@ use recovery::{
 use startup::{bbr3_check_drain_done, bbr3_check_startup_done, bbr3_enter_startup};
 use std::sync::Arc;
 
-/// [`Bbr3State::undo_state`]: nothing to return to.
-pub const BBR3_NONE: u64 = 0;
-/// [`Bbr3State::state`]: ramp up quickly.
-pub const BBR3_STARTUP: u64 = 1;
-/// [`Bbr3State::state`]: drain the queue that Startup built.
-pub const BBR3_DRAIN: u64 = 2;
-/// [`Bbr3State::state`]: decelerate after a probe.
-pub const BBR3_PROBE_BW_DOWN: u64 = 3;
-/// [`Bbr3State::state`]: send at the estimate.
-pub const BBR3_PROBE_BW_CRUISE: u64 = 4;
-/// [`Bbr3State::state`]: fill the pipe for a round before the probe.
-pub const BBR3_PROBE_BW_REFILL: u64 = 5;
-/// [`Bbr3State::state`]: look for more bandwidth and volume.
-pub const BBR3_PROBE_BW_UP: u64 = 6;
-/// [`Bbr3State::state`]: cut inflight to see the minimum RTT.
-pub const BBR3_PROBE_RTT: u64 = 7;
+word! {
+/// The state of the state machine ([`Bbr3State::state`]).
+pub enum Mode {
+    /// Before the first event; as [`Bbr3State::undo_state`]: there is no state to return to.
+    #[default]
+    None = 0,
+    /// Ramp up quickly.
+    Startup = 1,
+    /// Drain the queue that Startup built.
+    Drain = 2,
+    /// Decelerate after a probe.
+    ProbeBwDown = 3,
+    /// Send at the estimate.
+    ProbeBwCruise = 4,
+    /// Fill the pipe for a round before the probe.
+    ProbeBwRefill = 5,
+    /// Look for more bandwidth and volume.
+    ProbeBwUp = 6,
+    /// Cut inflight to see the minimum RTT.
+    ProbeRtt = 7,
+}
+}
 
-/// [`Bbr3State::ack_phase`]: no probe is being judged.
-pub const BBR3_ACKS_INIT: u64 = 0;
-/// [`Bbr3State::ack_phase`]: ACKs of what was sent before the probe.
-pub const BBR3_ACKS_REFILLING: u64 = 1;
-/// [`Bbr3State::ack_phase`]: the probe has begun, its ACKs have not.
-pub const BBR3_ACKS_PROBE_STARTING: u64 = 2;
-/// [`Bbr3State::ack_phase`]: ACKs of the probe.
-pub const BBR3_ACKS_PROBE_FEEDBACK: u64 = 3;
-/// [`Bbr3State::ack_phase`]: the last ACKs of a probe that has ended.
-pub const BBR3_ACKS_PROBE_STOPPING: u64 = 4;
+word! {
+/// What the ACKs of now tell of a probe of the bandwidth ([`Bbr3State::ack_phase`]).
+pub enum AckPhase {
+    /// No probe is being judged.
+    #[default]
+    Init = 0,
+    /// ACKs of what was sent before the probe.
+    Refilling = 1,
+    /// The probe has begun, its ACKs have not.
+    ProbeStarting = 2,
+    /// ACKs of the probe.
+    ProbeFeedback = 3,
+    /// The last ACKs of a probe that has ended.
+    ProbeStopping = 4,
+}
+}
 
 /// No bound (the draft's Infinity).
 pub const BBR3_INFINITY: u64 = u64::MAX;
@@ -99,245 +109,245 @@ const fn hundredths(n: u64) -> u64 {
     (n * GAIN_UNIT + 50) / 100
 }
 
-row_with_brake_params! {
+row! {
 /// Tunables. [`Bbr3Params::default`] gives the draft's constants; no other place writes them. Gains are in the
 /// format of [`super::fixed`]; fractions that are compared or that shape a volume are in thousandths, in which the
 /// draft's are exact.
 pub struct Bbr3Params {
     /// §2.5 StartupPacingGain, 4 ln 2: doubles the rate each round.
-    startup_pacing_gain = hundredths(277),
+    startup_pacing_gain: u64 = hundredths(277),
     /// §2.5 DrainPacingGain.
-    drain_pacing_gain = hundredths(50),
+    drain_pacing_gain: u64 = hundredths(50),
     /// §5.6.1 pacing gain of ProbeBW_DOWN.
-    down_pacing_gain = hundredths(90),
+    down_pacing_gain: u64 = hundredths(90),
     /// §5.6.1 pacing gain of ProbeBW_CRUISE, ProbeBW_REFILL, ProbeRTT and of a restart from idle.
-    cruise_pacing_gain = GAIN_UNIT,
+    cruise_pacing_gain: u64 = GAIN_UNIT,
     /// §5.6.1 pacing gain of ProbeBW_UP.
-    up_pacing_gain = hundredths(125),
+    up_pacing_gain: u64 = hundredths(125),
     /// §2.6 DefaultCwndGain.
-    default_cwnd_gain = hundredths(200),
+    default_cwnd_gain: u64 = hundredths(200),
     /// §5.6.1 cwnd gain of ProbeBW_UP.
-    up_cwnd_gain = hundredths(225),
+    up_cwnd_gain: u64 = hundredths(225),
     /// §2.16.2 ProbeRTTCwndGain.
-    probe_rtt_cwnd_gain = hundredths(50),
+    probe_rtt_cwnd_gain: u64 = hundredths(50),
     /// §2.5 PacingMarginPercent.
-    pacing_margin_percent = 1,
+    pacing_margin_percent: u64 = 1,
     /// §2.8 LossThresh, thousandths of what was in flight.
-    loss_thresh_permille = 20,
+    loss_thresh_permille: u64 = 20,
     /// §2.8 Beta, thousandths that a reduction keeps.
-    beta_permille = 700,
+    beta_permille: u64 = 700,
     /// §2.8 Headroom, thousandths of `inflight_longterm`.
-    headroom_permille = 150,
+    headroom_permille: u64 = 150,
     /// §2.8 MinPipeCwnd, segments.
-    min_pipe_cwnd = 4,
+    min_pipe_cwnd: u64 = 4,
     /// §2.12 ExtraAckedFilterLen, rounds.
-    extra_acked_filter_len = 10,
+    extra_acked_filter_len: u64 = 10,
     /// §5.5.9 the same before the pipe was full once.
-    startup_extra_acked_filter_len = 1,
+    startup_extra_acked_filter_len: u64 = 1,
     /// §2.16.1 MinRTTFilterLen.
-    min_rtt_filter_len_us = 10 * USEC_PER_SEC,
+    min_rtt_filter_len_us: u64 = 10 * USEC_PER_SEC,
     /// §2.16.2 ProbeRTTInterval. Another value does not conform: flows synchronise by it.
-    probe_rtt_interval_us = 5 * USEC_PER_SEC,
+    probe_rtt_interval_us: u64 = 5 * USEC_PER_SEC,
     /// §2.16.2 ProbeRTTDuration.
-    probe_rtt_duration_us = 200 * USEC_PER_MSEC,
+    probe_rtt_duration_us: u64 = 200 * USEC_PER_MSEC,
     /// §5.3.1.2 growth that says "not full yet".
-    full_bw_gain = hundredths(125),
+    full_bw_gain: u64 = hundredths(125),
     /// §5.3.1.2 rounds without such growth that say "full".
-    full_bw_count = 3,
+    full_bw_count: u64 = 3,
     /// §5.3.1.3 StartupFullLossCnt: ranges lost in a round.
-    startup_full_loss_count = 6,
+    startup_full_loss_count: u64 = 6,
     /// §5.3.2 rounds after which Drain gives up.
-    drain_rounds = 3,
+    drain_rounds: u64 = 3,
     /// §5.3.3.8 shortest wait between probes ...
-    bw_probe_wait_us = 2 * USEC_PER_SEC,
+    bw_probe_wait_us: u64 = 2 * USEC_PER_SEC,
     /// ... and what chance adds to it at most.
-    bw_probe_wait_rand_us = USEC_PER_SEC,
+    bw_probe_wait_rand_us: u64 = USEC_PER_SEC,
     /// §5.3.3.8 most rounds between probes.
-    bw_probe_max_rounds = 63,
+    bw_probe_max_rounds: u64 = 63,
     /// §5.3.3.8 `rounds_since_probe_up` starts at less than this, by chance.
-    bw_probe_rand_rounds = 2,
+    bw_probe_rand_rounds: u64 = 2,
     /// §5.3.3.9 bound of `bw_probe_up_rounds`.
-    bw_probe_up_rounds_max = 30,
+    bw_probe_up_rounds_max: u64 = 30,
     /// §5.6.4.2 segments added to the window in ProbeBW_UP, so that small BDPs are probed too.
-    up_extra_segments = 2,
+    up_extra_segments: u64 = 2,
     /// §5.6.3 a quantum lasts this long ...
-    send_quantum_us = USEC_PER_MSEC,
+    send_quantum_us: u64 = USEC_PER_MSEC,
     /// ... has at most so many bytes ...
-    send_quantum_max_bytes = 64 * 1024,
+    send_quantum_max_bytes: u64 = 64 * 1024,
     /// ... and at least so many segments.
-    send_quantum_min_segments = 2,
+    send_quantum_min_segments: u64 = 2,
     /// §5.5.8.1 quanta in the offload budget of TCP (where a unit of data is a packet).
-    tcp_offload_quanta = 3,
+    tcp_offload_quanta: u64 = 3,
     /// §5.5.8.2 quanta in the offload budget of QUIC (where it is a byte).
-    quic_offload_quanta = 1,
+    quic_offload_quanta: u64 = 1,
     /// §5.6.2 RTT assumed before the first sample.
-    init_rtt_us = USEC_PER_MSEC,
+    init_rtt_us: u64 = USEC_PER_MSEC,
     /// 1: an ACK's own sample can end a probe by its losses; 0: only packets marked lost can, as the draft's
     /// pseudocode has it.
-    is_ack_judged = 1,
+    is_ack_judged: bool = true,
     /// 1: answer CE marks as Linux BBRv3 does where the minimum RTT is at most `ecn_max_rtt_us`; otherwise, and
     /// with 0, a CE mark counts as a loss.
-    ecn = 0,
+    ecn: bool,
     /// Linux `bbr_ecn_max_rtt_us`.
-    ecn_max_rtt_us = 5 * USEC_PER_MSEC,
+    ecn_max_rtt_us: u64 = 5 * USEC_PER_MSEC,
     /// Linux `bbr_ecn_alpha_gain`: weight of the newest round in `ecn_alpha`.
-    ecn_alpha_gain = GAIN_UNIT / 16,
+    ecn_alpha_gain: u64 = GAIN_UNIT / 16,
     /// Linux `bbr_ecn_alpha_init`.
-    ecn_alpha_init = GAIN_UNIT,
+    ecn_alpha_init: u64 = GAIN_UNIT,
     /// Linux `bbr_ecn_factor`: a round with marks cuts `inflight_shortterm` by `ecn_alpha` times this.
-    ecn_factor = GAIN_UNIT / 3,
+    ecn_factor: u64 = GAIN_UNIT / 3,
     /// Linux `bbr_ecn_thresh`: marked part of what was delivered that says "too high".
-    ecn_thresh = GAIN_UNIT / 2,
+    ecn_thresh: u64 = GAIN_UNIT / 2,
     /// Linux `bbr_full_ecn_cnt`: rounds above `ecn_thresh` that end Startup.
-    startup_full_ecn_count = 2,
+    startup_full_ecn_count: u64 = 2,
+    /// The brake.
+    brake: BrakeParams,
 }
 }
 
-row_with_brake! {
+row! {
 /// Everything a connection remembers. Data in units, bandwidths and gains in the formats of [`super::fixed`],
 /// [`BBR3_INFINITY`] where the draft says Infinity, times in microseconds.
 pub struct Bbr3State {
-    /// One of `BBR3_STARTUP` to `BBR3_PROBE_RTT`.
-    state,
+    /// One of `Mode::Startup` to `Mode::ProbeRtt`.
+    state: Mode,
     /// §5.6.1 pacing rate over bandwidth in this state.
-    pacing_gain,
+    pacing_gain: u64,
     /// §5.6.1 window over BDP in this state.
-    cwnd_gain,
-    /// `C.InitialCwnd`: the window at [`EVENT_INIT`].
-    init_cwnd,
+    cwnd_gain: u64,
+    /// `C.InitialCwnd`: the window at [`Event::Init`].
+    init_cwnd: u64,
     /// 1 once a smoothed RTT was used for pacing.
-    has_seen_rtt,
+    has_seen_rtt: bool,
     /// `C.send_quantum`.
-    send_quantum,
+    send_quantum: u64,
     /// Rounds so far.
-    round_count,
+    round_count: u64,
     /// `delivered` at which the round ends.
-    next_round_delivered,
+    next_round_delivered: u64,
     /// 1 when this ACK starts a round.
-    round_start,
+    round_start: bool,
     /// §5.5.6 the filter's older slot: largest rate of the probe cycle before this one.
-    max_bw_0,
+    max_bw_0: u64,
     /// The newer slot: largest rate of this probe cycle; 0 before its first sample.
-    max_bw_1,
+    max_bw_1: u64,
     /// The larger of the two slots.
-    max_bw,
+    max_bw: u64,
     /// The estimate in use: `max_bw`, no more than `bw_shortterm`.
-    bw,
+    bw: u64,
     /// Times the filter was advanced.
-    cycle_count,
+    cycle_count: u64,
     /// §5.5.10.3 short-term bound of the bandwidth: cut at the end of a loss round, lifted before the next probe.
-    bw_shortterm,
+    bw_shortterm: u64,
     /// §5.5.10.3 short-term bound of the volume in flight; comes and goes with `bw_shortterm`, or alone by CE marks.
-    inflight_shortterm,
+    inflight_shortterm: u64,
     /// §5.5.10.2 long-term bound of the volume in flight: what the path was seen to bear without much loss.
-    inflight_longterm,
+    inflight_longterm: u64,
     /// Largest rate delivered in this loss round.
-    bw_latest,
+    bw_latest: u64,
     /// Largest volume that one sample of this loss round delivered.
-    inflight_latest,
+    inflight_latest: u64,
     /// `delivered` at which the loss round ends.
-    loss_round_delivered,
+    loss_round_delivered: u64,
     /// 1 when this ACK starts a loss round.
-    loss_round_start,
+    loss_round_start: bool,
     /// 1 when something was lost in this loss round.
-    is_loss_in_round,
+    is_loss_in_round: bool,
     /// Discontiguous ranges lost in this loss round.
-    lost_ranges_in_round,
+    lost_ranges_in_round: u64,
     /// Minimum RTT of the last [`Bbr3Params::min_rtt_filter_len_us`]; [`NO_RTT`] before the first sample.
-    min_rtt_us,
+    min_rtt_us: u64,
     /// When it was seen.
-    min_rtt_stamp,
+    min_rtt_stamp: u64,
     /// Minimum RTT since the last ProbeRTT; [`NO_RTT`] before the first sample.
-    probe_rtt_min_delay_us,
+    probe_rtt_min_delay_us: u64,
     /// When it was seen, or when ProbeRTT ended if that was later.
-    probe_rtt_min_stamp,
+    probe_rtt_min_stamp: u64,
     /// 1 when `probe_rtt_min_delay_us` is due for a refresh.
-    probe_rtt_expired,
+    probe_rtt_expired: bool,
     /// When ProbeRTT may end; 0 while inflight has not fallen yet.
-    probe_rtt_done_stamp,
+    probe_rtt_done_stamp: u64,
     /// 1 after a round at the window of ProbeRTT.
-    probe_rtt_round_done,
+    probe_rtt_round_done: bool,
     /// 1 between the restart from idle and the next delivery.
-    idle_restart,
-    /// §5.5.9 filter of data ACKed beyond expectation, a [`Winmax`](super::fixed::Winmax) whose clock is `round_count`:
-    /// round of its largest sample.
-    extra_acked_s0_t,
-    /// The largest sample.
-    extra_acked_s0_v,
-    /// Round of the second best sample.
-    extra_acked_s1_t,
-    /// The second best sample, no older than the best.
-    extra_acked_s1_v,
-    /// Round of the third best sample.
-    extra_acked_s2_t,
-    /// The third best sample, no older than the second best.
-    extra_acked_s2_v,
+    idle_restart: bool,
+    /// §5.5.9 filter of data ACKed beyond expectation; its clock is `round_count`.
+    extra_acked_filter: Winmax as [
+        "extra_acked_s0_t",
+        "extra_acked_s0_v",
+        "extra_acked_s1_t",
+        "extra_acked_s1_v",
+        "extra_acked_s2_t",
+        "extra_acked_s2_v"
+    ],
     /// The filter's value: the window has room for so much more than the BDP.
-    extra_acked,
+    extra_acked: u64,
     /// Start of the aggregation interval.
-    extra_acked_interval_start,
+    extra_acked_interval_start: u64,
     /// ACKed since the start of the interval.
-    extra_acked_delivered,
+    extra_acked_delivered: u64,
     /// 1 once the pipe was full.
-    full_bw_reached,
+    full_bw_reached: bool,
     /// 1 when this probe has filled the pipe.
-    full_bw_now,
+    full_bw_now: bool,
     /// Rate against which growth is measured.
-    full_bw,
+    full_bw: u64,
     /// Rounds without much growth.
-    full_bw_count,
+    full_bw_count: u64,
     /// `round_count` when Drain was entered.
-    drain_start_round,
-    /// One of `BBR3_ACKS_…`.
-    ack_phase,
+    drain_start_round: u64,
+    /// What the ACKs of now tell of a probe.
+    ack_phase: AckPhase,
     /// When ProbeBW_DOWN was entered.
-    cycle_stamp,
+    cycle_stamp: u64,
     /// Wait until the next probe.
-    bw_probe_wait_us,
+    bw_probe_wait_us: u64,
     /// Rounds since the last probe, plus a random start.
-    rounds_since_probe_up,
+    rounds_since_probe_up: u64,
     /// Exponent of the growth of `inflight_longterm`.
-    bw_probe_up_rounds,
+    bw_probe_up_rounds: u64,
     /// ACKed since it was raised last.
-    bw_probe_up_acked,
+    bw_probe_up_acked: u64,
     /// ACKed data that raises it by one segment.
-    probe_up_acked_per_inc,
+    probe_up_acked_per_inc: u64,
     /// 1 when lost packets may stem from a probe.
-    is_bw_probe_sample,
+    is_bw_probe_sample: bool,
     /// 1 when the last probe met loss.
-    prev_probe_too_high,
+    prev_probe_too_high: bool,
     /// 1 when the last probe was ended early, out of caution.
-    prev_probe_precautionary,
+    prev_probe_precautionary: bool,
     /// `ca_state` at the previous ACK.
-    prev_ca_state,
+    prev_ca_state: CaState,
     /// `delivered` when fast recovery was seen to begin; [`BBR3_INFINITY`] outside.
-    recovery_delivered,
+    recovery_delivered: u64,
     /// Window to come back to after recovery or ProbeRTT.
-    prior_cwnd,
+    prior_cwnd: u64,
     /// 1 when the state of this recovery is saved.
-    is_undo_saved,
-    /// The state that this recovery made the flow leave, or [`BBR3_NONE`].
-    undo_state,
+    is_undo_saved: bool,
+    /// The state that this recovery made the flow leave, or [`Mode::None`].
+    undo_state: Mode,
     /// §5.5.11.1 `bw_shortterm` before this recovery.
-    undo_bw_shortterm,
+    undo_bw_shortterm: u64,
     /// `inflight_shortterm` before this recovery.
-    undo_inflight_shortterm,
+    undo_inflight_shortterm: u64,
     /// `inflight_longterm` before this recovery.
-    undo_inflight_longterm,
+    undo_inflight_longterm: u64,
     /// `inflight_longterm` when the brake was put on.
-    unbraked_inflight_longterm,
+    unbraked_inflight_longterm: u64,
     /// `delivered_ce` at the previous ACK.
-    delivered_ce,
+    delivered_ce: u64,
     /// 1 when something was CE-marked in this loss round and marks are not counted as losses.
-    is_ce_in_round,
+    is_ce_in_round: bool,
     /// Moving average of the marked part of what is delivered, a gain.
-    ecn_alpha,
+    ecn_alpha: u64,
     /// `delivered` when `ecn_alpha` was updated last.
-    alpha_last_delivered,
+    alpha_last_delivered: u64,
     /// `delivered_ce` when `ecn_alpha` was updated last.
-    alpha_last_delivered_ce,
+    alpha_last_delivered_ce: u64,
     /// Rounds of Startup above the threshold of marks.
-    startup_ecn_rounds,
+    startup_ecn_rounds: u64,
+    /// The brake.
+    brake: Brake,
 }
 }
 
@@ -350,7 +360,7 @@ pub struct Bbr3 {
 }
 
 impl Bbr3 {
-    /// A connection before its first event, which must be [`EVENT_INIT`]: that fills the state.
+    /// A connection before its first event, which must be [`Event::Init`]: that fills the state.
     pub fn new(params: impl Into<Arc<Bbr3Params>>) -> Self {
         Self { params: params.into(), state: Bbr3State::default() }
     }
@@ -455,21 +465,20 @@ fn bbr3_on_init(c: &mut Conn) {
     bbr3_enter_startup(c);
 }
 
-/// Processes one event; an unknown one changes nothing.
+/// Processes one event.
 pub fn bbr3_on_event(bbr: &mut Bbr3State, p: &Bbr3Params, ack: &Ack, out: &mut Control) {
     out.cwnd = ack.cwnd;
     out.pacing_rate = ack.pacing_rate;
-    out.mark_app_limited = 0;
+    out.mark_app_limited = false;
     let c = &mut Conn { bbr, p, ack, out, delivery_rate: 0 };
     match ack.event {
-        EVENT_ACK => bbr3_update_on_ack(c),
-        EVENT_LOST => bbr3_handle_lost_packet(c),
-        EVENT_INIT => bbr3_on_init(c),
-        EVENT_TX_START => bbr3_handle_restart_from_idle(c),
-        EVENT_SSTHRESH => bbr3_on_enter_fast_recovery(c),
-        EVENT_LOSS => bbr3_on_enter_rto(c),
-        EVENT_UNDO => bbr3_handle_spurious_loss_detection(c),
-        _ => {}
+        Event::Ack => bbr3_update_on_ack(c),
+        Event::Lost => bbr3_handle_lost_packet(c),
+        Event::Init => bbr3_on_init(c),
+        Event::TxStart => bbr3_handle_restart_from_idle(c),
+        Event::Ssthresh => bbr3_on_enter_fast_recovery(c),
+        Event::Loss => bbr3_on_enter_rto(c),
+        Event::Undo => bbr3_handle_spurious_loss_detection(c),
     }
     c.out.send_quantum = c.bbr.send_quantum;
 }
@@ -477,7 +486,7 @@ pub fn bbr3_on_event(bbr: &mut Bbr3State, p: &Bbr3Params, ack: &Ack, out: &mut C
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::cc::{CA_OPEN, CA_RECOVERY};
+    use crate::cc::CaState;
 
     pub(super) const MSS: u64 = 1200;
 
@@ -492,7 +501,7 @@ mod tests {
 
     fn start() -> Ack {
         Ack {
-            event: EVENT_INIT,
+            event: Event::Init,
             now_us: 1_000_000,
             unit_bytes: 1,
             smss: MSS,
@@ -501,8 +510,8 @@ mod tests {
             max_pacing_rate: u64::MAX,
             srtt_us: 40_000,
             min_rtt_us: 40_000,
-            has_selective_acks: 1,
-            is_cwnd_limited: 1,
+            has_selective_acks: true,
+            is_cwnd_limited: true,
             rs_rtt_us: NO_RTT,
             ..Ack::default()
         }
@@ -525,7 +534,7 @@ mod tests {
         /// An ACK 40 ms later that measures `rate` bytes/s, changed by `with`.
         fn ack(&mut self, rate: u64, with: impl FnOnce(&mut Ack)) -> Control {
             let a = &mut self.ack;
-            a.event = EVENT_ACK;
+            a.event = Event::Ack;
             a.now_us += 40_000;
             a.rs_prior_delivered = a.delivered;
             a.newly_acked = MSS;
@@ -545,7 +554,7 @@ mod tests {
 
         /// `segments` are lost of a packet that left with `tx_in_flight`.
         fn lose(&mut self, segments: u64, tx_in_flight: u64) {
-            let mut ack = Ack { event: EVENT_LOST, rs_starts_lost_range: 1, ..self.ack };
+            let mut ack = Ack { event: Event::Lost, rs_starts_lost_range: true, ..self.ack };
             (ack.newly_lost, ack.rs_lost, ack.rs_tx_in_flight) = (MSS, segments * MSS, tx_in_flight);
             self.give(&ack);
         }
@@ -555,7 +564,7 @@ mod tests {
             self.ack.inflight = 40_000;
             for _ in 0..200 {
                 self.ack(1_000_000, |_| {});
-                if self.s().state == BBR3_PROBE_BW_UP {
+                if self.s().state == Mode::ProbeBwUp {
                     return;
                 }
             }
@@ -571,7 +580,7 @@ mod tests {
     fn a_connection_starts_with_the_transport_s_window_paced_by_its_rtt() {
         let f = Feed::new();
         assert!(f.ack.pacing_rate.abs_diff(831_000) <= 10, "2.77 * 12000 / 40 ms: {}", f.ack.pacing_rate);
-        assert_eq!((f.ack.cwnd, f.s().state, f.s().min_rtt_us), (12_000, BBR3_STARTUP, 40_000));
+        assert_eq!((f.ack.cwnd, f.s().state, f.s().min_rtt_us), (12_000, Mode::Startup, 40_000));
         assert_eq!((f.s().inflight_longterm, f.s().bw_shortterm), (BBR3_INFINITY, BBR3_INFINITY));
     }
 
@@ -581,7 +590,7 @@ mod tests {
         let init = Ack { srtt_us: 0, ..start() };
         assert!(cc.on_event(&init).pacing_rate.abs_diff(33_240_000) <= 400);
         let ack =
-            Ack { event: EVENT_ACK, srtt_us: 100_000, newly_acked: MSS, pacing_rate: 33_240_000, ..init };
+            Ack { event: Event::Ack, srtt_us: 100_000, newly_acked: MSS, pacing_rate: 33_240_000, ..init };
         assert!(cc.on_event(&ack).pacing_rate.abs_diff(332_400) <= 10);
     }
 
@@ -599,10 +608,10 @@ mod tests {
         let mut f = Feed::new();
         f.go_up();
         f.lose(1, 60_000);
-        assert_eq!(f.s().state, BBR3_PROBE_BW_UP, "1200 is exactly 2 % of 60000");
+        assert_eq!(f.s().state, Mode::ProbeBwUp, "1200 is exactly 2 % of 60000");
         f.lose(2, 60_000);
-        assert_eq!((f.s().state, f.s().undo_state), (BBR3_PROBE_BW_DOWN, BBR3_PROBE_BW_UP));
-        assert_eq!((f.s().prev_probe_too_high, f.s().is_bw_probe_sample), (1, 0));
+        assert_eq!((f.s().state, f.s().undo_state), (Mode::ProbeBwDown, Mode::ProbeBwUp));
+        assert_eq!((f.s().prev_probe_too_high, f.s().is_bw_probe_sample), (true, false));
         assert_eq!(f.s().inflight_longterm, 58_800, "what was in flight before the packet");
         let longterm = f.s().inflight_longterm;
         f.lose(30, 60_000);
@@ -610,9 +619,9 @@ mod tests {
         f.ack.inflight = 40_000;
         f.go_up();
         f.ack(1_000_000, |a| a.inflight = longterm);
-        assert_eq!((f.s().state, f.s().prev_probe_precautionary), (BBR3_PROBE_BW_DOWN, 1));
+        assert_eq!((f.s().state, f.s().prev_probe_precautionary), (Mode::ProbeBwDown, true));
         f.ack(1_000_000, |_| {});
-        assert_eq!(f.s().state, BBR3_PROBE_BW_REFILL, "nothing was lost: on at once");
+        assert_eq!(f.s().state, Mode::ProbeBwRefill, "nothing was lost: on at once");
     }
 
     #[test]
@@ -624,8 +633,8 @@ mod tests {
         for _ in 0..2000 {
             let before = f.s().state;
             f.ack(1_000_000, |_| {});
-            ups += u64::from(before == BBR3_PROBE_BW_UP && f.s().state == BBR3_PROBE_BW_DOWN);
-            probe_rtts += u64::from(before == BBR3_PROBE_RTT && f.s().state != BBR3_PROBE_RTT);
+            ups += u64::from(before == Mode::ProbeBwUp && f.s().state == Mode::ProbeBwDown);
+            probe_rtts += u64::from(before == Mode::ProbeRtt && f.s().state != Mode::ProbeRtt);
         }
         assert!(ups >= 10 && probe_rtts >= 10, "{ups} {probe_rtts}");
         // Every exit of ProbeRTT starts a cycle too; here its samples are not application-limited.
@@ -638,18 +647,18 @@ mod tests {
         f.go_up();
         let (cwnd, longterm) = (f.ack.cwnd, f.s().inflight_longterm);
         f.lose(9, 60_000);
-        f.give(&Ack { event: EVENT_SSTHRESH, ..f.ack });
+        f.give(&Ack { event: Event::Ssthresh, ..f.ack });
         for _ in 0..3 {
-            f.ack.ca_state = CA_RECOVERY;
+            f.ack.ca_state = CaState::Recovery;
             f.lose(1, 60_000);
             f.ack(500_000, |_| {});
         }
         assert!(f.s().bw_shortterm < BBR3_INFINITY && f.ack.cwnd < cwnd, "{:?}", f.s());
-        f.ack.ca_state = CA_OPEN;
-        let control = f.give(&Ack { event: EVENT_UNDO, ..f.ack });
+        f.ack.ca_state = CaState::Open;
+        let control = f.give(&Ack { event: Event::Undo, ..f.ack });
         assert_eq!((control.cwnd, f.s().inflight_longterm), (cwnd, longterm));
-        assert_eq!((f.s().state, f.s().bw_shortterm), (BBR3_PROBE_BW_REFILL, BBR3_INFINITY));
-        assert_eq!(f.s().undo_state, BBR3_NONE);
+        assert_eq!((f.s().state, f.s().bw_shortterm), (Mode::ProbeBwRefill, BBR3_INFINITY));
+        assert_eq!(f.s().undo_state, Mode::None);
     }
 
     #[test]
@@ -657,8 +666,8 @@ mod tests {
         let mut f = Feed::new();
         f.go_up();
         let cwnd = f.ack.cwnd;
-        f.give(&Ack { event: EVENT_SSTHRESH, ..f.ack });
-        let control = f.give(&Ack { event: EVENT_LOSS, cwnd: 2 * MSS, inflight: MSS, ..f.ack });
+        f.give(&Ack { event: Event::Ssthresh, ..f.ack });
+        let control = f.give(&Ack { event: Event::Loss, cwnd: 2 * MSS, inflight: MSS, ..f.ack });
         assert_eq!((control.cwnd, f.s().prior_cwnd), (2 * MSS, cwnd));
     }
 
@@ -667,7 +676,7 @@ mod tests {
     fn packets_and_bytes_ask_for_the_same() {
         let mut bytes = Feed::new();
         bytes.ack.inflight = 40_800;
-        let (mut states, mut before) = (0, BBR3_NONE);
+        let (mut states, mut before) = (0, Mode::None);
         let mut packets = Bbr3::new(Bbr3Params { tcp_offload_quanta: 1, ..Bbr3Params::default() });
         let in_packets = |a: &Ack, cwnd, pacing_rate| Ack {
             unit_bytes: MSS,
@@ -688,8 +697,8 @@ mod tests {
         for i in 0..600u64 {
             if i % 97 == 96 {
                 bytes.lose(3, 48_000);
-                let lost = Ack { event: EVENT_LOST, newly_lost: MSS, rs_lost: 3 * MSS, ..bytes.ack };
-                let lost = Ack { rs_tx_in_flight: 48_000, rs_starts_lost_range: 1, ..lost };
+                let lost = Ack { event: Event::Lost, newly_lost: MSS, rs_lost: 3 * MSS, ..bytes.ack };
+                let lost = Ack { rs_tx_in_flight: 48_000, rs_starts_lost_range: true, ..lost };
                 p = packets.on_event(&in_packets(&lost, p.cwnd, p.pacing_rate));
             }
             bytes.ack.inflight = if i % 40 < 20 { 40_800 } else { 12_000 };
@@ -708,14 +717,14 @@ mod tests {
 
     #[test]
     fn ce_marks_count_as_losses_unless_they_have_an_answer() {
-        for (ecn, min_rtt_us, is_loss) in [(0, 1_000, 1), (1, 40_000, 1), (1, 1_000, 0)] {
+        for (ecn, min_rtt_us, is_loss) in [(false, 1_000, true), (true, 40_000, true), (true, 1_000, false)] {
             with(|c| {
                 let p = Bbr3Params { ecn, ..Bbr3Params::default() };
                 let ack = Ack { delivered_ce: 1, ..*c.ack };
                 c.bbr.min_rtt_us = min_rtt_us;
                 let c = &mut Conn { bbr: c.bbr, p: &p, ack: &ack, out: c.out, delivery_rate: 0 };
                 bbr3_note_ce(c);
-                assert_eq!((c.bbr.is_loss_in_round, c.bbr.is_ce_in_round), (is_loss, 1 - is_loss));
+                assert_eq!((c.bbr.is_loss_in_round, c.bbr.is_ce_in_round), (is_loss, !is_loss));
             });
         }
     }

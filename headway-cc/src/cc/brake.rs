@@ -19,7 +19,8 @@
 //!
 //! Twin: `headway-kernel/bpf/brake.h` (same functions in the same order).
 
-use super::fixed::{BW_UNIT, GAIN_UNIT, bw_data, bw_from, gain_apply};
+use super::fixed::{BW_UNIT, GAIN_UNIT, USEC_PER_SEC, bw_data, bw_from, gain_apply};
+use super::row::{row, word};
 use super::{Ack, NO_RTT};
 
 /// [`BrakeParams::policy`]: no brake.
@@ -29,180 +30,155 @@ pub const BRAKE_CONFIRMED: u64 = 1;
 /// [`BrakeParams::policy`]: the published formula, to the letter.
 pub const BRAKE_PUBLISHED: u64 = 2;
 
-/// [`Brake::mode`]: nothing is bounded.
-pub const BRAKE_WATCH: u64 = 0;
-/// [`Brake::mode`]: the queue is being emptied.
-pub const BRAKE_DRAIN: u64 = 1;
-/// [`Brake::mode`]: the queue is gone; the bound rises as far as the path lets it.
-pub const BRAKE_HOLD: u64 = 2;
-
-/// Declares one of the brake's structs from `its field: the row's field`, and a form of [`row!`](super::row) for
-/// controllers: the row ends with these fields, and has the way to the struct and back. `$` comes in as an argument, or
-/// the inner macro could have no variables of its own.
-macro_rules! part {
-    ($d:tt $(#[$m:meta])* $name:ident, $row:ident { $($(#[doc = $doc:literal])* $f:ident: $of:ident $(= $value:expr)?),+ $(,)? }) => {
-        $(#[$m])*
-        #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-        pub struct $name { $($(#[doc = $doc])* pub $f: u64),+ }
-
-        macro_rules! $row {
-            ($d(#[$d m:meta])* pub struct $d name:ident { $d($d body:tt)* }) => {
-                $crate::cc::row! {
-                    $d(#[$d m])*
-                    pub struct $d name {
-                        $d($d body)*
-                        $($(#[doc = $doc])* $of $(= $value)?,)+
-                    }
-                }
-
-                impl $d name {
-                    /// The brake's part of the row (the C twin holds it as a struct).
-                    pub fn brake(&self) -> $crate::cc::brake::$name {
-                        $crate::cc::brake::$name { $($f: self.$of),+ }
-                    }
-
-                    /// Puts the brake's part of the row back.
-                    pub fn set_brake(&mut self, brake: $crate::cc::brake::$name) {
-                        $(self.$of = brake.$f;)+
-                    }
-                }
-            };
-        }
-        pub(crate) use $row;
-    };
+word! {
+/// What the brake does ([`Brake::mode`]).
+pub enum BrakeMode {
+    /// Nothing is bounded.
+    #[default]
+    Watch = 0,
+    /// The queue is being emptied.
+    Drain = 1,
+    /// The queue is gone; the bound rises as far as the path lets it.
+    Hold = 2,
+}
 }
 
-part! {
-$
+row! {
 /// The brake's parameters.
-BrakeParams, row_with_brake_params {
+pub struct BrakeParams "brake_" {
     /// The answer to a path that becomes slower: 0 none, 1 confirmed, 2 the published formula.
-    policy: brake = 0,
+    policy: u64 as ["brake"] = 0,
     /// A slot of ACKs lasts this part of the minimum RTT ...
-    slot: brake_slot = GAIN_UNIT / 16,
+    slot: u64 = GAIN_UNIT / 16,
     /// ... and this while the brake is on, ...
-    slot_braked: brake_slot_braked = GAIN_UNIT / 8,
+    slot_braked: u64 = GAIN_UNIT / 8,
     /// ... has so many ACKs that do not come together, ...
-    slot_min_acks: brake_slot_min_acks = 3,
+    slot_min_acks: u64 = 3,
     /// ... and brings so many segments, or half of them in twice the time.
-    slot_min_segments: brake_slot_min_segments = 8,
+    slot_min_segments: u64 = 8,
     /// A queue is an RTT above the usual by this part of the minimum RTT ...
-    rtt: brake_rtt = GAIN_UNIT / 16,
+    rtt: u64 = GAIN_UNIT / 16,
     /// ... (while the brake is on, by this) ...
-    rtt_braked: brake_rtt_braked = GAIN_UNIT / 8,
+    rtt_braked: u64 = GAIN_UNIT / 8,
     /// ... and by this time.
-    rtt_us: brake_rtt_us = 500,
+    rtt_us: u64 = 500,
     /// A slot is slow that brings this part less than expected.
-    rate: brake_rate = GAIN_UNIT / 8,
+    rate: u64 = GAIN_UNIT / 8,
     /// Both must be this many mean deviations away from the usual too.
-    deviations: brake_deviations = 4,
+    deviations: u64 = 4,
     /// Loss stands for a queue where it is this part of what arrived ...
-    loss: brake_loss = GAIN_UNIT / 8,
+    loss: u64 = GAIN_UNIT / 8,
     /// ... in so many slots in a row; CE marks where they are half of it.
-    loss_slots: brake_loss_slots = 2,
+    loss_slots: u64 = 2,
     /// Weight of the newest slot in what is usual.
-    memory: brake_memory = GAIN_UNIT / 32,
+    memory: u64 = GAIN_UNIT / 32,
     /// Once the queue is gone, the bound is this times what arrives ...
-    grow: brake_grow = GAIN_UNIT * 5 / 4,
+    grow: u64 = GAIN_UNIT * 5 / 4,
     /// ... and this when more arrives than the slower path let through.
-    grow_fast: brake_grow_fast = 4 * GAIN_UNIT,
+    grow_fast: u64 = 4 * GAIN_UNIT,
     /// Rounds without a queue after which the bound rises though no more arrives, and in which the model forgets nothing.
-    patience: brake_patience = 4,
+    patience: u64 = 4,
     /// The old rate is looked for so long.
-    hold_us: brake_hold_us = 30 * USEC_PER_SEC,
+    hold_us: u64 = 30 * USEC_PER_SEC,
     /// Segments that bursts queue whatever the rate.
-    extra_segments: brake_extra_segments = 2,
+    extra_segments: u64 = 2,
     /// Published formula: reduction over missing part of the bandwidth.
-    published_alpha: brake_published_alpha = GAIN_UNIT / 2,
+    published_alpha: u64 = GAIN_UNIT / 2,
     /// Published formula: largest reduction.
-    published_ceiling: brake_published_ceiling = GAIN_UNIT / 4,
+    published_ceiling: u64 = GAIN_UNIT / 4,
     /// Published formula: gain below which the window is cut.
-    published_floor: brake_published_floor = GAIN_UNIT * 3 / 4,
+    published_floor: u64 = GAIN_UNIT * 3 / 4,
     /// Published formula: smallest gain then.
-    published_least: brake_published_least = GAIN_UNIT / 8,
+    published_least: u64 = GAIN_UNIT / 8,
 }
 }
 
-part! {
-$
+impl BrakeParams {
+    /// The defaults with the brake on.
+    pub fn on() -> Self {
+        Self { policy: BRAKE_CONFIRMED, ..Self::default() }
+    }
+}
+
+row! {
 /// What the brake remembers of a connection.
-Brake, row_with_brake {
-    /// `BRAKE_WATCH`, `BRAKE_DRAIN` or `BRAKE_HOLD`.
-    mode: brake_mode,
-    /// The brake's bandwidth outside `BRAKE_WATCH`, instead of the model's.
-    bw: brake_bw,
+pub struct Brake "brake_" {
+    /// What the brake does.
+    mode: BrakeMode,
+    /// The brake's bandwidth outside `BrakeMode::Watch`, instead of the model's.
+    bw: u64,
     /// The brake's bound on the window, in units of data; `u64::MAX` for none.
-    window: brake_window,
+    window: u64,
     /// When the slot began.
-    slot_us: brake_slot_us,
+    slot_us: u64,
     /// `delivered` when the slot began.
-    slot_delivered: brake_slot_delivered,
+    slot_delivered: u64,
     /// `lost` when the slot began.
-    slot_lost: brake_slot_lost,
+    slot_lost: u64,
     /// `delivered_ce` when the slot began.
-    slot_ce: brake_slot_ce,
+    slot_ce: u64,
     /// Smallest `rs_prior_delivered` of the slot.
-    slot_prior: brake_slot_prior,
+    slot_prior: u64,
     /// ACKs of the slot that did not come together.
-    slot_acks: brake_slot_acks,
+    slot_acks: u64,
     /// When the last ACK that `slot_acks` counts came.
-    slot_ack_us: brake_slot_ack_us,
+    slot_ack_us: u64,
     /// Longest time between two ACKs of the slot.
-    slot_gap_us: brake_slot_gap_us,
+    slot_gap_us: u64,
     /// Smallest RTT of the slot; [`NO_RTT`] before its first sample.
-    slot_rtt_us: brake_slot_rtt_us,
+    slot_rtt_us: u64,
     /// 1 when the slot has samples that the application limited.
-    slot_is_app_limited: brake_slot_is_app_limited,
+    slot_is_app_limited: bool,
     /// 1 when the slot has samples that only ProbeRTT's mark calls application-limited.
-    slot_is_marked: brake_slot_is_marked,
+    slot_is_marked: bool,
     /// `delivered` when ProbeRTT last marked what is sent as application-limited, ...
-    marked_start: brake_marked_start,
+    marked_start: u64,
     /// ... and with what was in flight: the mark lasts until this is exceeded.
-    marked_end: brake_marked_end,
+    marked_end: u64,
     /// When the previous ACK came.
-    last_us: brake_last_us,
+    last_us: u64,
     /// Rate of the previous slot; 0 where it does not count.
-    last_bw: brake_last_bw,
+    last_bw: u64,
     /// Mean of the slots' smallest RTTs; 0: not known yet.
-    usual_rtt_us: brake_usual_rtt_us,
+    usual_rtt_us: u64,
     /// Mean deviation of the slots' smallest RTTs.
-    usual_rtt_dev_us: brake_usual_rtt_dev_us,
+    usual_rtt_dev_us: u64,
     /// Mean of the slots' rates; 0: not known yet.
-    usual_bw: brake_usual_bw,
+    usual_bw: u64,
     /// Mean deviation of the slots' rates.
-    usual_bw_dev: brake_usual_bw_dev,
+    usual_bw_dev: u64,
     /// The least bandwidth that was paced at in this round.
-    paced_bw: brake_paced_bw,
+    paced_bw: u64,
     /// The least bandwidth that was paced at in the round before.
-    paced_bw_before: brake_paced_bw_before,
+    paced_bw_before: u64,
     /// Slots in a row that were slow and lossy.
-    loss_slots: brake_lossy_slots,
+    lossy_slots: u64,
     /// The old rate: the model's largest bandwidth when the brake was put on.
-    target_bw: brake_target_bw,
+    target_bw: u64,
     /// The slower path's rate: what arrived when the queue was gone.
-    base_bw: brake_base_bw,
+    base_bw: u64,
     /// When the brake was put on.
-    entry_us: brake_entry_us,
+    entry_us: u64,
     /// The RTT behind the longest queue since then, or after the last round of no more than the bound in flight.
-    queue_rtt_us: brake_queue_rtt_us,
+    queue_rtt_us: u64,
     /// `delivered` when inflight had come down to the bound, or when such a round was over; 0 before.
-    quiet_delivered: brake_quiet_delivered,
+    quiet_delivered: u64,
     /// `delivered` when the old rate arrived again; 0 before.
-    back_delivered: brake_back_delivered,
+    back_delivered: u64,
     /// `brake_rounds` when the bound was raised last.
-    raise_rounds: brake_raise_rounds,
+    raise_rounds: u64,
     /// Times the brake was put on.
-    entries: brake_entries,
+    entries: u64,
     /// Rounds in which it was on (published formula: in which it reduced the gain).
-    rounds: brake_rounds,
+    rounds: u64,
     /// Times it was let go since the old rate was back or not to be found.
-    releases: brake_releases,
+    releases: u64,
     /// Times it was let go since the queue was not ours.
-    false_entries: brake_false_entries,
+    false_entries: u64,
     /// Published formula: what the last sample takes from the gain.
-    reduction: brake_reduction,
+    reduction: u64,
     /// Published formula: 1 when the next ACK is to leave the window as it is.
-    flag: brake_flag,
+    flag: u64,
 }
 }
 
@@ -246,23 +222,23 @@ fn brake_extra(b: &BrakeAck) -> u64 {
 /// The window of the bound: a usual BDP, and room to be seen growing once the queue is gone.
 fn brake_window(b: &BrakeAck) -> u64 {
     let bdp = bw_data(b.s.bw, b.s.usual_rtt_us);
-    let extra = if b.s.mode == BRAKE_HOLD { brake_extra(b) } else { 0 };
+    let extra = if b.s.mode == BrakeMode::Hold { brake_extra(b) } else { 0 };
     bdp.saturating_add(extra).max(b.floor)
 }
 
 /// The bandwidth in force.
 pub(crate) fn brake_bw(s: &Brake, bw: u64) -> u64 {
-    if s.mode == BRAKE_WATCH { bw } else { s.bw }
+    if s.mode == BrakeMode::Watch { bw } else { s.bw }
 }
 
 /// The pacing gain in force: the bound itself looks for more bandwidth.
-pub(crate) fn brake_gain(mode: u64, gain: u64) -> u64 {
-    if mode == BRAKE_WATCH { gain } else { gain.min(GAIN_UNIT) }
+pub(crate) fn brake_gain(mode: BrakeMode, gain: u64) -> u64 {
+    if mode == BrakeMode::Watch { gain } else { gain.min(GAIN_UNIT) }
 }
 
 /// How long a slot lasts at least.
 fn brake_slot_us(b: &BrakeAck) -> u64 {
-    gain_apply(b.min_rtt_us, if b.s.mode == BRAKE_WATCH { b.p.slot } else { b.p.slot_braked })
+    gain_apply(b.min_rtt_us, if b.s.mode == BrakeMode::Watch { b.p.slot } else { b.p.slot_braked })
 }
 
 /// A slot begins with this ACK.
@@ -276,13 +252,13 @@ fn brake_start_slot(b: &mut BrakeAck) {
     b.s.slot_ack_us = b.ack.now_us;
     b.s.slot_gap_us = 0;
     b.s.slot_rtt_us = NO_RTT;
-    b.s.slot_is_app_limited = 0;
-    b.s.slot_is_marked = 0;
+    b.s.slot_is_app_limited = false;
+    b.s.slot_is_marked = false;
 }
 
 /// The packet was sent in ProbeRTT, or limited by the application before it: its ACK tells no rate.
 fn brake_is_of_probe_rtt(b: &BrakeAck) -> bool {
-    b.ack.rs_is_app_limited != 0 && b.ack.rs_prior_delivered < b.s.marked_start
+    b.ack.rs_is_app_limited && b.ack.rs_prior_delivered < b.s.marked_start
 }
 
 /// The packet was sent in the round after ProbeRTT: the old window is back and the mark still there. It counts.
@@ -309,10 +285,10 @@ fn brake_note_ack(b: &mut BrakeAck) {
 
 /// The RTT up to which there is no queue to speak of.
 fn brake_rtt_limit(b: &BrakeAck) -> u64 {
-    let part = if b.s.mode == BRAKE_WATCH { b.p.rtt } else { b.p.rtt_braked };
+    let part = if b.s.mode == BrakeMode::Watch { b.p.rtt } else { b.p.rtt_braked };
     let noise_us = b.s.usual_rtt_dev_us.saturating_mul(b.p.deviations);
     let margin_us = gain_apply(b.min_rtt_us, part).max(b.p.rtt_us).max(noise_us);
-    let burst_us = if b.s.mode == BRAKE_WATCH { 0 } else { brake_span_us(b.s.bw, brake_extra(b)) };
+    let burst_us = if b.s.mode == BrakeMode::Watch { 0 } else { brake_span_us(b.s.bw, brake_extra(b)) };
     b.s.usual_rtt_us.saturating_add(margin_us).saturating_add(burst_us)
 }
 
@@ -345,7 +321,8 @@ fn brake_is_below(b: &BrakeAck, bw: u64, expected: u64) -> bool {
 fn brake_has_slot_data(b: &BrakeAck, span_us: u64) -> bool {
     let enough = b.p.slot_min_segments.saturating_mul(b.ack.smss.max(1));
     b.ack.delivered.saturating_sub(b.s.slot_delivered) >= enough
-        || (b.s.mode == BRAKE_WATCH && bw_data(brake_expected_bw(b), span_us) >= enough.saturating_mul(2))
+        || (b.s.mode == BrakeMode::Watch
+            && bw_data(brake_expected_bw(b), span_us) >= enough.saturating_mul(2))
 }
 
 /// Half of what is missing was lost, and that is much; or half of what arrived is marked.
@@ -383,21 +360,21 @@ fn brake_learn(b: &mut BrakeAck, bw: u64) {
 /// Starts to empty the queue. What arrives through a queue is the rate of the path; of two slots the faster counts, so
 /// that a late ACK does not make it less.
 fn brake_enter_drain(b: &mut BrakeAck, bw: u64) {
-    b.s.mode = BRAKE_DRAIN;
+    b.s.mode = BrakeMode::Drain;
     b.s.bw = bw.max(b.s.last_bw).max(1);
     b.s.queue_rtt_us = b.s.slot_rtt_us;
     b.s.quiet_delivered = 0;
 }
 
-/// A slot in [`BRAKE_WATCH`].
+/// A slot in [`BrakeMode::Watch`].
 fn brake_watch(b: &mut BrakeAck, bw: u64, span_us: u64) {
     let is_slow = brake_is_below(b, bw, brake_expected_bw(b));
     let is_inflated = brake_is_inflated(b);
-    let is_usual = b.is_steady && b.s.slot_is_marked == 0;
-    b.s.loss_slots = if is_slow && brake_is_lossy(b, span_us) { b.s.loss_slots + 1 } else { 0 };
-    if is_slow && (is_inflated || b.s.loss_slots >= b.p.loss_slots) {
+    let is_usual = b.is_steady && !b.s.slot_is_marked;
+    b.s.lossy_slots = if is_slow && brake_is_lossy(b, span_us) { b.s.lossy_slots + 1 } else { 0 };
+    if is_slow && (is_inflated || b.s.lossy_slots >= b.p.loss_slots) {
         b.s.entries += 1;
-        b.s.loss_slots = 0;
+        b.s.lossy_slots = 0;
         b.s.target_bw = b.max_bw;
         b.s.entry_us = b.ack.now_us;
         b.s.last_bw = 0;
@@ -422,10 +399,10 @@ fn brake_is_not_ours(b: &BrakeAck) -> bool {
     b.s.slot_rtt_us > b.s.usual_rtt_us.saturating_add(excess_us / 2) && brake_window(b) > b.floor
 }
 
-/// A slot in [`BRAKE_DRAIN`].
+/// A slot in [`BrakeMode::Drain`].
 fn brake_drain(b: &mut BrakeAck, bw: u64) {
     if !brake_is_inflated(b) {
-        b.s.mode = BRAKE_HOLD;
+        b.s.mode = BrakeMode::Hold;
         b.s.base_bw = b.s.bw;
         b.s.raise_rounds = b.s.rounds;
         b.s.back_delivered = 0;
@@ -434,7 +411,7 @@ fn brake_drain(b: &mut BrakeAck, bw: u64) {
     if !brake_was_quiet(b) {
         b.s.queue_rtt_us = b.s.queue_rtt_us.max(b.s.slot_rtt_us);
     } else if brake_is_not_ours(b) {
-        b.s.mode = BRAKE_WATCH;
+        b.s.mode = BrakeMode::Watch;
         b.s.false_entries += 1;
         (b.s.usual_rtt_us, b.s.usual_bw) = (b.s.slot_rtt_us, bw);
         return;
@@ -455,7 +432,7 @@ fn brake_is_unused(b: &BrakeAck) -> bool {
 fn brake_raised_bw(b: &BrakeAck, bw: u64) -> u64 {
     let is_faster = bw > gain_apply(b.s.base_bw, b.p.grow);
     let grow = if is_faster { b.p.grow_fast } else { b.p.grow };
-    let from = if brake_is_unused(b) || b.s.slot_is_app_limited != 0 { b.s.bw.max(bw) } else { bw };
+    let from = if brake_is_unused(b) || b.s.slot_is_app_limited { b.s.bw.max(bw) } else { bw };
     b.s.bw.max(gain_apply(from, grow))
 }
 
@@ -473,7 +450,7 @@ fn brake_is_back(b: &mut BrakeAck, is_nearly: bool) -> bool {
     b.s.back_delivered != 0 && (brake_is_brief(b) || b.s.slot_prior >= b.s.back_delivered)
 }
 
-/// A slot in [`BRAKE_HOLD`]. It is over when the old rate is back, when it is allowed and not used, or when it was
+/// A slot in [`BrakeMode::Hold`]. It is over when the old rate is back, when it is allowed and not used, or when it was
 /// looked for long enough and the model has forgotten it.
 fn brake_hold(b: &mut BrakeAck, bw: u64) {
     let nearly = gain_apply(b.s.target_bw, GAIN_UNIT.saturating_sub(b.p.rate));
@@ -489,7 +466,7 @@ fn brake_hold(b: &mut BrakeAck, bw: u64) {
     b.s.bw = raised.min(b.s.target_bw);
     is_over |= b.ack.now_us.saturating_sub(b.s.entry_us) > b.p.hold_us && b.max_bw <= b.s.bw;
     if is_over {
-        b.s.mode = BRAKE_WATCH;
+        b.s.mode = BrakeMode::Watch;
         b.s.releases += 1;
     }
 }
@@ -500,11 +477,11 @@ fn brake_judge_slot(b: &mut BrakeAck, span_us: u64) {
         return;
     }
     let bw = bw_from(b.ack.delivered.saturating_sub(b.s.slot_delivered), span_us);
-    if b.s.mode == BRAKE_HOLD {
+    if b.s.mode == BrakeMode::Hold {
         brake_hold(b, bw);
-    } else if b.s.slot_is_app_limited != 0 {
-        b.s.loss_slots = 0;
-    } else if b.s.mode == BRAKE_DRAIN {
+    } else if b.s.slot_is_app_limited {
+        b.s.lossy_slots = 0;
+    } else if b.s.mode == BrakeMode::Drain {
         brake_drain(b, bw);
     } else {
         brake_watch(b, bw, span_us);
@@ -518,7 +495,7 @@ fn brake_note_pacing(b: &mut BrakeAck) {
     if b.is_round_start {
         b.s.paced_bw_before = b.s.paced_bw;
         b.s.paced_bw = paced_bw;
-        b.s.rounds += u64::from(b.s.mode != BRAKE_WATCH);
+        b.s.rounds += u64::from(b.s.mode != BrakeMode::Watch);
     }
     b.s.paced_bw = b.s.paced_bw.min(paced_bw);
 }
@@ -531,7 +508,7 @@ pub(crate) fn brake_on_ack(b: &mut BrakeAck) {
         b.s.marked_start = b.ack.delivered;
         b.s.marked_end = b.ack.delivered.saturating_add(b.ack.inflight);
     }
-    if b.s.mode == BRAKE_DRAIN && b.s.quiet_delivered == 0 && b.ack.inflight <= brake_window(b) {
+    if b.s.mode == BrakeMode::Drain && b.s.quiet_delivered == 0 && b.ack.inflight <= brake_window(b) {
         b.s.quiet_delivered = b.ack.delivered;
     }
     if b.is_watching && !brake_is_of_probe_rtt(b) {
@@ -547,7 +524,7 @@ pub(crate) fn brake_on_ack(b: &mut BrakeAck) {
         brake_start_slot(b);
     }
     b.s.last_us = b.ack.now_us;
-    b.s.window = if b.s.mode == BRAKE_WATCH { u64::MAX } else { brake_window(b) };
+    b.s.window = if b.s.mode == BrakeMode::Watch { u64::MAX } else { brake_window(b) };
 }
 
 /// The published reduction of a gain of 1, in its steps of 1/256: half of the missing part of the bandwidth, a
@@ -599,7 +576,7 @@ mod tests {
     const BW: u64 = 100 * BW_UNIT;
 
     fn params() -> BrakeParams {
-        Bbr3Params::default().brake()
+        Bbr3Params::default().brake
     }
 
     /// The published factor of a sample, in percent, and the flag.
@@ -665,7 +642,7 @@ mod tests {
             let ack = Ack { now_us: 1_000_000, smss: 1000, delivered: 1 << 20, ..Ack::default() };
             let mut feed = Self { s: Brake::default(), ack };
             feed.run(2_000, 10, 40_000);
-            assert_eq!((feed.s.mode, feed.s.entries), (BRAKE_WATCH, 0));
+            assert_eq!((feed.s.mode, feed.s.entries), (BrakeMode::Watch, 0));
             assert!(feed.s.usual_rtt_us == 40_000 && feed.s.usual_bw.abs_diff(10 * BW_UNIT) < BW_UNIT / 10);
             feed
         }
@@ -706,12 +683,12 @@ mod tests {
     fn a_slower_path_with_a_queue_is_bounded_at_what_it_delivers_within_a_quarter_round() {
         let mut f = Feed::new();
         f.run(10, 5, 50_000);
-        assert_eq!((f.s.mode, f.s.entries), (BRAKE_DRAIN, 1));
+        assert_eq!((f.s.mode, f.s.entries), (BrakeMode::Drain, 1));
         assert!(f.s.bw.abs_diff(5 * BW_UNIT) < BW_UNIT / 10 && f.s.window <= 205_000, "{:?}", f.s);
         f.run(60, 5, 40_000);
-        assert!(f.s.mode == BRAKE_HOLD && f.s.bw > 6 * BW_UNIT, "{:?}", f.s);
+        assert!(f.s.mode == BrakeMode::Hold && f.s.bw > 6 * BW_UNIT, "{:?}", f.s);
         f.run(100, 10, 40_000);
-        assert_eq!((f.s.mode, f.s.releases, f.s.window), (BRAKE_WATCH, 1, u64::MAX));
+        assert_eq!((f.s.mode, f.s.releases, f.s.window), (BrakeMode::Watch, 1, u64::MAX));
     }
 
     #[test]
@@ -726,9 +703,9 @@ mod tests {
     #[test]
     fn an_application_s_pause_and_a_stall_are_no_evidence() {
         let mut f = Feed::new();
-        f.run_with(300, 5, 60_000, |ack, _| ack.rs_is_app_limited = 1);
+        f.run_with(300, 5, 60_000, |ack, _| ack.rs_is_app_limited = true);
         assert_eq!(f.s.entries, 0);
-        f.ack.rs_is_app_limited = 0;
+        f.ack.rs_is_app_limited = false;
         f.ack.now_us += 80_000; // nothing, then all that waited
         f.run(20, 40, 120_000);
         assert_eq!(f.s.entries, 0);
@@ -739,21 +716,21 @@ mod tests {
     fn the_round_after_probe_rtt_is_evidence_and_probe_rtt_is_none() {
         let mut f = Feed::new();
         (f.s.marked_start, f.s.marked_end) = (u64::MAX, u64::MAX);
-        f.run_with(300, 5, 60_000, |ack, _| ack.rs_is_app_limited = 1);
+        f.run_with(300, 5, 60_000, |ack, _| ack.rs_is_app_limited = true);
         assert_eq!(f.s.entries, 0, "sent in ProbeRTT");
         let usual_rtt_us = f.s.usual_rtt_us;
         (f.s.marked_start, f.s.marked_end) = (0, f.ack.delivered + 1_000_000);
-        f.run_with(60, 10, 39_000, |ack, _| ack.rs_is_app_limited = 1);
+        f.run_with(60, 10, 39_000, |ack, _| ack.rs_is_app_limited = true);
         assert_eq!((f.s.entries, f.s.usual_rtt_us), (0, usual_rtt_us), "not usual either");
-        f.run_with(20, 5, 60_000, |ack, _| ack.rs_is_app_limited = 1);
-        assert_eq!((f.s.mode, f.s.entries), (BRAKE_DRAIN, 1), "sent in the round after it");
+        f.run_with(20, 5, 60_000, |ack, _| ack.rs_is_app_limited = true);
+        assert_eq!((f.s.mode, f.s.entries), (BrakeMode::Drain, 1), "sent in the round after it");
     }
 
     #[test]
     fn loss_stands_for_a_queue_that_has_no_room() {
         let mut f = Feed::new();
         f.run_with(20, 5, 40_000, |ack, _| ack.lost += 2000);
-        assert_eq!((f.s.mode, f.s.entries), (BRAKE_HOLD, 1), "there is no queue to drain");
+        assert_eq!((f.s.mode, f.s.entries), (BrakeMode::Hold, 1), "there is no queue to drain");
         let mut f = Feed::new();
         f.run_with(20, 5, 40_000, |ack, _| ack.delivered_ce += 1500);
         assert_eq!(f.s.entries, 1);
@@ -763,9 +740,9 @@ mod tests {
     fn a_queue_that_stays_is_somebody_else_s() {
         let mut f = Feed::new();
         f.run(10, 5, 80_000);
-        assert_eq!(f.s.mode, BRAKE_DRAIN);
+        assert_eq!(f.s.mode, BrakeMode::Drain);
         f.run_with(400, 5, 80_000, |ack, bw| ack.inflight = bw_data(bw, 40_000) / 2);
-        assert_eq!((f.s.mode, f.s.false_entries), (BRAKE_WATCH, 1));
+        assert_eq!((f.s.mode, f.s.false_entries), (BrakeMode::Watch, 1));
         f.run(400, 5, 80_000);
         assert_eq!(f.s.entries, 1, "and is usual from now on");
     }
@@ -778,11 +755,11 @@ mod tests {
         // What others sent behind our queue takes longer than it took the brake to come on.
         let quiet = |ack: &mut Ack, bw| ack.inflight = bw_data(bw, 40_000) / 2;
         f.run_with(90, 5, 75_000, quiet);
-        assert_eq!((f.s.mode, f.s.false_entries), (BRAKE_DRAIN, 0));
+        assert_eq!((f.s.mode, f.s.false_entries), (BrakeMode::Drain, 0));
         let mut gone = Feed { s: f.s, ack: f.ack };
         gone.run_with(60, 5, 40_000, quiet);
-        assert_eq!(gone.s.mode, BRAKE_HOLD);
+        assert_eq!(gone.s.mode, BrakeMode::Hold);
         f.run_with(200, 5, 75_000, quiet);
-        assert_eq!((f.s.mode, f.s.false_entries), (BRAKE_WATCH, 1), "it stands");
+        assert_eq!((f.s.mode, f.s.false_entries), (BrakeMode::Watch, 1), "it stands");
     }
 }

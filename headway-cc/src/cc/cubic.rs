@@ -9,18 +9,19 @@
 //! quantum is two segments and the transport is expected to pace.
 //!
 //! ```text
-//!               HyStart or loss              EVENT_SSTHRESH (loss, ECE)
+//!               HyStart or loss              Event::Ssthresh (loss, ECE)
 //!  slow start ────────────────────► avoidance ◄───────────────────────► reduction (PRR)
 //!       ▲                                │         recovery ends
-//!       └──────── EVENT_LOSS (RTO) ──────┴──────────────────────────────────┘
+//!       └──────── Event::Loss (RTO) ──────┴──────────────────────────────────┘
 //! ```
 //!
 //! Differs from RFC 9438: ssthresh is beta times the window, not the flight (§4.6 permits it while the window is
 //! used up, and growth stops while it is not); HyStart as Linux has it instead of HyStart++ (§4.10); until the
 //! first loss the window grows by at least 5 % a round in avoidance, as in Linux.
 
-use super::{Ack, CA_CWR, CA_DISORDER, CA_LOSS, CA_RECOVERY, Control, Controller, NO_RTT, row};
-use super::{EVENT_ACK, EVENT_LOSS, EVENT_LOST, EVENT_SSTHRESH, EVENT_TX_START, EVENT_UNDO};
+use super::Event;
+use super::row::row;
+use super::{Ack, CaState, Control, Controller, NO_RTT};
 
 /// Tunables.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -30,13 +31,13 @@ pub struct CubicParams {
     /// The constant C in 1/1000 segments/s³ (RFC: 0.4).
     pub c_milli: u64,
     /// 1: release bandwidth to newcomers faster (§4.7).
-    pub is_fast_convergence: u64,
+    pub is_fast_convergence: bool,
     /// 1: never slower than Reno would be (§4.3).
-    pub is_reno_friendly: u64,
+    pub is_reno_friendly: bool,
     /// 1: leave slow start before the first loss.
-    pub is_hystart: u64,
+    pub is_hystart: bool,
     /// 1: the transport paces this controller (Linux: under `fq`).
-    pub is_paced: u64,
+    pub is_paced: bool,
 }
 
 impl Default for CubicParams {
@@ -44,10 +45,10 @@ impl Default for CubicParams {
         Self {
             beta_1024: 717,
             c_milli: 400,
-            is_fast_convergence: 1,
-            is_reno_friendly: 1,
-            is_hystart: 1,
-            is_paced: 0,
+            is_fast_convergence: true,
+            is_reno_friendly: true,
+            is_hystart: true,
+            is_paced: false,
         }
     }
 }
@@ -56,57 +57,57 @@ row! {
 /// State. Amounts in the transport's unit, times in microseconds unless the name says otherwise.
 pub struct CubicState {
     /// Window after the last event.
-    cwnd,
+    cwnd: u64,
     /// Window at which slow start ends; `u64::MAX` until HyStart or a reduction sets it.
-    ssthresh,
+    ssthresh: u64,
     /// `W_max`; 0 before the first congestion event.
-    w_max,
+    w_max: u64,
     /// 1 while a congestion avoidance epoch runs.
-    is_epoch,
+    is_epoch: bool,
     /// When the epoch began, put off by idle periods (§5.8).
-    epoch_us,
+    epoch_us: u64,
     /// `K`, milliseconds.
-    k_ms,
+    k_ms: u64,
     /// The plateau of the cubic: `W_max`, or the window at the start of the epoch where that was higher.
-    origin,
+    origin: u64,
     /// `W_est` in 1/1024.
-    w_est_1024,
+    w_est_1024: u64,
     /// Window at the start of the last reduction: from there on `W_est` grows like Reno (alpha = 1).
-    cwnd_prior,
+    cwnd_prior: u64,
     /// Rounding remainder of window growth, in units times the window.
-    remainder,
+    remainder: u64,
     /// Minimum RTT seen by this controller; 0 for none.
-    delay_min_us,
+    delay_min_us: u64,
     /// When the last event happened.
-    last_us,
+    last_us: u64,
     /// 1 once HyStart has ended slow start; 0 again after a timeout.
-    hystart_found,
+    hystart_found: bool,
     /// When the HyStart round began.
-    hystart_round_start_us,
+    hystart_round_start_us: u64,
     /// When the last ACK of the train came that began with the round.
-    hystart_last_ack_us,
+    hystart_last_ack_us: u64,
     /// `delivered` at which the HyStart round ends.
-    hystart_round_end,
+    hystart_round_end: u64,
     /// Smallest RTT of the HyStart round; [`NO_RTT`] before its first sample.
-    hystart_curr_rtt_us,
+    hystart_curr_rtt_us: u64,
     /// RTT samples of the HyStart round, counted up to the eight that the delay test needs.
-    hystart_samples,
+    hystart_samples: u64,
     /// 1 from a reduction until the window has been set to ssthresh at its end.
-    is_reducing,
+    is_reducing: bool,
     /// RFC 6937 `RecoverFS`, as Linux has it: the window when the reduction began.
-    prr_prior_cwnd,
+    prr_prior_cwnd: u64,
     /// RFC 6937 `prr_delivered`: delivered since the reduction began.
-    prr_delivered,
+    prr_delivered: u64,
     /// RFC 6937 `prr_out`: sent since the reduction began.
-    prr_out,
+    prr_out: u64,
     /// In flight at the end of the last ACK event: what was sent since is the difference.
-    last_inflight,
+    last_inflight: u64,
     /// `cwnd` before the last reduction; 0 when there is none to undo.
-    undo_cwnd,
+    undo_cwnd: u64,
     /// `ssthresh` before the last reduction.
-    undo_ssthresh,
+    undo_ssthresh: u64,
     /// `w_max` before the last reduction.
-    undo_w_max,
+    undo_w_max: u64,
 }
 }
 
@@ -142,13 +143,13 @@ impl Cubic {
     fn on_ack(&mut self, ack: &Ack) {
         self.update_delay(ack);
         self.state.prr_out += ack.prior_inflight.saturating_sub(self.state.last_inflight);
-        if matches!(ack.ca_state, CA_RECOVERY | CA_CWR) && self.state.is_reducing == 1 {
+        if matches!(ack.ca_state, CaState::Recovery | CaState::Cwr) && self.state.is_reducing {
             self.reduce(ack);
         } else {
-            if self.state.is_reducing == 1 && ack.ca_state != CA_LOSS {
+            if self.state.is_reducing && ack.ca_state != CaState::Loss {
                 self.end_reduction();
             }
-            if ack.is_cwnd_limited == 1 && ack.newly_acked > 0 && ack.ca_state != CA_DISORDER {
+            if ack.is_cwnd_limited && ack.newly_acked > 0 && ack.ca_state != CaState::Disorder {
                 self.grow(ack);
             }
         }
@@ -158,7 +159,7 @@ impl Cubic {
     /// Linux `cubictcp_acked`: the minimum RTT, and HyStart while in slow start.
     fn update_delay(&mut self, ack: &Ack) {
         let s = &mut self.state;
-        if ack.rs_rtt_us == NO_RTT || (s.is_epoch == 1 && ack.now_us - s.epoch_us < DELAY_HOLDOFF_US) {
+        if ack.rs_rtt_us == NO_RTT || (s.is_epoch && ack.now_us - s.epoch_us < DELAY_HOLDOFF_US) {
             return;
         }
         let rtt_us = ack.rs_rtt_us.max(1);
@@ -166,8 +167,8 @@ impl Cubic {
             s.delay_min_us = rtt_us;
         }
         let is_slow_start = s.cwnd < s.ssthresh;
-        if self.params.is_hystart == 1
-            && s.hystart_found == 0
+        if self.params.is_hystart
+            && !s.hystart_found
             && is_slow_start
             && s.cwnd >= HYSTART_LOW_WINDOW * ack.smss
         {
@@ -186,7 +187,7 @@ impl Cubic {
         if ack.now_us.saturating_sub(s.hystart_last_ack_us) <= HYSTART_ACK_DELTA_US {
             s.hystart_last_ack_us = ack.now_us;
             if ack.now_us - s.hystart_round_start_us > train_limit_us {
-                s.hystart_found = 1;
+                s.hystart_found = true;
             }
         }
         s.hystart_curr_rtt_us = s.hystart_curr_rtt_us.min(rtt_us);
@@ -195,10 +196,10 @@ impl Cubic {
         } else {
             let rise_us = (s.delay_min_us / 8).clamp(HYSTART_DELAY_US.0, HYSTART_DELAY_US.1);
             if s.hystart_curr_rtt_us > s.delay_min_us + rise_us {
-                s.hystart_found = 1;
+                s.hystart_found = true;
             }
         }
-        if s.hystart_found == 1 {
+        if s.hystart_found {
             s.ssthresh = s.cwnd;
         }
     }
@@ -209,7 +210,7 @@ impl Cubic {
         let four_bursts = 4 * 65_536 * SECOND_US;
         let slack_us = four_bursts.checked_div(self.pacing_rate(ack)).unwrap_or(0).min(1000);
         let limit_us = self.state.delay_min_us + slack_us;
-        if self.params.is_paced == 1 { limit_us } else { limit_us / 2 }
+        if self.params.is_paced { limit_us } else { limit_us / 2 }
     }
 
     fn start_hystart_round(s: &mut CubicState, ack: &Ack) {
@@ -237,7 +238,7 @@ impl Cubic {
     }
 
     fn end_reduction(&mut self) {
-        self.state.is_reducing = 0;
+        self.state.is_reducing = false;
         self.state.cwnd = self.state.ssthresh;
     }
 
@@ -257,7 +258,7 @@ impl Cubic {
 
     /// §4.2 to §4.5: one ACK of congestion avoidance.
     fn avoid(&mut self, ack: &Ack, acked: u64) {
-        if self.state.is_epoch == 0 {
+        if !self.state.is_epoch {
             self.start_epoch(ack);
         }
         let w_est = self.update_w_est(ack, acked);
@@ -274,7 +275,7 @@ impl Cubic {
         let add = s.remainder / s.cwnd;
         s.remainder -= add * s.cwnd;
         s.cwnd += add;
-        if self.params.is_reno_friendly == 1 && w_est > s.cwnd {
+        if self.params.is_reno_friendly && w_est > s.cwnd {
             s.cwnd = w_est;
             s.remainder = 0;
         }
@@ -283,7 +284,7 @@ impl Cubic {
     /// §4.2: `K = cbrt((W_max - cwnd_epoch) / C)`; 0 where the window is already above `W_max` (§4.8).
     fn start_epoch(&mut self, ack: &Ack) {
         let s = &mut self.state;
-        s.is_epoch = 1;
+        s.is_epoch = true;
         s.epoch_us = ack.now_us;
         s.remainder = 0;
         s.w_est_1024 = s.cwnd * 1024;
@@ -317,15 +318,15 @@ impl Cubic {
         let beta = self.params.beta_1024;
         let s = &mut self.state;
         (s.undo_cwnd, s.undo_ssthresh, s.undo_w_max) = (s.cwnd, s.ssthresh, s.w_max);
-        s.is_epoch = 0;
+        s.is_epoch = false;
         s.cwnd_prior = s.cwnd;
-        s.w_max = if s.cwnd < s.w_max && self.params.is_fast_convergence == 1 {
+        s.w_max = if s.cwnd < s.w_max && self.params.is_fast_convergence {
             s.cwnd * (1024 + beta) / 2048
         } else {
             s.cwnd
         };
         s.ssthresh = (s.cwnd * beta / 1024).max(2 * ack.smss);
-        s.is_reducing = 1;
+        s.is_reducing = true;
         (s.prr_prior_cwnd, s.prr_delivered, s.prr_out) = (s.cwnd, 0, 0);
         s.last_inflight = ack.inflight;
     }
@@ -333,11 +334,11 @@ impl Cubic {
     /// §4.8: after a timeout the next avoidance phase starts afresh; slow start may use HyStart again.
     fn on_loss(&mut self, ack: &Ack) {
         let s = &mut self.state;
-        s.is_epoch = 0;
-        s.is_reducing = 0;
+        s.is_epoch = false;
+        s.is_reducing = false;
         s.w_max = 0;
         s.delay_min_us = 0;
-        s.hystart_found = 0;
+        s.hystart_found = false;
         s.last_inflight = ack.inflight;
         Self::start_hystart_round(s, ack);
     }
@@ -349,8 +350,8 @@ impl Cubic {
             s.cwnd = s.cwnd.max(s.undo_cwnd);
             s.ssthresh = s.ssthresh.max(s.undo_ssthresh);
             s.w_max = s.undo_w_max;
-            s.is_reducing = 0;
-            s.is_epoch = 0;
+            s.is_reducing = false;
+            s.is_epoch = false;
             s.undo_cwnd = 0;
         }
     }
@@ -360,7 +361,7 @@ impl Cubic {
     fn on_tx_start(&mut self, ack: &Ack, cwnd_before: u64) {
         let s = &mut self.state;
         let idle_us = ack.now_us - s.last_us;
-        if s.is_epoch == 1 {
+        if s.is_epoch {
             s.epoch_us = (s.epoch_us + idle_us).min(ack.now_us);
         }
         if s.cwnd < cwnd_before && s.ssthresh != INFINITE {
@@ -381,30 +382,30 @@ impl Cubic {
 
 impl Controller for Cubic {
     fn on_event(&mut self, ack: &Ack) -> Control {
-        let send_quantum = if self.params.is_paced == 1 { 2 * ack.smss } else { u64::MAX };
-        if ack.event == EVENT_LOST {
+        let send_quantum = if self.params.is_paced { 2 * ack.smss } else { u64::MAX };
+        if ack.event == Event::Lost {
             // What a loss means is said by the event that follows.
             return Control {
                 cwnd: ack.cwnd,
                 pacing_rate: ack.pacing_rate,
                 send_quantum,
-                mark_app_limited: 0,
+                mark_app_limited: false,
             };
         }
         let cwnd_before = self.state.cwnd;
         self.state.cwnd = ack.cwnd;
         match ack.event {
-            EVENT_ACK => self.on_ack(ack),
-            EVENT_SSTHRESH => self.on_ssthresh(ack),
-            EVENT_LOSS => self.on_loss(ack),
-            EVENT_UNDO => self.on_undo(),
-            EVENT_TX_START => self.on_tx_start(ack, cwnd_before),
+            Event::Ack => self.on_ack(ack),
+            Event::Ssthresh => self.on_ssthresh(ack),
+            Event::Loss => self.on_loss(ack),
+            Event::Undo => self.on_undo(),
+            Event::TxStart => self.on_tx_start(ack, cwnd_before),
             _ => Self::start_hystart_round(&mut self.state, ack),
         }
         let s = &mut self.state;
         s.last_us = ack.now_us;
         s.cwnd = s.cwnd.min(ack.cwnd_clamp);
-        Control { cwnd: s.cwnd, pacing_rate: self.pacing_rate(ack), send_quantum, mark_app_limited: 0 }
+        Control { cwnd: s.cwnd, pacing_rate: self.pacing_rate(ack), send_quantum, mark_app_limited: false }
     }
 
     fn state(&self) -> Vec<u64> {
@@ -433,12 +434,12 @@ fn cube_root(x: u64) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::cc::{CA_OPEN, EVENT_INIT};
+    use crate::cc::{CaState, Event};
 
     const MSS: u64 = 1000;
 
     /// An ACK event of a flow that fills its window, in bytes.
-    fn event(kind: u64, now_us: u64, cwnd: u64) -> Ack {
+    fn event(kind: Event, now_us: u64, cwnd: u64) -> Ack {
         Ack {
             event: kind,
             now_us,
@@ -452,21 +453,21 @@ mod tests {
             srtt_us: 100_000,
             rs_rtt_us: NO_RTT,
             min_rtt_us: NO_RTT,
-            is_cwnd_limited: 1,
-            ca_state: CA_OPEN,
+            is_cwnd_limited: true,
+            ca_state: CaState::Open,
             ..Default::default()
         }
     }
 
     fn acked(now_us: u64, cwnd: u64, bytes: u64) -> Ack {
-        Ack { newly_acked: bytes, ..event(EVENT_ACK, now_us, cwnd) }
+        Ack { newly_acked: bytes, ..event(Event::Ack, now_us, cwnd) }
     }
 
     /// A controller that has just ended its reduction from `from` bytes.
     fn after_reduction(params: CubicParams, from: u64) -> Cubic {
         let mut c = Cubic::new(params);
-        c.on_event(&event(EVENT_INIT, 0, from));
-        c.on_event(&event(EVENT_SSTHRESH, 0, from));
+        c.on_event(&event(Event::Init, 0, from));
+        c.on_event(&event(Event::Ssthresh, 0, from));
         c
     }
 
@@ -485,14 +486,14 @@ mod tests {
         assert_eq!(c.state.ssthresh, 100 * MSS * 717 / 1024);
         assert_eq!(c.state.w_max, 100 * MSS);
         // §4.7: a second loss below W_max gives up (1 + beta) / 2 of the window as the new W_max.
-        c.on_event(&event(EVENT_SSTHRESH, 1000, 80 * MSS));
+        c.on_event(&event(Event::Ssthresh, 1000, 80 * MSS));
         assert_eq!(c.state.w_max, 80 * MSS * (1024 + 717) / 2048);
     }
 
     #[test]
     fn k_and_the_cubic_are_the_rfc_s() {
         // W_max = 100, window 70 at the epoch's start: K = cbrt(30 / 0.4) = 4.217 s.
-        let mut c = after_reduction(CubicParams { is_reno_friendly: 0, ..Default::default() }, 100 * MSS);
+        let mut c = after_reduction(CubicParams { is_reno_friendly: false, ..Default::default() }, 100 * MSS);
         c.state.cwnd = 70 * MSS;
         c.start_epoch(&acked(0, 70 * MSS, 0));
         assert_eq!(c.state.k_ms, 4217);
@@ -504,7 +505,7 @@ mod tests {
 
     #[test]
     fn growth_follows_the_cubic_back_to_w_max() {
-        let params = CubicParams { is_reno_friendly: 0, ..Default::default() };
+        let params = CubicParams { is_reno_friendly: false, ..Default::default() };
         let mut c = after_reduction(params, 100 * MSS);
         let mut cwnd = c.state.ssthresh;
         let mut at_k = 0;
@@ -539,16 +540,16 @@ mod tests {
     #[test]
     fn slow_start_adds_what_was_acked() {
         let mut c = Cubic::new(CubicParams::default());
-        c.on_event(&event(EVENT_INIT, 0, 10 * MSS));
+        c.on_event(&event(Event::Init, 0, 10 * MSS));
         assert_eq!(c.on_event(&acked(100, 10 * MSS, 2 * MSS)).cwnd, 12 * MSS);
-        let idle = Ack { is_cwnd_limited: 0, ..acked(200, 12 * MSS, 2 * MSS) };
+        let idle = Ack { is_cwnd_limited: false, ..acked(200, 12 * MSS, 2 * MSS) };
         assert_eq!(c.on_event(&idle).cwnd, 12 * MSS, "the application, not the window, is the limit");
     }
 
     #[test]
     fn hystart_ends_slow_start_when_the_rtt_rises() {
         let mut c = Cubic::new(CubicParams::default());
-        c.on_event(&event(EVENT_INIT, 0, 20 * MSS));
+        c.on_event(&event(Event::Init, 0, 20 * MSS));
         let rtt = |now, rtt_us, delivered| Ack { rs_rtt_us: rtt_us, delivered, ..acked(now, 20 * MSS, 0) };
         // Far apart, so no train; delay_min = 40 ms, the threshold is 40 / 8 = 5 ms.
         for i in 0..20 {
@@ -560,15 +561,15 @@ mod tests {
         }
         assert_eq!(c.state.ssthresh, INFINITE, "eight samples are needed first");
         c.on_event(&rtt(400_000, 45_100, 30_000));
-        assert_eq!((c.state.ssthresh, c.state.hystart_found), (20 * MSS, 1));
+        assert_eq!((c.state.ssthresh, c.state.hystart_found), (20 * MSS, true));
     }
 
     #[test]
     fn hystart_ends_slow_start_on_a_long_ack_train() {
         let mut c = Cubic::new(CubicParams::default());
-        c.on_event(&event(EVENT_INIT, 0, 20 * MSS));
+        c.on_event(&event(Event::Init, 0, 20 * MSS));
         let mut now = 40_000;
-        while c.state.hystart_found == 0 && now < 100_000 {
+        while !c.state.hystart_found && now < 100_000 {
             // The first window was delivered: a round begins at 40 ms and lasts for the next window.
             c.on_event(&Ack { rs_rtt_us: 40_000, delivered: 20 * MSS + 1, ..acked(now, 20 * MSS, 0) });
             now += 1000;
@@ -587,8 +588,8 @@ mod tests {
                 newly_acked: MSS,
                 prior_inflight: inflight,
                 inflight: inflight - MSS,
-                ca_state: CA_RECOVERY,
-                ..event(EVENT_ACK, 100 + i, cwnd)
+                ca_state: CaState::Recovery,
+                ..event(Event::Ack, 100 + i, cwnd)
             };
             cwnd = c.on_event(&ack).cwnd;
             inflight -= MSS;
@@ -603,7 +604,7 @@ mod tests {
     #[test]
     fn undo_restores_the_window() {
         let mut c = after_reduction(CubicParams::default(), 100 * MSS);
-        let control = c.on_event(&event(EVENT_UNDO, 10, 60 * MSS));
+        let control = c.on_event(&event(Event::Undo, 10, 60 * MSS));
         assert_eq!((control.cwnd, c.state.ssthresh, c.state.w_max), (100 * MSS, INFINITE, 0));
     }
 
@@ -611,8 +612,8 @@ mod tests {
     fn timeout_keeps_the_transport_s_window_and_slow_starts() {
         let mut c = after_reduction(CubicParams::default(), 100 * MSS);
         let ssthresh = c.state.ssthresh;
-        assert_eq!(c.on_event(&event(EVENT_LOSS, 10, MSS)).cwnd, MSS);
-        let ack = Ack { ca_state: CA_LOSS, ..acked(20, MSS, MSS) };
+        assert_eq!(c.on_event(&event(Event::Loss, 10, MSS)).cwnd, MSS);
+        let ack = Ack { ca_state: CaState::Loss, ..acked(20, MSS, MSS) };
         assert_eq!(c.on_event(&ack).cwnd, 2 * MSS);
         assert_eq!(c.state.ssthresh, ssthresh);
     }
@@ -621,8 +622,8 @@ mod tests {
     fn extremes_do_not_overflow() {
         let mut c = Cubic::new(CubicParams::default());
         let huge = 50_000_000_000; // 400 Gbit/s for a second
-        c.on_event(&event(EVENT_INIT, 0, huge));
-        c.on_event(&event(EVENT_SSTHRESH, 1, huge));
+        c.on_event(&event(Event::Init, 0, huge));
+        c.on_event(&event(Event::Ssthresh, 1, huge));
         for now in [2, 1_000_000, 1_000_000_000_000] {
             let control = c.on_event(&acked(now, huge, 65_536));
             assert!(control.cwnd >= 65_536 && control.pacing_rate > 0);

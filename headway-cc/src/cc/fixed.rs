@@ -6,6 +6,8 @@
 //!
 //! Twin: `headway-kernel/bpf/fixed.h` (same names in the same order; `saturating_…` is `sat_…` there).
 
+use super::row::Words;
+
 /// Times in the cores are in microseconds; pacing rates are per second.
 pub const USEC_PER_SEC: u64 = 1_000_000;
 pub(crate) const USEC_PER_MSEC: u64 = 1_000;
@@ -63,6 +65,29 @@ pub struct WinmaxSample {
 pub struct Winmax {
     /// Best, second and third best; where fewer are known the last is repeated, and all are 0 before the first.
     pub s: [WinmaxSample; 3],
+}
+
+/// The time and the value of each sample.
+impl Words for Winmax {
+    const WORDS: usize = 6;
+    const FIELDS: &'static [&'static str] = &["s0_t", "s0_v", "s1_t", "s1_v", "s2_t", "s2_v"];
+    const ABOUT: &'static [&'static str] = &[
+        "When the largest sample was taken.",
+        "The largest sample.",
+        "When the second best sample was taken.",
+        "The second best sample, no older than the best.",
+        "When the third best sample was taken.",
+        "The third best sample, no older than the second best.",
+    ];
+
+    fn put(&self, words: &mut Vec<u64>) {
+        self.s.iter().for_each(|s| words.extend([s.t, s.v]));
+    }
+
+    fn take(words: &mut impl Iterator<Item = u64>) -> Option<Self> {
+        let mut sample = || Some(WinmaxSample { t: words.next()?, v: words.next()? });
+        Some(Self { s: [sample()?, sample()?, sample()?] })
+    }
 }
 
 impl Winmax {

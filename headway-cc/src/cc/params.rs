@@ -15,7 +15,7 @@
 
 use super::bbr1::Bbr1Params;
 use super::bbr3::Bbr3Params;
-use super::brake::BRAKE_CONFIRMED;
+use super::brake::BrakeParams;
 use super::fixed::GAIN_UNIT;
 use crate::path::units::{self, Word};
 
@@ -360,13 +360,13 @@ pub const BBR3: ParamTable = ParamTable {
 
 /// `bbr1_brake`: [`BBR1`] with the brake on.
 pub const BBR1_BRAKE: ParamTable = ParamTable {
-    defaults: || Bbr1Params { brake: BRAKE_CONFIRMED, ..Bbr1Params::default() }.words(),
+    defaults: || Bbr1Params { brake: BrakeParams::on(), ..Bbr1Params::default() }.words(),
     ..BBR1
 };
 
 /// `bbr3_brake`: [`BBR3`] with the brake on.
 pub const BBR3_BRAKE: ParamTable = ParamTable {
-    defaults: || Bbr3Params { brake: BRAKE_CONFIRMED, ..Bbr3Params::default() }.words(),
+    defaults: || Bbr3Params { brake: BrakeParams::on(), ..Bbr3Params::default() }.words(),
     ..BBR3
 };
 

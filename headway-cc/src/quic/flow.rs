@@ -1,7 +1,7 @@
 //! One path of a QUIC connection: a stack's calls in, a controller's events out.
 //!
 //! An ACK frame reaches a stack's controller in pieces: each packet, the end of the packets, then what it shows as
-//! lost, then its CE marks. They are gathered in a [`Batch`] and become one `EVENT_ACK` when the stack goes on to
+//! lost, then its CE marks. They are gathered in a [`Batch`] and become one `Event::Ack` when the stack goes on to
 //! something else ([`Flow::settle`]); so the event has the losses and the marks of its own frame, as the draft's
 //! per-ACK steps want.
 //!
@@ -11,8 +11,7 @@
 //! ([`Controller::recovers_until_repaired`]).
 
 use super::Factory;
-use crate::cc::{Ack, CA_CWR, CA_LOSS, CA_OPEN, CA_RECOVERY, Control, Controller, NO_RTT};
-use crate::cc::{EVENT_ACK, EVENT_INIT, EVENT_LOSS, EVENT_LOST, EVENT_SSTHRESH, EVENT_TX_START, EVENT_UNDO};
+use crate::cc::{Ack, CaState, Control, Controller, Event, NO_RTT};
 use crate::rand;
 use crate::sampler::{Sampler, Sent};
 use std::collections::VecDeque;
@@ -86,7 +85,7 @@ pub(super) struct Flow {
     found_seq: u64,
     /// The last record of which anything was lost.
     lost_seq: Option<u64>,
-    ca_state: u64,
+    ca_state: CaState,
     /// First record sent after the recovery period began.
     recovery_seq: u64,
     /// The first record whose acknowledgement ends the period: the same, or the first sent after its last loss was
@@ -128,7 +127,7 @@ impl Flow {
             acked_seq: 0,
             found_seq: 0,
             lost_seq: None,
-            ca_state: CA_OPEN,
+            ca_state: CaState::Open,
             recovery_seq: 0,
             repair_seq: 0,
             fresh_lost: 0,
@@ -138,7 +137,7 @@ impl Flow {
             limited_until: 0,
             ack_threshold: 1,
         };
-        flow.dispatch(EVENT_INIT);
+        flow.dispatch(Event::Init);
         flow.initial_window = flow.cwnd;
         flow
     }
@@ -155,7 +154,7 @@ impl Flow {
             sampler,
             records: VecDeque::new(),
             batch: None,
-            ca_state: CA_OPEN,
+            ca_state: CaState::Open,
             undo_until: None,
             ..*self
         }
@@ -198,7 +197,7 @@ impl Flow {
         self.settle();
         self.advance(now);
         if self.sampler.inflight() == 0 {
-            self.dispatch(EVENT_TX_START);
+            self.dispatch(Event::TxStart);
         }
         let sent = self.sampler.on_sent(self.now_ns / 1000, size(bytes));
         let record = Record {
@@ -284,10 +283,12 @@ impl Flow {
             self.srtt_us = if self.srtt_us == 0 { rtt_us.max(1) } else { (7 * self.srtt_us + rtt_us) / 8 };
             self.min_rtt_us = self.min_rtt_us.min(rtt_us);
         }
-        if self.ca_state != CA_OPEN && self.acked_seq > self.repair_seq {
-            self.ca_state = CA_OPEN;
+        if self.ca_state != CaState::Open && self.acked_seq > self.repair_seq {
+            self.ca_state = CaState::Open;
             self.undo_until = self.undo_until.map(|_| self.next_seq);
-        } else if self.ca_state == CA_OPEN && self.undo_until.is_some_and(|until| self.acked_seq > until) {
+        } else if self.ca_state == CaState::Open
+            && self.undo_until.is_some_and(|until| self.acked_seq > until)
+        {
             self.undo_until = None;
         }
         self.forget();
@@ -336,24 +337,24 @@ impl Flow {
         let last = self.records.partition_point(|r| r.sent_ns <= last_ns);
         let last_seq = last.checked_sub(1).map(|at| self.records[at].seq);
         let is_of_period = last_seq.is_some_and(|seq| seq < self.recovery_seq);
-        let is_new = self.ca_state == CA_OPEN && !is_of_period;
+        let is_new = self.ca_state == CaState::Open && !is_of_period;
         if is_of_period && !is_ecn && self.cc.recovers_until_repaired() {
             self.repair_seq = self.next_seq;
         }
         if is_new {
-            self.dispatch(EVENT_SSTHRESH);
+            self.dispatch(Event::Ssthresh);
             (self.recovery_seq, self.repair_seq) = (self.next_seq, self.next_seq);
             self.undo_until = (!is_ecn).then_some(u64::MAX);
             self.episode_lost = 0;
         }
         self.episode_lost += std::mem::take(&mut self.fresh_lost);
         if is_persistent {
-            self.ca_state = CA_LOSS;
+            self.ca_state = CaState::Loss;
             (self.recovery_seq, self.repair_seq) = (self.next_seq, self.next_seq);
             self.cwnd = self.sampler.inflight() + self.smss;
-            self.dispatch(EVENT_LOSS);
-        } else if is_new || self.ca_state == CA_CWR {
-            self.ca_state = if is_ecn { CA_CWR } else { CA_RECOVERY };
+            self.dispatch(Event::Loss);
+        } else if is_new || self.ca_state == CaState::Cwr {
+            self.ca_state = if is_ecn { CaState::Cwr } else { CaState::Recovery };
         }
     }
 
@@ -361,8 +362,8 @@ impl Flow {
     pub(super) fn on_spurious_loss(&mut self) {
         self.settle();
         if self.undo_until.take().is_some() {
-            self.ca_state = CA_OPEN;
-            self.dispatch(EVENT_UNDO);
+            self.ca_state = CaState::Open;
+            self.dispatch(Event::Undo);
         }
     }
 
@@ -380,9 +381,9 @@ impl Flow {
     /// Ends the processing of an ACK frame, if there is one: the controller decides.
     pub(super) fn settle(&mut self) {
         let Some(batch) = self.batch.take() else { return };
-        let mut ack = self.event(EVENT_ACK);
+        let mut ack = self.event(Event::Ack);
         ack.rs_rtt_us = batch.rtt_us;
-        ack.rs_is_ack_delayed = u64::from(batch.packets <= self.ack_threshold);
+        ack.rs_is_ack_delayed = batch.packets <= self.ack_threshold;
         self.sampler.fill(&mut ack, self.min_rtt_us);
         self.tell(&ack);
         if self.acked_seq >= self.limited_until {
@@ -459,8 +460,8 @@ impl Flow {
         self.fresh_lost += u64::from(lost);
         let starts_range = self.lost_seq.is_none_or(|last| seq != last && seq != last + 1);
         self.lost_seq = Some(seq);
-        let mut ack = self.event(EVENT_LOST);
-        ack.rs_starts_lost_range = u64::from(starts_range);
+        let mut ack = self.event(Event::Lost);
+        ack.rs_starts_lost_range = starts_range;
         self.sampler.fill_lost(&mut ack, &sent);
         self.tell(&ack);
         lost
@@ -488,14 +489,14 @@ impl Flow {
     }
 
     /// Tells the controller of something else than an ACK or a lost packet.
-    fn dispatch(&mut self, event: u64) {
+    fn dispatch(&mut self, event: Event) {
         let mut ack = self.event(event);
         self.sampler.fill_counters(&mut ack);
         self.tell(&ack);
     }
 
     /// The part of an event that is the same for all.
-    fn event(&mut self, event: u64) -> Ack {
+    fn event(&mut self, event: Event) -> Ack {
         self.events += 1;
         let seed = rand::hash(self.factory.seed, self.id);
         Ack {
@@ -510,8 +511,8 @@ impl Flow {
             srtt_us: self.srtt_us,
             min_rtt_us: self.min_rtt_us,
             rs_rtt_us: NO_RTT,
-            is_cwnd_limited: u64::from(self.is_cwnd_limited),
-            has_selective_acks: 1,
+            is_cwnd_limited: self.is_cwnd_limited,
+            has_selective_acks: true,
             ca_state: self.ca_state,
             rand: rand::hash(seed, self.events.wrapping_add(self.now_ns)) >> 32,
             ..Ack::default()
@@ -528,7 +529,7 @@ impl Flow {
             sink(&line);
         }
         self.cwnd = control.cwnd.max(self.smss);
-        if control.mark_app_limited != 0 {
+        if control.mark_app_limited {
             self.sampler.mark_app_limited();
         }
         self.control = control;
@@ -540,8 +541,7 @@ mod tests {
     use super::*;
     use crate::cc::CONTROLLERS;
     use crate::rand::Rng;
-    use std::sync::LazyLock;
-    use std::sync::{Arc, Mutex};
+    use std::sync::{Arc, LazyLock, Mutex};
     use std::time::Duration;
 
     static ORIGIN: LazyLock<Instant> = LazyLock::new(|| {
@@ -579,17 +579,20 @@ mod tests {
         (0..2).for_each(|pn| f.on_packet_lost(at(40_010), 1200, pn));
         f.on_congestion(at(40_010), at(10), false, false);
         f.on_congestion(at(40_010), at(10), true, false);
-        assert_eq!(events().iter().filter(|a| a.event == EVENT_ACK).count(), 0);
+        assert_eq!(events().iter().filter(|a| a.event == Event::Ack).count(), 0);
         f.settle();
         let events = events();
-        let kinds: Vec<u64> = events.iter().map(|a| a.event).collect();
-        assert_eq!(kinds, [EVENT_INIT, EVENT_TX_START, EVENT_LOST, EVENT_LOST, EVENT_SSTHRESH, EVENT_ACK]);
-        assert_eq!((events[2].rs_starts_lost_range, events[3].rs_starts_lost_range), (1, 0));
+        let kinds: Vec<Event> = events.iter().map(|a| a.event).collect();
+        assert_eq!(
+            kinds,
+            [Event::Init, Event::TxStart, Event::Lost, Event::Lost, Event::Ssthresh, Event::Ack]
+        );
+        assert_eq!((events[2].rs_starts_lost_range, events[3].rs_starts_lost_range), (true, false));
         assert_eq!((events[3].rs_tx_in_flight, events[3].rs_lost), (2400, 2400));
         let ack = events[5];
         assert_eq!((ack.newly_acked, ack.newly_lost, ack.delivered_ce), (2400, 2400, 2400));
         assert_eq!((ack.prior_inflight, ack.inflight, ack.rs_rtt_us), (7200, 2400, 40_000));
-        assert_eq!((ack.ca_state, ack.rs_tx_in_flight), (CA_RECOVERY, 7200));
+        assert_eq!((ack.ca_state, ack.rs_tx_in_flight), (CaState::Recovery, 7200));
     }
 
     #[test]
@@ -601,7 +604,7 @@ mod tests {
             f.on_end_acks(at(us), 0, false);
         }
         f.settle();
-        let acks: Vec<Ack> = events().into_iter().filter(|a| a.event == EVENT_ACK).collect();
+        let acks: Vec<Ack> = events().into_iter().filter(|a| a.event == Event::Ack).collect();
         assert_eq!((acks.len(), acks[0].delivered), (1, 1200));
     }
 
@@ -633,7 +636,7 @@ mod tests {
             lose(&mut f, 110, 2);
             f.on_sent(at(120), 1200, 9);
             for (pn, sent_us) in [(7, 7), (8, 105), (9, 120)] {
-                assert_eq!(f.ca_state, CA_RECOVERY, "{name}: {pn}");
+                assert_eq!(f.ca_state, CaState::Recovery, "{name}: {pn}");
                 f.on_acked(at(200 + pn), at(sent_us), 1200, Some(pn));
                 f.on_end_acks(at(200 + pn), 6000, false);
                 f.settle();
@@ -641,14 +644,14 @@ mod tests {
                     break;
                 }
             }
-            assert_eq!(f.ca_state, CA_OPEN, "{name}");
+            assert_eq!(f.ca_state, CaState::Open, "{name}");
             // Lost before the last period, known only now: nothing new. Then one that is.
             lose(&mut f, 310, 3);
-            assert_eq!(f.ca_state, CA_OPEN);
+            assert_eq!(f.ca_state, CaState::Open);
             f.on_sent(at(320), 1200, 10);
             f.on_packet_lost(at(400), 1200, 10);
             f.on_congestion(at(400), at(320), false, false);
-            assert_eq!(events().iter().filter(|a| a.event == EVENT_SSTHRESH).count(), 2);
+            assert_eq!(events().iter().filter(|a| a.event == Event::Ssthresh).count(), 2);
         }
     }
 
@@ -660,7 +663,7 @@ mod tests {
             (0..8).for_each(|pn| _ = f.on_sent(at(pn), 1200, pn));
             (0..7).for_each(|pn| f.on_packet_lost(at(9000), 1200, pn));
             f.on_congestion(at(9000), at(6), false, true);
-            assert_eq!((f.ca_state, f.window()), (CA_LOSS, 2400), "{}", entry.name);
+            assert_eq!((f.ca_state, f.window()), (CaState::Loss, 2400), "{}", entry.name);
         }
     }
 
@@ -679,19 +682,19 @@ mod tests {
         f.settle();
         let lost: Vec<(u64, u64)> = events()
             .iter()
-            .filter(|a| a.event == EVENT_LOST)
+            .filter(|a| a.event == Event::Lost)
             .map(|a| (a.newly_lost, a.rs_tx_in_flight))
             .collect();
         assert_eq!(lost, [(10_800, 12_000), (1200, 14_400)]);
         f.on_acked(at(41_000), at(0), 10_800, None);
         f.on_end_acks(at(41_000), 2400, false);
         f.settle();
-        assert!(events().iter().all(|a| a.event != EVENT_UNDO), "a packet is still missing");
+        assert!(events().iter().all(|a| a.event != Event::Undo), "a packet is still missing");
         f.on_acked(at(41_100), at(50), 1200, None);
         f.on_acked(at(41_100), at(50), 1200, None);
         f.on_end_acks(at(41_100), 1200, false);
         f.settle();
-        assert_eq!(events().last().unwrap().event, EVENT_UNDO);
+        assert_eq!(events().last().unwrap().event, Event::Undo);
         assert_eq!(f.sampler.delivered(), 1200 + 12_000 + 2400);
     }
 

@@ -10,10 +10,11 @@ use super::rtt::Rtt;
 use super::segment::{DELIVERED, IN_FLIGHT, LOST, Segment};
 use super::sequence::SequenceBuffer;
 use super::source::App;
-use super::{AckPacket, FlowBin, FlowRun, FlowSpec, Packet, Signals, SimError, SimSpec, TraceRow};
-use super::{HANDSHAKE, HANDSHAKE_BYTES, HEADER_BYTES};
-use crate::cc::{self, Ack, CA_RECOVERY, Control, Controller, NO_RTT};
-use crate::cc::{EVENT_ACK, EVENT_INIT, EVENT_LOST, EVENT_TX_START};
+use super::{
+    AckPacket, FlowBin, FlowRun, FlowSpec, HANDSHAKE, HANDSHAKE_BYTES, HEADER_BYTES, Packet, Signals,
+    SimError, SimSpec, TraceRow,
+};
+use crate::cc::{self, Ack, CaState, Control, Controller, Event, NO_RTT};
 use crate::rand;
 use crate::sampler::{Sampler, Sent};
 use std::collections::VecDeque;
@@ -275,7 +276,7 @@ impl Flow {
         self.rtt.on_latest(rtt_us);
         self.rtt.on_oldest(rtt_us, 0, 0);
         self.loss.disarm();
-        self.dispatch(EVENT_INIT, now_ns, NO_RTT);
+        self.dispatch(Event::Init, now_ns, NO_RTT);
         self.transmit(now_ns, down);
     }
 
@@ -297,7 +298,7 @@ impl Flow {
         }
         let rtt_us = self.update_rtt(&news);
         self.update_recovery(now_ns, &news);
-        self.dispatch(EVENT_ACK, now_ns, rtt_us);
+        self.dispatch(Event::Ack, now_ns, rtt_us);
         let nxt = self.segments.end();
         self.transmit(now_ns, down);
         if self.segments.start() > news.una_before || self.segments.end() > nxt {
@@ -369,11 +370,11 @@ impl Flow {
     }
 
     /// Tells the controller of an event and does what it says.
-    pub(crate) fn dispatch(&mut self, event: u64, now_ns: u64, rs_rtt_us: u64) {
+    pub(crate) fn dispatch(&mut self, event: Event, now_ns: u64, rs_rtt_us: u64) {
         self.prepare_signals(event, now_ns);
         let mut ack = self.event(event, now_ns, rs_rtt_us);
         ack.rand = self.random();
-        if event == EVENT_ACK {
+        if event == Event::Ack {
             self.sampler.fill(&mut ack, self.rtt.min_us);
             self.degrade_sample(&mut ack);
         } else {
@@ -386,15 +387,15 @@ impl Flow {
     /// Tells the controller of a segment that was just marked lost. The random number comes from the count of what
     /// was lost, so that the other events get the same numbers whether or not there are losses between them.
     pub(crate) fn tell_lost(&mut self, now_us: u64, sent: &Sent, starts_range: bool) {
-        let mut ack = self.event(EVENT_LOST, now_us * 1000, NO_RTT);
+        let mut ack = self.event(Event::Lost, now_us * 1000, NO_RTT);
         ack.rand = rand::hash(self.random_seed, !self.sampler.lost()) >> 32;
-        ack.rs_starts_lost_range = u64::from(starts_range);
+        ack.rs_starts_lost_range = starts_range;
         self.sampler.fill_lost(&mut ack, sent);
         self.tell(&ack);
     }
 
     /// The part of an event that is the same for all.
-    pub(crate) fn event(&self, event: u64, now_ns: u64, rs_rtt_us: u64) -> Ack {
+    pub(crate) fn event(&self, event: Event, now_ns: u64, rs_rtt_us: u64) -> Ack {
         Ack {
             event,
             now_us: now_ns / 1000,
@@ -407,8 +408,8 @@ impl Flow {
             srtt_us: self.rtt.srtt_us(),
             min_rtt_us: self.rtt.min_us,
             rs_rtt_us,
-            is_cwnd_limited: u64::from(self.is_cwnd_limited),
-            has_selective_acks: 1,
+            is_cwnd_limited: self.is_cwnd_limited,
+            has_selective_acks: true,
             ca_state: self.loss.ca_state,
             edt_us: self.departure_ns.saturating_sub(now_ns) / 1000,
             ..Default::default()
@@ -440,7 +441,7 @@ impl Flow {
         let control = Control { pacing_rate: control.pacing_rate.min(self.max_pacing_rate), ..control };
         self.cwnd = control.cwnd.max(self.mss);
         self.run.max_cwnd_bytes = self.run.max_cwnd_bytes.max(self.cwnd);
-        if control.mark_app_limited != 0 {
+        if control.mark_app_limited {
             self.sampler.mark_app_limited();
         }
         if control.pacing_rate != self.control.pacing_rate
@@ -502,7 +503,7 @@ impl Flow {
     fn should_defer(&self, now_ns: u64, room: u64) -> bool {
         if room == 0
             || room >= self.burst_segments
-            || self.loss.ca_state >= CA_RECOVERY
+            || self.loss.ca_state >= CaState::Recovery
             || self.segments.start() == self.segments.end()
             || self.app.pending_bytes <= room * self.mss
             || now_ns > self.last_burst_ns + DEFER_NS
@@ -584,7 +585,7 @@ impl Flow {
                 self.cwnd = (self.cwnd / 2).max(least);
             }
         }
-        self.dispatch(EVENT_TX_START, now_ns, NO_RTT);
+        self.dispatch(Event::TxStart, now_ns, NO_RTT);
     }
 
     /// Sets the earliest departure of the next burst (Linux `tcp_update_skb_after_send`): lateness is made up for

@@ -3,11 +3,11 @@
 
 use super::flow::Flow;
 use super::segment::LOST;
-use crate::cc::{Ack, EVENT_ACK, EVENT_INIT, EVENT_LOSS, EVENT_LOST, EVENT_UNDO, NO_RTT};
+use crate::cc::{Ack, Event, NO_RTT};
 use crate::rand;
 use crate::reconstruct::{Ring, RingEntry, RingPacket};
 
-/// At most so many EVENT_LOST come before one event; the last takes all that is left.
+/// At most so many Event::Lost come before one event; the last takes all that is left.
 const LOST_EVENTS: usize = 8;
 
 /// What the glue keeps for a socket.
@@ -62,12 +62,12 @@ impl Flow {
     }
 
     /// Before an event is put together: what the ring needs of an ACK, then the losses since the last event.
-    pub(crate) fn prepare_signals(&mut self, event: u64, now_ns: u64) {
+    pub(crate) fn prepare_signals(&mut self, event: Event, now_ns: u64) {
         let Some(record) = &mut self.record else { return };
-        if event == EVENT_INIT {
+        if event == Event::Init {
             return;
         }
-        if event == EVENT_ACK {
+        if event == Event::Ack {
             let mut ack = Ack::default();
             self.sampler.fill(&mut ack, self.rtt.min_us);
             record.ring.raise(ack.prior_inflight as u32);
@@ -76,7 +76,7 @@ impl Flow {
                 if let Some(index) = record.ring.find(&record.sample) {
                     record.ring.sample_lost = record.ring.entry(index).lost;
                 }
-                record.sample_is_app_limited = ack.rs_is_app_limited != 0;
+                record.sample_is_app_limited = ack.rs_is_app_limited;
             }
         }
         self.tell_losses(now_ns, 0);
@@ -92,7 +92,7 @@ impl Flow {
     }
 
     /// After an event. An undo withdraws all marks: whatever is marked from then on is new.
-    pub(crate) fn keep_record(&mut self, event: u64) {
+    pub(crate) fn keep_record(&mut self, event: Event) {
         let s = &self.sampler;
         let now = RingEntry {
             delivered: s.delivered() as u32,
@@ -102,9 +102,9 @@ impl Flow {
             end: (self.segments.end() * self.mss()) as u32,
         };
         let Some(record) = &mut self.record else { return };
-        if matches!(event, EVENT_INIT | EVENT_ACK | EVENT_LOSS) {
+        if matches!(event, Event::Init | Event::Ack | Event::Loss) {
             record.ring.note(&now);
-        } else if event == EVENT_UNDO {
+        } else if event == Event::Undo {
             record.told_sent = (0, 0);
         }
     }
@@ -176,7 +176,7 @@ impl Flow {
     }
 
     fn tell_run(&mut self, now_ns: u64, run: &Run, repaired: u64) {
-        let mut ack = self.event(EVENT_LOST, now_ns, NO_RTT);
+        let mut ack = self.event(Event::Lost, now_ns, NO_RTT);
         self.sampler.fill_counters(&mut ack);
         let Some(record) = &mut self.record else { return };
         record.told += run.bytes - repaired;
@@ -186,9 +186,8 @@ impl Flow {
         record.fill_transmission(&mut ack, &run.packet);
         ack.rs_lost += if ack.rs_tx_in_flight > 0 { repaired } else { 0 };
         ack.newly_lost = run.bytes;
-        ack.rs_is_app_limited = u64::from(run.is_app_limited);
-        ack.rs_starts_lost_range =
-            u64::from(run.packet.end.wrapping_sub(run.bytes as u32) != record.told_end);
+        ack.rs_is_app_limited = run.is_app_limited;
+        ack.rs_starts_lost_range = run.packet.end.wrapping_sub(run.bytes as u32) != record.told_end;
         record.told_end = run.packet.end;
         record.told_sent = record.told_sent.max(run.sent);
         self.tell(&ack);

@@ -6,8 +6,7 @@ use super::flow::{Flow, News};
 use super::logged_link::LoggedLink;
 use super::rtt::Rtt;
 use super::segment::{DELIVERED, IN_FLIGHT, LOST};
-use crate::cc::{CA_CWR, CA_DISORDER, CA_LOSS, CA_OPEN, CA_RECOVERY, NO_RTT};
-use crate::cc::{EVENT_LOSS, EVENT_SSTHRESH, EVENT_UNDO};
+use crate::cc::{CaState, Event, NO_RTT};
 use std::collections::VecDeque;
 
 /// This many segments beyond a gap make the reordering window zero while no reordering was ever seen.
@@ -21,7 +20,7 @@ const REORDER_SLACK_NS: u64 = 2_000_000;
 #[derive(Clone, Debug)]
 pub(crate) struct Loss {
     /// One of `cc::CA_…`.
-    pub(crate) ca_state: u64,
+    pub(crate) ca_state: CaState,
     /// First segment that was not sent yet when the state was entered: acknowledging up to it ends the state.
     high_seq: u64,
     /// Segments marked lost and not retransmitted yet; `queue` lists them (with others, to be skipped).
@@ -62,7 +61,7 @@ pub(crate) struct Loss {
 impl Loss {
     pub(crate) fn new() -> Self {
         Self {
-            ca_state: CA_OPEN,
+            ca_state: CaState::Open,
             high_seq: 0,
             lost: 0,
             queue: VecDeque::new(),
@@ -122,7 +121,7 @@ impl Flow {
         if is_needless {
             loss.undo_retransmissions = loss.undo_retransmissions.map(|n| n.saturating_sub(1));
         }
-        is_needless || (loss.ca_state == CA_LOSS && tx == 0 && seq < loss.high_seq)
+        is_needless || (loss.ca_state == CaState::Loss && tx == 0 && seq < loss.high_seq)
     }
 
     /// Linux `tcp_rack_advance`.
@@ -148,12 +147,12 @@ impl Flow {
         self.leave_recovery(now_ns, news);
         self.detect_losses(now_ns);
         let loss = &self.loss;
-        if loss.ca_state < CA_RECOVERY && loss.lost > 0 {
+        if loss.ca_state < CaState::Recovery && loss.lost > 0 {
             self.enter_recovery(now_ns);
-        } else if news.has_ce && loss.ca_state < CA_CWR {
-            self.reduce(now_ns, CA_CWR);
-        } else if loss.ca_state < CA_CWR {
-            self.loss.ca_state = if loss.sacked > 0 { CA_DISORDER } else { CA_OPEN };
+        } else if news.has_ce && loss.ca_state < CaState::Cwr {
+            self.reduce(now_ns, CaState::Cwr);
+        } else if loss.ca_state < CaState::Cwr {
+            self.loss.ca_state = if loss.sacked > 0 { CaState::Disorder } else { CaState::Open };
         }
     }
 
@@ -168,7 +167,7 @@ impl Flow {
         } else if self.segments.start() >= end {
             self.loss.probe = None;
             self.tell_losses(now_ns, self.mss());
-            self.dispatch(EVENT_SSTHRESH, now_ns, NO_RTT);
+            self.dispatch(Event::Ssthresh, now_ns, NO_RTT);
         }
     }
 
@@ -186,17 +185,17 @@ impl Flow {
         let una = self.segments.start();
         let may_undo = self.loss.can_undo && self.loss.undo_retransmissions == Some(0);
         match self.loss.ca_state {
-            CA_RECOVERY if may_undo => self.undo(now_ns),
-            CA_LOSS if self.loss.can_undo && news.is_spurious => self.undo(now_ns),
-            CA_RECOVERY | CA_LOSS if una >= self.loss.high_seq => {
-                self.loss.ca_state = CA_OPEN;
+            CaState::Recovery if may_undo => self.undo(now_ns),
+            CaState::Loss if self.loss.can_undo && news.is_spurious => self.undo(now_ns),
+            CaState::Recovery | CaState::Loss if una >= self.loss.high_seq => {
+                self.loss.ca_state = CaState::Open;
                 self.loss.can_undo = false;
                 self.loss.reorder_persist = self.loss.reorder_persist.saturating_sub(1);
                 if self.loss.reorder_persist == 0 {
                     self.loss.reorder_steps = 1;
                 }
             }
-            CA_CWR if una > self.loss.high_seq => self.loss.ca_state = CA_OPEN,
+            CaState::Cwr if una > self.loss.high_seq => self.loss.ca_state = CaState::Open,
             _ => {}
         }
     }
@@ -214,18 +213,18 @@ impl Flow {
         self.loss.queue.clear();
         self.loss.cursor = self.segments.start();
         self.loss.can_undo = false;
-        self.loss.ca_state = CA_OPEN;
-        self.dispatch(EVENT_UNDO, now_ns, NO_RTT);
+        self.loss.ca_state = CaState::Open;
+        self.dispatch(Event::Undo, now_ns, NO_RTT);
     }
 
     fn enter_recovery(&mut self, now_ns: u64) {
-        self.reduce(now_ns, CA_RECOVERY);
+        self.reduce(now_ns, CaState::Recovery);
         self.loss.can_undo = true;
         self.loss.undo_retransmissions = None;
     }
 
-    fn reduce(&mut self, now_ns: u64, ca_state: u64) {
-        self.dispatch(EVENT_SSTHRESH, now_ns, NO_RTT);
+    fn reduce(&mut self, now_ns: u64, ca_state: CaState) {
+        self.dispatch(Event::Ssthresh, now_ns, NO_RTT);
         self.loss.ca_state = ca_state;
         self.loss.can_undo = false;
         self.loss.high_seq = self.segments.end();
@@ -234,7 +233,7 @@ impl Flow {
     /// Linux `tcp_rack_reo_wnd`.
     fn reordering_window_us(&self) -> u64 {
         let loss = &self.loss;
-        if !loss.is_reordering_seen && (loss.ca_state >= CA_RECOVERY || loss.sacked >= DUP_THRESHOLD) {
+        if !loss.is_reordering_seen && (loss.ca_state >= CaState::Recovery || loss.sacked >= DUP_THRESHOLD) {
             return 0;
         }
         if self.rtt.min_us == NO_RTT {
@@ -338,7 +337,7 @@ impl Flow {
     pub(crate) fn on_reorder_timer(&mut self, now_ns: u64, down: &mut LoggedLink<Packet>) {
         self.sampler.begin();
         self.detect_losses(now_ns);
-        if self.loss.lost > 0 && self.loss.ca_state < CA_RECOVERY {
+        if self.loss.lost > 0 && self.loss.ca_state < CaState::Recovery {
             self.enter_recovery(now_ns);
         }
         self.transmit(now_ns, down);
@@ -380,20 +379,20 @@ impl Flow {
         self.run.timeouts += 1;
         self.mark_timed_out(now_ns / 1000);
         let loss = &self.loss;
-        let is_new = loss.ca_state <= CA_DISORDER
+        let is_new = loss.ca_state <= CaState::Disorder
             || self.segments.start() >= loss.high_seq
-            || (loss.ca_state == CA_LOSS && loss.backoff == 0);
+            || (loss.ca_state == CaState::Loss && loss.backoff == 0);
         if is_new {
-            self.dispatch(EVENT_SSTHRESH, now_ns, NO_RTT);
+            self.dispatch(Event::Ssthresh, now_ns, NO_RTT);
             self.loss.can_undo = true;
             self.loss.undo_retransmissions = None;
         }
         self.cwnd = self.sampler.inflight() + u64::from(self.segments[self.segments.start()].bytes);
-        self.loss.ca_state = CA_LOSS;
+        self.loss.ca_state = CaState::Loss;
         self.loss.high_seq = self.segments.end();
         self.loss.probe = None;
         self.loss.backoff += 1;
-        self.dispatch(EVENT_LOSS, now_ns, NO_RTT);
+        self.dispatch(Event::Loss, now_ns, NO_RTT);
         let bytes = self.retransmit_lost(now_ns, 1, down);
         if bytes > 0 {
             self.space(now_ns, bytes);
@@ -423,7 +422,8 @@ impl Flow {
             return;
         }
         let rto_ns = self.rtt.rto_us(self.loss.backoff) * 1000;
-        let may_probe = matches!(self.loss.ca_state, CA_OPEN | CA_CWR) && self.loss.probe.is_none();
+        let may_probe =
+            matches!(self.loss.ca_state, CaState::Open | CaState::Cwr) && self.loss.probe.is_none();
         let after_ns = if may_probe { rto_ns.min(self.rtt.pto_us(nxt - una == 1) * 1000) } else { rto_ns };
         self.loss.timer_is_probe = may_probe;
         self.loss.timer_ns = now_ns + after_ns;

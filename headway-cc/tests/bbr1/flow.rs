@@ -1,9 +1,7 @@
 //! One flow over one bottleneck, packet by packet: just enough to watch a controller behave.
 
 use headway_cc::cc::bbr1::{Bbr1, Bbr1Params, Bbr1State};
-use headway_cc::cc::{
-    Ack, CA_OPEN, CA_RECOVERY, Control, Controller, EVENT_ACK, EVENT_INIT, EVENT_SSTHRESH, EVENT_TX_START,
-};
+use headway_cc::cc::{Ack, CaState, Control, Controller, Event};
 use std::collections::VecDeque;
 
 pub const MSS: u64 = 1_448;
@@ -83,7 +81,7 @@ impl Flow {
             policed_packet_us: 0,
             has_data: true,
         };
-        flow.tell(EVENT_INIT);
+        flow.tell(Event::Init);
         flow
     }
 
@@ -105,12 +103,12 @@ impl Flow {
     }
 
     /// Hands an event over and applies the answer.
-    pub fn tell(&mut self, event: u64) -> Step {
+    pub fn tell(&mut self, event: Event) -> Step {
         self.ack.event = event;
         let ack = self.ack;
         let control = self.cc.on_event(&ack);
         (self.ack.cwnd, self.ack.pacing_rate) = (control.cwnd, control.pacing_rate);
-        if control.mark_app_limited != 0 {
+        if control.mark_app_limited {
             self.app_limited_until = self.ack.delivered + self.ack.inflight;
         }
         Step { ack, control, state: self.state() }
@@ -131,8 +129,8 @@ impl Flow {
         let now_us = self.ack.now_us;
         if self.ack.inflight == 0 {
             (self.first_sent_us, self.ack.delivered_us) = (now_us, now_us);
-            self.ack.is_app_limited = u64::from(self.app_limited_until > self.ack.delivered);
-            self.tell(EVENT_TX_START);
+            self.ack.is_app_limited = self.app_limited_until > self.ack.delivered;
+            self.tell(Event::TxStart);
         }
         self.next_send_us = now_us + MSS * 1_000_000 / self.ack.pacing_rate.max(1);
         let is_dropped = self.is_policed() || self.link_free_us > now_us + self.queue * self.packet_us;
@@ -188,12 +186,12 @@ impl Flow {
     }
 
     fn recover(&mut self) {
-        if self.newly_lost != 0 && self.ack.ca_state == CA_OPEN {
-            self.tell(EVENT_SSTHRESH);
-            self.ack.ca_state = CA_RECOVERY;
+        if self.newly_lost != 0 && self.ack.ca_state == CaState::Open {
+            self.tell(Event::Ssthresh);
+            self.ack.ca_state = CaState::Recovery;
             self.recovery_until = self.ack.delivered + self.ack.inflight;
         } else if self.ack.delivered >= self.recovery_until {
-            self.ack.ca_state = CA_OPEN;
+            self.ack.ca_state = CaState::Open;
         }
     }
 
@@ -207,7 +205,7 @@ impl Flow {
             (now_us - packet.delivered_us).max(packet.sent_us - packet.first_sent_us).max(1);
         self.ack.rs_rtt_us = now_us - packet.sent_us;
         self.ack.srtt_us = (self.ack.srtt_us * 7 + self.ack.rs_rtt_us) / 8;
-        self.ack.rs_is_app_limited = u64::from(packet.is_app_limited);
-        self.tell(EVENT_ACK)
+        self.ack.rs_is_app_limited = packet.is_app_limited;
+        self.tell(Event::Ack)
     }
 }

@@ -3,21 +3,16 @@
 mod flow;
 
 use flow::{Flow, MSS, Step};
-use headway_cc::cc::bbr1::{
-    BBR_DRAIN, BBR_PROBE_BW, BBR_PROBE_RTT, BBR_STARTUP, Bbr1, Bbr1Params, Bbr1State, bbr1_min_tso_segs,
-};
+use headway_cc::cc::bbr1::{Bbr1, Bbr1Params, Bbr1State, Mode, bbr1_min_tso_segs};
 use headway_cc::cc::fixed::{BW_UNIT, GAIN_UNIT};
-use headway_cc::cc::{
-    Ack, CA_LOSS, CA_OPEN, CA_RECOVERY, Controller, EVENT_ACK, EVENT_INIT, EVENT_LOSS, EVENT_SSTHRESH,
-    EVENT_TX_START, EVENT_UNDO, NO_RTT,
-};
+use headway_cc::cc::{Ack, CaState, Controller, Event, NO_RTT};
 
 /// Packets per microsecond of the flow's bottleneck, and the bandwidth-delay product.
 const LINK_BW: u64 = BW_UNIT / 1_000;
 const BDP: u64 = 40;
 
 /// The steps at which the mode changes, with the mode before.
-fn mode_changes(steps: &[Step]) -> Vec<(u64, Step)> {
+fn mode_changes(steps: &[Step]) -> Vec<(Mode, Step)> {
     let pairs = steps.iter().zip(steps.iter().skip(1));
     pairs.filter(|(a, b)| a.state.mode != b.state.mode).map(|(a, b)| (a.state.mode, *b)).collect()
 }
@@ -26,14 +21,14 @@ fn mode_changes(steps: &[Step]) -> Vec<(u64, Step)> {
 fn settled() -> Flow {
     let mut flow = Flow::new();
     flow.run_us(3_000_000);
-    assert_eq!(flow.state().mode, BBR_PROBE_BW);
+    assert_eq!(flow.state().mode, Mode::ProbeBw);
     flow
 }
 
 #[test]
 fn the_first_pacing_rate_is_high_gain_times_window_per_rtt() {
     let rate = |srtt_us| {
-        let ack = Ack { event: EVENT_INIT, srtt_us, unit_bytes: MSS, smss: 1, cwnd: 10, ..Ack::default() };
+        let ack = Ack { event: Event::Init, srtt_us, unit_bytes: MSS, smss: 1, cwnd: 10, ..Ack::default() };
         let ack = Ack { max_pacing_rate: u64::MAX, min_rtt_us: NO_RTT, ..ack };
         let mut cc = Bbr1::new(Bbr1Params::default());
         let control = cc.on_event(&ack);
@@ -42,11 +37,11 @@ fn the_first_pacing_rate_is_high_gain_times_window_per_rtt() {
     };
     // 10 packets of 1448 bytes in 40 ms, times 739/256, less 1 %, in integer steps.
     let (known, seen) = rate(40_000);
-    assert_eq!(seen, 1);
+    assert!(seen);
     assert!(known.abs_diff(362_000 * 739 / 256 * 99 / 100) <= 362_000 / 1_000, "{known}");
     // Without an RTT one millisecond is assumed.
     let (unknown, seen) = rate(0);
-    assert_eq!(seen, 0);
+    assert!(!seen);
     assert!(unknown.abs_diff(14_480_000 * 739 / 256 * 99 / 100) <= 14_480, "{unknown}");
 }
 
@@ -54,16 +49,16 @@ fn the_first_pacing_rate_is_high_gain_times_window_per_rtt() {
 fn startup_ends_after_three_rounds_without_a_quarter_more_bandwidth() {
     let steps = Flow::new().run_us(3_000_000);
     let (mode, exit) = mode_changes(&steps)[0];
-    assert_eq!((mode, exit.state.mode), (BBR_STARTUP, BBR_DRAIN));
+    assert_eq!((mode, exit.state.mode), (Mode::Startup, Mode::Drain));
     let growth = steps.iter().rfind(|s| s.state.full_bw_cnt == 0).expect("bandwidth grew");
     assert_eq!(exit.state.rtt_cnt, growth.state.rtt_cnt + 3, "{:?}", growth.state);
-    assert!(exit.state.bw_s0_v.abs_diff(LINK_BW) <= LINK_BW / 20);
-    let startup = steps.iter().take_while(|s| s.state.mode == BBR_STARTUP);
+    assert!(exit.state.bw.s[0].v.abs_diff(LINK_BW) <= LINK_BW / 20);
+    let startup = steps.iter().take_while(|s| s.state.mode == Mode::Startup);
     assert!(startup.clone().all(|s| s.state.pacing_gain == 739 << 8 && s.state.cwnd_gain == 739 << 8));
     assert!(
         startup
             .zip(&steps[1..])
-            .all(|(a, b)| a.control.pacing_rate <= b.control.pacing_rate || b.state.mode != 0)
+            .all(|(a, b)| a.control.pacing_rate <= b.control.pacing_rate || b.state.mode != Mode::Startup)
     );
 }
 
@@ -77,8 +72,8 @@ fn application_limited_rounds_never_fill_the_pipe() {
         flow.has_data = false;
         steps.extend(flow.run_us(60_000));
     }
-    assert!(steps.len() > 100 && steps.iter().any(|s| s.ack.rs_is_app_limited != 0));
-    assert!(steps.last().is_some_and(|s| s.state.rtt_cnt > 20 && s.state.mode == BBR_STARTUP));
+    assert!(steps.len() > 100 && steps.iter().any(|s| s.ack.rs_is_app_limited));
+    assert!(steps.last().is_some_and(|s| s.state.rtt_cnt > 20 && s.state.mode == Mode::Startup));
 }
 
 #[test]
@@ -86,7 +81,7 @@ fn drain_lasts_until_the_queue_is_gone() {
     let steps = Flow::new().run_us(3_000_000);
     let changes = mode_changes(&steps);
     let (entry, exit) = (changes[0].1, changes[1].1);
-    assert_eq!((changes[1].0, exit.state.mode), (BBR_DRAIN, BBR_PROBE_BW));
+    assert_eq!((changes[1].0, exit.state.mode), (Mode::Drain, Mode::ProbeBw));
     assert_eq!(entry.state.pacing_gain, 88 << 8);
     assert!(entry.ack.inflight > 2 * BDP, "STARTUP built a queue: {}", entry.ack.inflight);
     let budget = 3 * exit.control.send_quantum + 2;
@@ -126,7 +121,7 @@ fn probe_bw_starts_at_any_phase_but_the_draining_one() {
         flow.ack.rand = i << 26;
         let steps = flow.run_us(2_000_000);
         let (_, start) =
-            *mode_changes(&steps).iter().find(|(mode, _)| *mode == BBR_DRAIN).expect("DRAIN ends");
+            *mode_changes(&steps).iter().find(|(mode, _)| *mode == Mode::Drain).expect("DRAIN ends");
         phases.insert(start.state.cycle_idx);
     }
     assert_eq!(phases.into_iter().collect::<Vec<_>>(), [0, 2, 3, 4, 5, 6, 7]);
@@ -139,24 +134,24 @@ fn probe_rtt_comes_every_ten_seconds_with_four_packets_for_200_ms() {
     let steps = flow.run_us(35_000_000);
     let changes = mode_changes(&steps);
     let entries: Vec<&Step> =
-        changes.iter().map(|c| &c.1).filter(|s| s.state.mode == BBR_PROBE_RTT).collect();
-    let exits: Vec<&Step> = changes.iter().filter(|c| c.0 == BBR_PROBE_RTT).map(|c| &c.1).collect();
+        changes.iter().map(|c| &c.1).filter(|s| s.state.mode == Mode::ProbeRtt).collect();
+    let exits: Vec<&Step> = changes.iter().filter(|c| c.0 == Mode::ProbeRtt).map(|c| &c.1).collect();
     assert!(entries.len() >= 3 && exits.len() >= 2, "{} entries", entries.len());
     for (entry, exit) in entries.iter().zip(&exits) {
         let inside: Vec<&Step> = steps
             .iter()
             .filter(|s| s.ack.now_us >= entry.ack.now_us && s.ack.now_us < exit.ack.now_us)
             .collect();
-        assert!(inside.iter().all(|s| s.control.cwnd == 4 && s.control.mark_app_limited == 1));
+        assert!(inside.iter().all(|s| s.control.cwnd == 4 && s.control.mark_app_limited));
         assert!(inside.iter().all(|s| s.ack.newly_lost == 0));
         let four = inside.iter().find(|s| s.ack.inflight <= 4).expect("inflight falls to 4");
         let held_us = exit.ack.now_us - four.ack.now_us;
         assert!((200_000..300_000).contains(&held_us), "{held_us} us");
-        assert_eq!(exit.state.mode, BBR_PROBE_BW);
+        assert_eq!(exit.state.mode, Mode::ProbeBw);
         assert!(exit.control.cwnd >= entry.ack.cwnd, "the window comes back");
     }
-    let outside = steps.windows(2).filter(|w| w.iter().all(|s| s.state.mode == BBR_PROBE_BW));
-    assert!(outside.clone().count() > 10_000 && outside.clone().all(|w| w[1].control.mark_app_limited == 0));
+    let outside = steps.windows(2).filter(|w| w.iter().all(|s| s.state.mode == Mode::ProbeBw));
+    assert!(outside.clone().count() > 10_000 && outside.clone().all(|w| !w[1].control.mark_app_limited));
     for (exit, entry) in exits.iter().zip(&entries[1..]) {
         let apart_us = entry.ack.now_us - exit.ack.now_us;
         assert!((8_000_000..11_000_000).contains(&apart_us), "{apart_us} us between two");
@@ -168,8 +163,8 @@ fn a_policer_is_recognised_and_its_rate_used_for_48_rounds() {
     let mut flow = Flow::new();
     flow.policed_packet_us = 4_000;
     let steps = flow.run_us(20_000_000);
-    let engaged = steps.iter().position(|s| s.state.lt_use_bw == 1).expect("the policer is recognised");
-    let released = engaged + steps[engaged..].iter().position(|s| s.state.lt_use_bw == 0).expect("released");
+    let engaged = steps.iter().position(|s| s.state.lt_use_bw).expect("the policer is recognised");
+    let released = engaged + steps[engaged..].iter().position(|s| !s.state.lt_use_bw).expect("released");
     let (first, last) = (steps[engaged], steps[released]);
     let policed_bw = BW_UNIT / 4_000;
     assert!(
@@ -179,7 +174,7 @@ fn a_policer_is_recognised_and_its_rate_used_for_48_rounds() {
     );
     assert_eq!(last.state.rtt_cnt - first.state.rtt_cnt, 48);
     let policed = &steps[engaged..released];
-    assert!(policed.iter().all(|s| s.state.pacing_gain == GAIN_UNIT || s.state.mode != BBR_PROBE_BW));
+    assert!(policed.iter().all(|s| s.state.pacing_gain == GAIN_UNIT || s.state.mode != Mode::ProbeBw));
     let lost = last.ack.lost - first.ack.lost;
     assert!(lost * 5 < last.ack.delivered - first.ack.delivered, "{lost} lost while the rate is known");
 }
@@ -191,22 +186,22 @@ fn a_restart_from_idle_paces_at_the_estimate_and_puts_probe_rtt_off() {
     flow.run_us(12_000_000); // the minimum RTT expires in silence
     assert_eq!(flow.ack.inflight, 0);
     flow.has_data = true;
-    flow.ack.is_app_limited = 1;
-    let restart = flow.tell(EVENT_TX_START);
-    assert_eq!(restart.state.idle_restart, 1);
-    let bytes_per_s = restart.state.bw_s0_v * MSS * 990_000 / BW_UNIT;
+    flow.ack.is_app_limited = true;
+    let restart = flow.tell(Event::TxStart);
+    assert!(restart.state.idle_restart);
+    let bytes_per_s = restart.state.bw.s[0].v * MSS * 990_000 / BW_UNIT;
     assert_eq!(restart.control.pacing_rate, bytes_per_s, "gain 1, less 1 %");
     let steps = flow.run_us(200_000);
-    assert_eq!(steps[0].state.idle_restart, 0);
-    assert!(steps.iter().all(|s| s.state.mode == BBR_PROBE_BW), "a new minimum was seen instead");
+    assert!(!steps[0].state.idle_restart);
+    assert!(steps.iter().all(|s| s.state.mode == Mode::ProbeBw), "a new minimum was seen instead");
 }
 
 #[test]
 fn a_restart_that_is_not_application_limited_changes_nothing() {
     let mut flow = settled();
-    flow.ack.is_app_limited = 0;
+    flow.ack.is_app_limited = false;
     let before = flow.state();
-    let step = flow.tell(EVENT_TX_START);
+    let step = flow.tell(Event::TxStart);
     assert_eq!((step.state, step.control.pacing_rate), (before, step.ack.pacing_rate));
 }
 
@@ -214,20 +209,24 @@ fn a_restart_that_is_not_application_limited_changes_nothing() {
 fn recovery_conserves_packets_for_a_round_and_gives_the_window_back() {
     let mut flow = settled();
     let window = flow.ack.cwnd;
-    flow.tell(EVENT_SSTHRESH);
+    flow.tell(Event::Ssthresh);
     assert_eq!(flow.state().prior_cwnd, window);
-    flow.ack.ca_state = CA_RECOVERY;
+    flow.ack.ca_state = CaState::Recovery;
     (flow.ack.newly_acked, flow.ack.newly_lost, flow.ack.inflight) = (1, 20, 15);
     flow.ack.rs_prior_delivered = 0; // mid-round
-    let first = flow.tell(EVENT_ACK);
-    assert_eq!((first.control.cwnd, first.state.packet_conservation), (16, 1), "inflight + acked");
+    let first = flow.tell(Event::Ack);
+    assert_eq!((first.control.cwnd, first.state.packet_conservation), (16, true), "inflight + acked");
     (flow.ack.newly_lost, flow.ack.inflight) = (0, 14);
-    assert_eq!(flow.tell(EVENT_ACK).control.cwnd, 16, "one out for one in");
+    assert_eq!(flow.tell(Event::Ack).control.cwnd, 16, "one out for one in");
     flow.ack.rs_prior_delivered = flow.ack.delivered;
-    let next = flow.tell(EVENT_ACK);
-    assert_eq!((next.control.cwnd, next.state.packet_conservation), (17, 0), "slow start in the next round");
-    flow.ack.ca_state = CA_OPEN;
-    let after = flow.tell(EVENT_ACK);
+    let next = flow.tell(Event::Ack);
+    assert_eq!(
+        (next.control.cwnd, next.state.packet_conservation),
+        (17, false),
+        "slow start in the next round"
+    );
+    flow.ack.ca_state = CaState::Open;
+    let after = flow.tell(Event::Ack);
     assert!(after.control.cwnd >= window.min(2 * BDP), "{} of {window}", after.control.cwnd);
 }
 
@@ -235,13 +234,16 @@ fn recovery_conserves_packets_for_a_round_and_gives_the_window_back() {
 fn a_timeout_restarts_from_one_packet_and_ends_a_round() {
     let mut flow = settled();
     flow.ack.cwnd = 1;
-    let loss = flow.tell(EVENT_LOSS);
-    assert_eq!((loss.state.prev_ca_state, loss.state.full_bw, loss.state.round_start), (CA_LOSS, 0, 1));
-    assert_eq!(loss.state.lt_is_sampling, 1, "it counts as a loss");
+    let loss = flow.tell(Event::Loss);
+    assert_eq!(
+        (loss.state.prev_ca_state, loss.state.full_bw, loss.state.round_start),
+        (CaState::Loss, 0, true)
+    );
+    assert!(loss.state.lt_is_sampling, "it counts as a loss");
     assert_eq!(loss.control.cwnd, 1, "the transport's cut stands");
-    flow.ack.ca_state = CA_LOSS;
+    flow.ack.ca_state = CaState::Loss;
     flow.ack.newly_acked = 1;
-    assert_eq!(flow.tell(EVENT_ACK).control.cwnd, 4);
+    assert_eq!(flow.tell(Event::Ack).control.cwnd, 4);
 }
 
 #[test]
@@ -251,9 +253,9 @@ fn undo_forgets_what_a_spurious_loss_taught() {
     while flow.state().lt_bw == 0 || flow.state().full_bw == 0 {
         flow.run_us(1_000);
     }
-    let undo = flow.tell(EVENT_UNDO);
+    let undo = flow.tell(Event::Undo);
     let s = undo.state;
-    assert_eq!((s.full_bw, s.full_bw_cnt, s.lt_bw, s.lt_use_bw, s.lt_is_sampling), (0, 0, 0, 0, 0));
+    assert_eq!((s.full_bw, s.full_bw_cnt, s.lt_bw, s.lt_use_bw, s.lt_is_sampling), (0, 0, 0, false, false));
     assert_eq!((s.lt_last_delivered, s.lt_last_lost), (undo.ack.delivered, undo.ack.lost));
     assert_eq!((undo.control.cwnd, undo.control.pacing_rate), (undo.ack.cwnd, undo.ack.pacing_rate));
 }
@@ -272,7 +274,7 @@ fn bytes_and_packets_ask_for_the_same() {
         a
     };
     let mut flow = Flow::new();
-    bytes.on_event(&scaled(&Ack { event: EVENT_INIT, cwnd: 10, pacing_rate: 0, ..flow.ack }));
+    bytes.on_event(&scaled(&Ack { event: Event::Init, cwnd: 10, pacing_rate: 0, ..flow.ack }));
     for step in flow.run_us(3_000_000) {
         let control = bytes.on_event(&scaled(&step.ack));
         // Rounding up to whole packets may differ by a pair, bandwidth by what the scale cuts off.
@@ -288,7 +290,7 @@ fn limits_of_host_and_application_are_kept() {
     (flow.ack.cwnd_clamp, flow.ack.max_pacing_rate) = (25, 500_000);
     let steps = flow.run_us(2_000_000);
     assert!(steps.iter().all(|s| s.control.cwnd <= 25));
-    let caught = steps.iter().skip_while(|s| s.state.full_bw_reached == 0);
+    let caught = steps.iter().skip_while(|s| !s.state.full_bw_reached);
     assert!(caught.clone().count() > 100);
     assert!(caught.clone().all(|s| s.control.pacing_rate <= 500_000));
 }
@@ -303,14 +305,17 @@ fn slow_flows_send_single_segments() {
 fn nonsense_is_clamped() {
     let mut cc = Bbr1::new(Bbr1Params::default());
     for word in [0, 1, NO_RTT, u64::MAX] {
-        for event in
-            [EVENT_INIT, EVENT_ACK, EVENT_TX_START, EVENT_SSTHRESH, EVENT_LOSS, EVENT_UNDO, 6, u64::MAX]
-        {
-            let words = vec![word; Ack::FIELDS.len()];
+        for event in Event::ALL.iter().copied() {
+            let (mut words, legal) = (vec![word; Ack::FIELDS.len()], Ack::default().words());
+            for at in 0..words.len() {
+                // A flag or a state of recovery has few values.
+                let one = [&legal[..at], &[word], &legal[at + 1..]].concat();
+                words[at] = Ack::from_words(&one).map_or(word.min(1), |_| word);
+            }
             let ack = Ack { event, ..Ack::from_words(&words).expect("as many words as fields") };
             let control = cc.on_event(&ack);
             assert!(control.send_quantum >= 1);
-            assert!(control.cwnd >= 1 || word == 0, "{word} {event}");
+            assert!(control.cwnd >= 1 || word == 0, "{word} {event:?}");
         }
     }
 }

@@ -2,12 +2,12 @@
 
 use crate::driver::{BDP, Flow, MSS, RATE};
 use crate::whole::{SECOND_US, Whole, payload_rate};
-use headway_cc::cc::EVENT_TX_START;
+use headway_cc::cc::Event;
 use headway_cc::cc::bbr3::*;
 
 /// In CRUISE at 1 MB/s; the interval has begun now and `acked` bytes were ACKed in it.
 fn interval(acked: u64) -> Flow {
-    let mut f = Flow::at(BBR3_PROBE_BW_CRUISE);
+    let mut f = Flow::at(Mode::ProbeBwCruise);
     (f.s.extra_acked_interval_start, f.s.extra_acked_delivered) = (f.c.now_us, acked);
     f
 }
@@ -40,7 +40,7 @@ fn agg_02_extra_is_what_was_acked_beyond_it_up_to_the_window() {
 
 #[test]
 fn agg_03_a_burst_is_remembered_for_ten_rounds_and_in_startup_for_one() {
-    for (state, rounds) in [(BBR3_STARTUP, 1), (BBR3_PROBE_BW_CRUISE, 10)] {
+    for (state, rounds) in [(Mode::Startup, 1), (Mode::ProbeBwCruise, 10)] {
         let mut f = Flow::at(state);
         f.c.cwnd = 30_000;
         f.ack_with(RATE, |a| a.newly_acked = 24_000);
@@ -52,7 +52,7 @@ fn agg_03_a_burst_is_remembered_for_ten_rounds_and_in_startup_for_one() {
         f.more(RATE);
         assert!(f.s.extra_acked >= 24_000, "the same round");
         f.ack(RATE << 9);
-        assert!(f.s.extra_acked < 24_000, "state {state}: {}", f.s.extra_acked);
+        assert!(f.s.extra_acked < 24_000, "state {state:?}: {}", f.s.extra_acked);
     }
 }
 
@@ -70,7 +70,7 @@ fn agg_04_it_is_added_to_the_scaled_bdp() {
 fn agg_05_a_link_with_slots_of_5_or_10_ms_stays_full() {
     for slot in ["5ms", "10ms"] {
         let w = Whole::bulk(&format!("50mbit 30ms queue=10bdp ackagg={slot}"), 10);
-        let (_, full) = w.change(BBR3_STARTUP, BBR3_DRAIN, 0);
+        let (_, full) = w.change(Mode::Startup, Mode::Drain, 0);
         assert!(full.ack.cwnd > 2 * full.bdp(), "{} {}", full.ack.cwnd, full.bdp());
         let before_us = full.ack.now_us - 200_000;
         assert!(
@@ -80,7 +80,7 @@ fn agg_05_a_link_with_slots_of_5_or_10_ms_stays_full() {
         );
         let mut cruise_us = 0;
         let changes: Vec<_> = w.changes().map(|(_, b)| b).collect();
-        for pair in changes.windows(2).filter(|p| p[0].s.state == BBR3_PROBE_BW_CRUISE) {
+        for pair in changes.windows(2).filter(|p| p[0].s.state == Mode::ProbeBwCruise) {
             // After a round in which what ProbeRTT left empty fills again.
             let (from_us, to_us) = (pair[0].ack.now_us + 200_000, pair[1].ack.now_us);
             if to_us > from_us + 500_000 {
@@ -101,8 +101,8 @@ fn agg_05_a_link_with_slots_of_5_or_10_ms_stays_full() {
 fn agg_06_idleness_is_not_taken_for_aggregation() {
     let mut f = interval(500_000);
     f.c.now_us += 10 * SECOND_US;
-    (f.c.inflight, f.c.is_app_limited) = (0, 1);
-    f.tell(EVENT_TX_START);
+    (f.c.inflight, f.c.is_app_limited) = (0, true);
+    f.tell(Event::TxStart);
     assert_eq!((f.s.extra_acked_interval_start, f.s.extra_acked_delivered), (f.c.now_us, 0));
     f.ack(RATE);
     assert_eq!(f.s.extra_acked_delivered, MSS, "40 ms later 1200 bytes are no more than expected");

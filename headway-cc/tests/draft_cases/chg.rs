@@ -3,88 +3,88 @@
 use crate::driver::{Flow, MSS, RATE, START_US, assert_near};
 use crate::whole::{Whole, payload_rate};
 use headway_cc::cc::bbr3::*;
-use headway_cc::cc::{CA_RECOVERY, EVENT_LOST, EVENT_SSTHRESH, EVENT_UNDO};
+use headway_cc::cc::{CaState, Event};
 use headway_cc::sampler::Sampler;
 
 /// Leads a flow in DOWN that loss brought there to its next probe, with 30,000 in flight.
 fn probe_again(f: &mut Flow) {
     f.c.inflight = 30_000;
-    f.go(BBR3_PROBE_BW_CRUISE);
-    f.go(BBR3_PROBE_BW_UP);
+    f.go(Mode::ProbeBwCruise);
+    f.go(Mode::ProbeBwUp);
 }
 
 #[test]
 fn chg_01_a_round_after_the_probe_its_phase_is_over() {
-    let mut f = Flow::at(BBR3_PROBE_BW_UP);
+    let mut f = Flow::at(Mode::ProbeBwUp);
     f.c.inflight = 50_000;
-    f.go(BBR3_PROBE_BW_DOWN);
+    f.go(Mode::ProbeBwDown);
     let cycles = f.s.cycle_count;
-    assert_eq!((f.s.ack_phase, f.s.is_bw_probe_sample), (BBR3_ACKS_PROBE_STOPPING, 1));
+    assert_eq!((f.s.ack_phase, f.s.is_bw_probe_sample), (AckPhase::ProbeStopping, true));
     for _ in 0..20 {
         f.ack(RATE);
-        assert_eq!((f.s.ack_phase, f.s.is_bw_probe_sample), (BBR3_ACKS_INIT, 0));
+        assert_eq!((f.s.ack_phase, f.s.is_bw_probe_sample), (AckPhase::Init, false));
         assert_eq!(f.s.cycle_count, cycles + 1, "the filter moves once");
     }
 }
 
 #[test]
 fn chg_02_after_a_lossy_probe_the_next_stops_at_the_bound() {
-    let mut f = Flow::at(BBR3_PROBE_BW_UP);
+    let mut f = Flow::at(Mode::ProbeBwUp);
     f.lose(3 * MSS, 60_000);
     probe_again(&mut f);
-    assert_eq!(f.s.prev_probe_too_high, 1);
+    assert!(f.s.prev_probe_too_high);
     f.more_with(RATE, |a| (a.prior_inflight, a.inflight) = (60_000, 58_800));
-    assert_eq!((f.s.prev_probe_precautionary, f.s.prev_probe_too_high), (1, 0));
+    assert_eq!((f.s.prev_probe_precautionary, f.s.prev_probe_too_high), (true, false));
     f.ack(RATE);
-    assert_eq!(f.s.state, BBR3_PROBE_BW_REFILL, "no loss: on at once");
+    assert_eq!(f.s.state, Mode::ProbeBwRefill, "no loss: on at once");
 }
 
 #[test]
 fn chg_03_only_the_transition_itself_is_remembered_for_an_undo() {
-    let mut f = Flow::at(BBR3_PROBE_BW_CRUISE);
+    let mut f = Flow::at(Mode::ProbeBwCruise);
     f.lose(9 * MSS, 60_000);
-    f.tell(EVENT_SSTHRESH);
-    assert_eq!(f.s.undo_state, BBR3_NONE);
-    f.tell(EVENT_UNDO);
-    assert_eq!(f.s.state, BBR3_PROBE_BW_CRUISE);
-    let mut f = Flow::at(BBR3_PROBE_BW_UP);
+    f.tell(Event::Ssthresh);
+    assert_eq!(f.s.undo_state, Mode::None);
+    f.tell(Event::Undo);
+    assert_eq!(f.s.state, Mode::ProbeBwCruise);
+    let mut f = Flow::at(Mode::ProbeBwUp);
     f.lose(9 * MSS, 60_000);
-    assert_eq!(f.s.undo_state, BBR3_PROBE_BW_UP);
-    f.tell(EVENT_UNDO);
-    assert_eq!(f.s.state, BBR3_PROBE_BW_REFILL);
+    assert_eq!(f.s.undo_state, Mode::ProbeBwUp);
+    f.tell(Event::Undo);
+    assert_eq!(f.s.state, Mode::ProbeBwRefill);
 }
 
 #[test]
 fn chg_04_drain_ends_with_its_fourth_round() {
-    let mut f = Flow::at(BBR3_DRAIN);
+    let mut f = Flow::at(Mode::Drain);
     f.c.inflight = 90_000;
     for _ in 0..3 {
         f.ack(RATE);
     }
-    assert_eq!(f.s.state, BBR3_DRAIN);
+    assert_eq!(f.s.state, Mode::Drain);
     f.ack(RATE);
-    assert_eq!(f.s.state, BBR3_PROBE_BW_DOWN);
+    assert_eq!(f.s.state, Mode::ProbeBwDown);
 }
 
 #[test]
 fn chg_05_drain_paces_at_half() {
-    assert_near(Flow::at(BBR3_DRAIN).c.pacing_rate, 495_000, 1);
+    assert_near(Flow::at(Mode::Drain).c.pacing_rate, 495_000, 1);
 }
 
 #[test]
 fn chg_06_without_selective_acks_any_loss_counts() {
-    let mut f = Flow::at(BBR3_STARTUP);
-    f.c.has_selective_acks = 0;
+    let mut f = Flow::at(Mode::Startup);
+    f.c.has_selective_acks = false;
     f.ack(RATE);
-    f.tell(EVENT_SSTHRESH);
-    f.c.ca_state = CA_RECOVERY;
+    f.tell(Event::Ssthresh);
+    f.c.ca_state = CaState::Recovery;
     f.lose(1, 60_000);
     f.more_with(RATE, |a| a.newly_lost = 1);
-    assert_eq!((f.s.full_bw_reached, f.s.undo_state), (1, BBR3_STARTUP));
-    let mut f = Flow::at(BBR3_PROBE_BW_UP);
-    f.c.has_selective_acks = 0;
+    assert_eq!((f.s.full_bw_reached, f.s.undo_state), (true, Mode::Startup));
+    let mut f = Flow::at(Mode::ProbeBwUp);
+    f.c.has_selective_acks = false;
     f.lose(1, 60_000);
-    assert_eq!(f.s.state, BBR3_PROBE_BW_DOWN);
+    assert_eq!(f.s.state, Mode::ProbeBwDown);
 }
 
 #[test]
@@ -95,7 +95,7 @@ fn chg_07_tcp_has_three_quanta_of_budget_and_quic_one() {
 
 #[test]
 fn chg_08_the_bound_grows_in_whole_segments_and_keeps_the_rest() {
-    let mut f = Flow::at(BBR3_PROBE_BW_UP);
+    let mut f = Flow::at(Mode::ProbeBwUp);
     f.c.cwnd = 60_000;
     (f.s.inflight_longterm, f.s.probe_up_acked_per_inc, f.s.bw_probe_up_acked) = (50_000, 5_000, 4_000);
     f.more_with(RATE, |a| (a.newly_acked, a.rs_tx_in_flight) = (7_300, 1));
@@ -117,12 +117,12 @@ fn chg_09_a_packet_remembers_what_was_lost_before_it() {
 #[test]
 fn chg_10_cruise_needs_headroom_and_no_queue() {
     for (inflight, longterm, state) in [
-        (40_000, 60_000, BBR3_PROBE_BW_CRUISE),
-        (40_002, 60_000, BBR3_PROBE_BW_DOWN),
-        (34_000, 40_000, BBR3_PROBE_BW_CRUISE),
-        (34_001, 40_000, BBR3_PROBE_BW_DOWN),
+        (40_000, 60_000, Mode::ProbeBwCruise),
+        (40_002, 60_000, Mode::ProbeBwDown),
+        (34_000, 40_000, Mode::ProbeBwCruise),
+        (34_001, 40_000, Mode::ProbeBwDown),
     ] {
-        let mut f = Flow::at(BBR3_PROBE_BW_DOWN);
+        let mut f = Flow::at(Mode::ProbeBwDown);
         (f.c.inflight, f.s.inflight_longterm) = (inflight, longterm);
         f.more_with(RATE, |a| a.rs_tx_in_flight = 0);
         assert_eq!(f.s.state, state, "{inflight} {longterm}");
@@ -135,7 +135,7 @@ fn chg_11_the_first_ack_finds_everything_initialised() {
     assert_eq!(f.s.probe_rtt_min_stamp, START_US);
     f.c.now_us += 10_000;
     f.ack(RATE);
-    assert_eq!((f.s.state, f.s.probe_rtt_expired, f.s.loss_round_start), (BBR3_STARTUP, 0, 0));
+    assert_eq!((f.s.state, f.s.probe_rtt_expired, f.s.loss_round_start), (Mode::Startup, false, false));
 }
 
 #[test]
@@ -157,19 +157,16 @@ fn chg_13_the_state_has_the_new_names() {
 
 #[test]
 fn chg_14_no_run_leaves_the_state_machine() {
-    use BBR3_PROBE_BW_CRUISE as CRUISE;
-    use BBR3_PROBE_BW_DOWN as DOWN;
-    use BBR3_PROBE_BW_REFILL as REFILL;
-    use BBR3_PROBE_BW_UP as UP;
+    use Mode::{ProbeBwCruise as CRUISE, ProbeBwDown as DOWN, ProbeBwRefill as REFILL, ProbeBwUp as UP};
     // One ACK may end a state and the one that follows; DOWN may end in the ACK that begins it.
     let on_ack = [
-        (BBR3_STARTUP, vec![BBR3_DRAIN, DOWN, CRUISE, REFILL]),
-        (BBR3_DRAIN, vec![DOWN, CRUISE, REFILL]),
+        (Mode::Startup, vec![Mode::Drain, DOWN, CRUISE, REFILL]),
+        (Mode::Drain, vec![DOWN, CRUISE, REFILL]),
         (DOWN, vec![CRUISE, REFILL]),
         (CRUISE, vec![REFILL]),
         (REFILL, vec![UP]),
         (UP, vec![DOWN, CRUISE]),
-        (BBR3_PROBE_RTT, vec![CRUISE, BBR3_STARTUP]),
+        (Mode::ProbeRtt, vec![CRUISE, Mode::Startup]),
     ];
     let mut changes = 0;
     for path in [
@@ -184,11 +181,11 @@ fn chg_14_no_run_leaves_the_state_machine() {
             let (from, to) = (before.s.state, at.s.state);
             let next = &on_ack[from as usize - 1].1;
             let is_allowed = match at.ack.event {
-                EVENT_LOST => (from, to) == (UP, DOWN),
-                EVENT_UNDO => to == REFILL || to == BBR3_STARTUP,
-                _ => next.contains(&to) || to == BBR3_PROBE_RTT,
+                Event::Lost => (from, to) == (UP, DOWN),
+                Event::Undo => to == REFILL || to == Mode::Startup,
+                _ => next.contains(&to) || to == Mode::ProbeRtt,
             };
-            assert!(is_allowed, "{path}: {from} to {to} by {}: {}", at.ack.event, w.story());
+            assert!(is_allowed, "{path}: {from:?} to {to:?} by {:?}: {}", at.ack.event, w.story());
             changes += 1;
         }
         assert!(w.goodput(0, 15_000_000) > payload_rate(30_000), "{path}");

@@ -1,17 +1,17 @@
 //! COEX: when to probe (§5.3.3.8).
 
 use super::driver::*;
-use headway_cc::cc::EVENT_LOST;
+use headway_cc::cc::Event;
 use headway_cc::cc::bbr3::*;
 use headway_cc::sim::FlowSpec;
 
 /// Rounds from the entry of DOWN to REFILL, with this window in force.
 fn rounds_between_probes(f: &mut Flow, cwnd: u64) -> u64 {
-    f.go(BBR3_PROBE_BW_UP);
-    f.go(BBR3_PROBE_BW_DOWN);
+    f.go(Mode::ProbeBwUp);
+    f.go(Mode::ProbeBwDown);
     f.c.inflight = 0;
     let before = f.s.round_count;
-    while f.s.state != BBR3_PROBE_BW_REFILL {
+    while f.s.state != Mode::ProbeBwRefill {
         f.c.cwnd = cwnd;
         f.ack(f.rate);
     }
@@ -20,15 +20,15 @@ fn rounds_between_probes(f: &mut Flow, cwnd: u64) -> u64 {
 
 #[test]
 fn coex_01_by_time_or_by_rounds() {
-    let mut f = Flow::at(BBR3_PROBE_BW_CRUISE);
+    let mut f = Flow::at(Mode::ProbeBwCruise);
     f.c.now_us = f.s.cycle_stamp + f.s.bw_probe_wait_us - 1_000;
     f.more(RATE);
-    assert_eq!(f.s.state, BBR3_PROBE_BW_CRUISE, "not later than the wait");
+    assert_eq!(f.s.state, Mode::ProbeBwCruise, "not later than the wait");
     f.c.now_us -= 999;
     f.more(RATE);
-    assert_eq!(f.s.state, BBR3_PROBE_BW_REFILL);
+    assert_eq!(f.s.state, Mode::ProbeBwRefill);
     // A BDP of 33 packets: 33 rounds of 40 ms are less than the 2 s of the wait.
-    let mut f = Flow::at(BBR3_PROBE_BW_CRUISE);
+    let mut f = Flow::at(Mode::ProbeBwCruise);
     assert_eq!(rounds_between_probes(&mut f, 80_000), 33);
     assert!(f.c.now_us < f.s.cycle_stamp + f.s.bw_probe_wait_us);
     // 83 packets: 63 rounds.
@@ -39,7 +39,7 @@ fn coex_01_by_time_or_by_rounds() {
 #[test]
 fn coex_02_the_rounds_are_those_of_the_smaller_of_bdp_and_window() {
     for (cwnd, rounds) in [(12_000, 10), (24_000, 20), (39_600, 33), (200_000, 33)] {
-        let mut f = Flow::at(BBR3_PROBE_BW_CRUISE);
+        let mut f = Flow::at(Mode::ProbeBwCruise);
         assert_eq!(rounds_between_probes(&mut f, cwnd), rounds);
     }
     // In packets the count is the same.
@@ -52,7 +52,7 @@ fn coex_02_the_rounds_are_those_of_the_smaller_of_bdp_and_window() {
 fn waits_us(path: &str, seconds: u64) -> Vec<u64> {
     let steps = alone(path, seconds);
     let states = steps.windows(2).filter(|w| w[0].s.state != w[1].s.state);
-    let refills = states.map(|w| &w[1]).filter(|step| step.s.state == BBR3_PROBE_BW_REFILL);
+    let refills = states.map(|w| &w[1]).filter(|step| step.s.state == Mode::ProbeBwRefill);
     refills.map(|step| step.ack.now_us - step.s.cycle_stamp).collect()
 }
 
@@ -75,16 +75,16 @@ fn coex_03_how_long_cycles_are() {
 #[test]
 fn coex_04_drawn_anew_at_every_down() {
     let wait = |f: &Flow| (f.s.bw_probe_wait_us, f.s.rounds_since_probe_up);
-    let mut f = Flow::at(BBR3_PROBE_BW_UP);
+    let mut f = Flow::at(Mode::ProbeBwUp);
     f.lose_with(6_000, 60_000, |a| a.rand = u64::from(u32::MAX));
     assert_eq!(wait(&f), (2_999_999, 1));
-    f.go(BBR3_PROBE_BW_UP);
+    f.go(Mode::ProbeBwUp);
     f.lose_with(6_000, 60_000, |a| a.rand = 0x4000_0000);
     assert_eq!(wait(&f), (2_250_000, 0));
     // The DOWN inside the end of ProbeRTT draws too.
-    f.go(BBR3_PROBE_RTT);
+    f.go(Mode::ProbeRtt);
     f.c.rand = 0xc000_8000;
-    f.go(BBR3_PROBE_BW_CRUISE);
+    f.go(Mode::ProbeBwCruise);
     assert_eq!((wait(&f), f.s.cycle_stamp), ((2_750_007, 1), f.c.now_us));
 }
 
@@ -96,6 +96,6 @@ fn coex_05_a_cubic_flow_beside_it() {
     let share = bytes[1] * 100 / (bytes[0] + bytes[1]);
     // The draft names no bound; starved is less than a fifth of an equal share.
     assert!((10..=90).contains(&share), "CUBIC has {share} %");
-    let losses = steps(&run.flows[0]).iter().filter(|s| s.ack.event == EVENT_LOST).count();
+    let losses = steps(&run.flows[0]).iter().filter(|s| s.ack.event == Event::Lost).count();
     assert!(losses > 0, "they share the queue");
 }

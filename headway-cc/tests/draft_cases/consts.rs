@@ -14,21 +14,21 @@ fn window(f: &mut Flow) -> u64 {
 fn const_01_startup_paces_at_2_77() {
     let mut f = Flow::new();
     assert_near(f.ack(RATE).pacing_rate, 2_742_300, 1);
-    assert_eq!(f.s.state, BBR3_STARTUP);
+    assert_eq!(f.s.state, Mode::Startup);
 }
 
 #[test]
 fn const_02_drain_paces_at_half() {
-    assert_near(Flow::at(BBR3_DRAIN).c.pacing_rate, 495_000, 1);
+    assert_near(Flow::at(Mode::Drain).c.pacing_rate, 495_000, 1);
 }
 
 #[test]
 fn const_03_window_gains() {
-    for state in [BBR3_DRAIN, BBR3_PROBE_BW_DOWN, BBR3_PROBE_BW_CRUISE, BBR3_PROBE_BW_REFILL] {
-        assert_eq!(window(&mut Flow::at(state)), 80_000, "state {state}");
+    for state in [Mode::Drain, Mode::ProbeBwDown, Mode::ProbeBwCruise, Mode::ProbeBwRefill] {
+        assert_eq!(window(&mut Flow::at(state)), 80_000, "state {state:?}");
     }
-    assert_eq!(window(&mut Flow::at(BBR3_PROBE_BW_UP)), 90_000 + 2_400);
-    let mut f = Flow::at(BBR3_PROBE_RTT);
+    assert_eq!(window(&mut Flow::at(Mode::ProbeBwUp)), 90_000 + 2_400);
+    let mut f = Flow::at(Mode::ProbeRtt);
     f.c.cwnd = 1 << 30;
     assert_eq!(f.more(RATE).cwnd, 20_000);
     // Startup never cuts; it grows up to the same 80,000 bytes and what aggregation adds.
@@ -43,11 +43,11 @@ fn const_03_window_gains() {
 #[test]
 fn const_04_pacing_gains() {
     for (state, rate) in [
-        (BBR3_PROBE_BW_DOWN, 891_000),
-        (BBR3_PROBE_BW_CRUISE, 990_000),
-        (BBR3_PROBE_BW_REFILL, 990_000),
-        (BBR3_PROBE_BW_UP, 1_237_500),
-        (BBR3_PROBE_RTT, 990_000),
+        (Mode::ProbeBwDown, 891_000),
+        (Mode::ProbeBwCruise, 990_000),
+        (Mode::ProbeBwRefill, 990_000),
+        (Mode::ProbeBwUp, 1_237_500),
+        (Mode::ProbeRtt, 990_000),
     ] {
         assert_near(Flow::at(state).c.pacing_rate, rate, 1);
     }
@@ -57,23 +57,23 @@ fn const_04_pacing_gains() {
 fn const_05_pacing_margin() {
     for (rate, paced) in [(RATE, 990_000), (25_000, 24_750), (100_000_000, 99_000_000)] {
         let mut f = Flow::over(RTT_US, rate);
-        f.go(BBR3_PROBE_BW_CRUISE);
+        f.go(Mode::ProbeBwCruise);
         assert_near(f.c.pacing_rate, paced, 1);
     }
 }
 
 #[test]
 fn const_06_loss_threshold() {
-    let mut f = Flow::at(BBR3_PROBE_BW_UP);
+    let mut f = Flow::at(Mode::ProbeBwUp);
     f.lose(1_200, 60_000);
-    assert_eq!(f.s.state, BBR3_PROBE_BW_UP, "2 % exactly");
+    assert_eq!(f.s.state, Mode::ProbeBwUp, "2 % exactly");
     f.lose(1_201, 60_000);
-    assert_eq!(f.s.state, BBR3_PROBE_BW_DOWN, "a byte more");
+    assert_eq!(f.s.state, Mode::ProbeBwDown, "a byte more");
 }
 
 #[test]
 fn const_07_a_cut_keeps_seven_tenths() {
-    let mut f = Flow::at(BBR3_PROBE_BW_CRUISE);
+    let mut f = Flow::at(Mode::ProbeBwCruise);
     f.ack(25_000);
     f.lose(1_200, 30_000);
     f.ack(25_000);
@@ -83,7 +83,7 @@ fn const_07_a_cut_keeps_seven_tenths() {
 #[test]
 fn const_08_headroom() {
     let mut f = Flow::over(RTT_US, 4 * RATE);
-    f.go(BBR3_PROBE_BW_CRUISE);
+    f.go(Mode::ProbeBwCruise);
     f.c.inflight = 0;
     for (longterm, cwnd) in [(120_000, 102_000), (7_200, 6_000)] {
         f.s.inflight_longterm = longterm;
@@ -96,27 +96,27 @@ fn const_08_headroom() {
 fn const_09_minimum_window() {
     let mut f = Flow::init(Bbr3Params::default(), |c| c.cwnd = MSS);
     assert_eq!(f.ack(RATE).cwnd, 4_800, "after one ACK");
-    let mut f = Flow::at(BBR3_PROBE_BW_CRUISE);
+    let mut f = Flow::at(Mode::ProbeBwCruise);
     f.s.inflight_shortterm = 1;
     assert_eq!(f.ack(RATE).cwnd, 4_800, "below every bound");
 }
 
 #[test]
 fn const_10_the_bandwidth_filter_holds_two_cycles() {
-    let mut f = Flow::at(BBR3_PROBE_BW_UP);
+    let mut f = Flow::at(Mode::ProbeBwUp);
     f.rate = 400_000;
     let mut seen = Vec::new();
     for _ in 0..2 {
-        f.go(BBR3_PROBE_BW_CRUISE);
+        f.go(Mode::ProbeBwCruise);
         seen.push(rate_of(f.s.max_bw));
-        f.go(BBR3_PROBE_BW_UP);
+        f.go(Mode::ProbeBwUp);
     }
     assert_eq!(seen, [1_000_000, 400_000]);
 }
 
 #[test]
 fn const_11_extra_acked_window() {
-    for (state, rounds) in [(BBR3_STARTUP, 1), (BBR3_PROBE_BW_CRUISE, 10)] {
+    for (state, rounds) in [(Mode::Startup, 1), (Mode::ProbeBwCruise, 10)] {
         let mut f = Flow::at(state);
         f.ack(RATE);
         f.c.cwnd = 100_000;
@@ -124,10 +124,10 @@ fn const_11_extra_acked_window() {
         assert_eq!(f.s.extra_acked, 24_000);
         for round in 1..rounds {
             f.ack(RATE);
-            assert_eq!(f.s.extra_acked, 24_000, "state {state}, round {round}");
+            assert_eq!(f.s.extra_acked, 24_000, "state {state:?}, round {round}");
         }
         f.ack(RATE);
-        assert_eq!(f.s.extra_acked, 1_200, "state {state}: the window is over");
+        assert_eq!(f.s.extra_acked, 1_200, "state {state:?}: the window is over");
     }
 }
 
@@ -147,11 +147,11 @@ fn const_12_minimum_rtt_window() {
 fn const_13_probe_rtt_window_and_length() {
     for (rtt_us, cwnd, length_us) in [(40_000, 20_000, 240_000), (400_000, 200_000, 400_000)] {
         let mut f = Flow::over(rtt_us, RATE);
-        f.go(BBR3_PROBE_RTT);
+        f.go(Mode::ProbeRtt);
         (f.c.inflight, f.c.cwnd) = (cwnd, 1 << 20);
         assert_eq!(f.more(RATE).cwnd, cwnd);
         let since_us = f.c.now_us;
-        while f.s.state == BBR3_PROBE_RTT {
+        while f.s.state == Mode::ProbeRtt {
             f.ack(RATE);
         }
         assert_eq!(f.c.now_us - since_us, length_us, "the first ACK after 200 ms and a round");
@@ -166,10 +166,10 @@ fn const_14_probe_rtt_interval() {
     let seen_us = f.c.now_us;
     f.c.now_us = seen_us + 4_999_000;
     f.more(RATE);
-    assert_eq!((f.c.now_us - seen_us, f.s.state), (5_000_000, BBR3_STARTUP));
+    assert_eq!((f.c.now_us - seen_us, f.s.state), (5_000_000, Mode::Startup));
     f.c.now_us -= 999;
     f.more(RATE);
-    assert_eq!(f.s.state, BBR3_PROBE_RTT, "a microsecond later");
+    assert_eq!(f.s.state, Mode::ProbeRtt, "a microsecond later");
 }
 
 #[test]
@@ -180,16 +180,16 @@ fn const_15_growth_and_rounds_of_a_full_pipe() {
     f.ack(1_250_000);
     assert_eq!((rate_of(f.s.full_bw), f.s.full_bw_count), (1_250_000, 0));
     for rounds in 1..=3 {
-        assert_eq!(f.s.state, BBR3_STARTUP);
+        assert_eq!(f.s.state, Mode::Startup);
         f.ack(1_562_475);
         assert_eq!(f.s.full_bw_count, rounds, "25 bytes/s too little");
     }
-    assert_eq!((f.s.full_bw_reached, f.s.state), (1, BBR3_DRAIN));
+    assert_eq!((f.s.full_bw_reached, f.s.state), (true, Mode::Drain));
 }
 
 #[test]
 fn const_16_lost_ranges_that_end_startup() {
-    for (ranges, state) in [(5, BBR3_STARTUP), (6, BBR3_DRAIN)] {
+    for (ranges, state) in [(5, Mode::Startup), (6, Mode::Drain)] {
         let mut f = Flow::new();
         f.c.inflight = 10 * BDP;
         f.ack(RATE);
@@ -201,22 +201,22 @@ fn const_16_lost_ranges_that_end_startup() {
 
 #[test]
 fn const_17_rounds_of_drain() {
-    let mut f = Flow::at(BBR3_DRAIN);
+    let mut f = Flow::at(Mode::Drain);
     for _ in 0..3 {
         f.ack(RATE);
-        assert_eq!(f.s.state, BBR3_DRAIN);
+        assert_eq!(f.s.state, Mode::Drain);
     }
     f.ack(RATE);
-    assert_eq!(f.s.state, BBR3_PROBE_BW_DOWN);
+    assert_eq!(f.s.state, Mode::ProbeBwDown);
 }
 
 /// What DOWN draws for each of these random numbers: the wait and the rounds that count already.
 fn draws(rand: impl Iterator<Item = u64>) -> Vec<(u64, u64)> {
-    let f = Flow::at(BBR3_PROBE_BW_UP);
+    let f = Flow::at(Mode::ProbeBwUp);
     let draw = |rand| {
         let mut f = f.clone();
         f.lose_with(60_000, 60_000, |a| a.rand = rand);
-        assert_eq!(f.s.state, BBR3_PROBE_BW_DOWN);
+        assert_eq!(f.s.state, Mode::ProbeBwDown);
         (f.s.bw_probe_wait_us, f.s.rounds_since_probe_up)
     };
     rand.map(draw).collect()
@@ -249,11 +249,11 @@ fn const_19_sixty_two_or_sixty_three_rounds() {
     // 83 packets of BDP and 10 ms: neither Reno's rounds nor 2 s come first.
     for (rand, rounds) in [(0, 63), (u64::from(u32::MAX), 62)] {
         let mut f = Flow::over(10_000, 10 * RATE);
-        f.go(BBR3_PROBE_BW_UP);
+        f.go(Mode::ProbeBwUp);
         f.c.cwnd = 100_000;
         f.lose_with(60_000, 60_000, |a| a.rand = rand);
         let before = f.s.round_count;
-        while f.s.state != BBR3_PROBE_BW_REFILL {
+        while f.s.state != Mode::ProbeBwRefill {
             f.c.cwnd = 100_000;
             f.ack(10 * RATE);
         }
@@ -263,12 +263,12 @@ fn const_19_sixty_two_or_sixty_three_rounds() {
 
 #[test]
 fn const_20_the_exponent_stops_at_30() {
-    let mut f = Flow::at(BBR3_PROBE_BW_UP);
+    let mut f = Flow::at(Mode::ProbeBwUp);
     for round in 2..=40 {
         (f.s.inflight_longterm, f.c.cwnd, f.c.inflight) = (60_000, 60_000, 0);
         f.s.full_bw_count = 0; // the flat rate is not the matter here
         f.ack(RATE);
-        assert_eq!(f.s.state, BBR3_PROBE_BW_UP);
+        assert_eq!(f.s.state, Mode::ProbeBwUp);
         assert_eq!(f.s.bw_probe_up_rounds, round.min(30));
     }
     assert_eq!(f.s.probe_up_acked_per_inc, 1_200);
@@ -286,7 +286,7 @@ fn const_21_send_quantum() {
 
 #[test]
 fn const_22_up_adds_two_segments() {
-    for (state, cwnd) in [(BBR3_PROBE_BW_REFILL, 4_800), (BBR3_PROBE_BW_UP, 7_200)] {
+    for (state, cwnd) in [(Mode::ProbeBwRefill, 4_800), (Mode::ProbeBwUp, 7_200)] {
         let mut f = Flow::over(10_000, 125_000);
         f.go(state);
         f.c.cwnd = 1 << 20;
@@ -303,7 +303,7 @@ fn const_23_offload_budget() {
             (c.srtt_us, c.min_rtt_us) = (100, 100);
         });
         (f.rtt_us, f.rate) = (100, 100 * RATE);
-        f.go(BBR3_PROBE_BW_CRUISE);
+        f.go(Mode::ProbeBwCruise);
         f.c.cwnd = 1 << 20;
         assert_eq!(f.more(f.rate).cwnd, cwnd);
     }

@@ -5,7 +5,7 @@ use headway_cc::cc::bbr3::*;
 
 #[test]
 fn cruise_01_gains() {
-    let mut f = Flow::at(BBR3_PROBE_BW_CRUISE);
+    let mut f = Flow::at(Mode::ProbeBwCruise);
     f.c.cwnd = 1 << 20;
     let control = f.more_with(RATE, |a| a.newly_acked = 1);
     assert_near(control.pacing_rate, 990_000, 1);
@@ -14,25 +14,25 @@ fn cruise_01_gains() {
 
 #[test]
 fn cruise_02_ends_only_when_it_is_time_to_probe() {
-    let mut f = Flow::at(BBR3_PROBE_BW_CRUISE);
+    let mut f = Flow::at(Mode::ProbeBwCruise);
     let end_us = f.s.cycle_stamp + f.s.bw_probe_wait_us;
     let mut acks = 0;
     while f.c.now_us + 1_000 <= end_us {
         f.c.inflight = if acks % 2 == 0 { 200_000 } else { 0 };
         f.lose(60_000, 60_000);
         f.more(2 * RATE);
-        assert_eq!(f.s.state, BBR3_PROBE_BW_CRUISE);
+        assert_eq!(f.s.state, Mode::ProbeBwCruise);
         acks += 1;
     }
     assert!(acks > 1_000);
     f.more(RATE);
-    assert_eq!(f.s.state, BBR3_PROBE_BW_REFILL);
+    assert_eq!(f.s.state, Mode::ProbeBwRefill);
 }
 
 #[test]
 fn cruise_03_capped_with_headroom() {
     for (longterm, cwnd) in [(60_000, 51_000), (5_000, 4_800)] {
-        let mut f = Flow::at(BBR3_PROBE_BW_CRUISE);
+        let mut f = Flow::at(Mode::ProbeBwCruise);
         (f.s.inflight_longterm, f.c.cwnd, f.c.inflight) = (longterm, 1 << 20, 0);
         assert_eq!(f.more(RATE).cwnd, cwnd);
     }
@@ -40,28 +40,28 @@ fn cruise_03_capped_with_headroom() {
 
 #[test]
 fn cruise_04_losses_cut_the_short_term_bounds_only() {
-    let mut f = Flow::at(BBR3_PROBE_BW_UP);
+    let mut f = Flow::at(Mode::ProbeBwUp);
     f.s.inflight_longterm = 100_000;
-    f.go(BBR3_PROBE_BW_CRUISE);
+    f.go(Mode::ProbeBwCruise);
     f.ack(25_000);
     f.c.cwnd = 50_000;
     for i in 1..=20 {
         f.lose(i * MSS, 30_000);
     }
     f.ack_with(25_000, |a| (a.rs_lost, a.newly_lost) = (24_000, 24_000));
-    assert_eq!((f.s.state, f.s.inflight_longterm), (BBR3_PROBE_BW_CRUISE, 100_000));
+    assert_eq!((f.s.state, f.s.inflight_longterm), (Mode::ProbeBwCruise, 100_000));
     assert_near(rate_of(f.s.bw_shortterm), 700_000, 1);
     assert_eq!(f.s.inflight_shortterm, 35_000);
-    assert_eq!(f.s.prev_probe_too_high, 0);
+    assert!(!f.s.prev_probe_too_high);
 }
 
 #[test]
 fn cruise_05_entry_keeps_the_clocks() {
-    let mut f = Flow::at(BBR3_PROBE_BW_DOWN);
+    let mut f = Flow::at(Mode::ProbeBwDown);
     let before = f.s;
     f.c.inflight = 30_000;
     f.more(RATE);
-    assert_eq!(f.s.state, BBR3_PROBE_BW_CRUISE);
+    assert_eq!(f.s.state, Mode::ProbeBwCruise);
     assert_eq!((f.s.cycle_stamp, f.s.bw_probe_wait_us), (before.cycle_stamp, before.bw_probe_wait_us));
     assert_eq!(f.s.next_round_delivered, before.next_round_delivered);
     assert_eq!((f.s.round_count, f.s.ack_phase), (before.round_count, before.ack_phase));

@@ -6,7 +6,7 @@
 
 use headway_cc::cc::bbr3::*;
 use headway_cc::cc::fixed::{BW_SCALE, USEC_PER_SEC, bw_from};
-use headway_cc::cc::{Ack, CA_RECOVERY, Control, EVENT_ACK, EVENT_INIT, EVENT_LOST, EVENT_SSTHRESH, NO_RTT};
+use headway_cc::cc::{Ack, CaState, Control, Event, NO_RTT};
 use headway_cc::sim::{self, FlowRun, FlowSpec, SimRun, SimSpec};
 
 /// Bytes of a segment.
@@ -41,7 +41,7 @@ impl Flow {
     /// The same with other parameters and another first event.
     pub fn init(p: Bbr3Params, change: impl FnOnce(&mut Ack)) -> Self {
         let mut c = Ack {
-            event: EVENT_INIT,
+            event: Event::Init,
             now_us: START_US,
             unit_bytes: 1,
             smss: MSS,
@@ -51,8 +51,8 @@ impl Flow {
             srtt_us: RTT_US,
             min_rtt_us: RTT_US,
             rs_rtt_us: NO_RTT,
-            is_cwnd_limited: 1,
-            has_selective_acks: 1,
+            is_cwnd_limited: true,
+            has_selective_acks: true,
             ..Ack::default()
         };
         change(&mut c);
@@ -69,33 +69,33 @@ impl Flow {
 
     /// A flow that has measured [`RATE`] over [`RTT_US`] and come to `state` in the usual way, as early as it could.
     /// No long-term bound is set, inflight is three quarters of a BDP from CRUISE on.
-    pub fn at(state: u64) -> Self {
+    pub fn at(state: Mode) -> Self {
         let mut flow = Self::new();
         flow.go(state);
         flow
     }
 
     /// Leads a flow on to `state`.
-    pub fn go(&mut self, state: u64) {
+    pub fn go(&mut self, state: Mode) {
         for _ in 0..30 {
             if self.s.state == state {
                 return;
             }
             self.step(state);
         }
-        panic!("{} is not {state}: {self:?}", self.s.state);
+        panic!("{:?} is not {state:?}: {self:?}", self.s.state);
     }
 
     /// An ACK towards `goal`, which is another state: flat rounds end Startup and UP, small inflight ends Drain and
     /// DOWN unless they are the goal, and ProbeRTT, which an RTT seen just before keeps away; the wait ends with a probe.
-    fn step(&mut self, goal: u64) {
+    fn step(&mut self, goal: Mode) {
         let state = self.s.state;
-        if goal == BBR3_PROBE_RTT && state >= BBR3_PROBE_BW_DOWN {
+        if goal == Mode::ProbeRtt && state >= Mode::ProbeBwDown {
             self.c.now_us = self.s.probe_rtt_min_stamp + 5_000_001;
             self.more(self.rate);
             return;
         }
-        if state == BBR3_PROBE_BW_CRUISE {
+        if state == Mode::ProbeBwCruise {
             self.s.probe_rtt_min_stamp = self.c.now_us;
             self.c.now_us = self.c.now_us.max(self.s.cycle_stamp + self.s.bw_probe_wait_us);
             self.more(self.rate);
@@ -103,9 +103,9 @@ impl Flow {
         }
         let bdp = self.rate * self.rtt_us / USEC_PER_SEC / self.c.unit_bytes;
         self.c.inflight = match goal {
-            BBR3_DRAIN => 2 * bdp,
-            BBR3_PROBE_BW_DOWN => bdp * 9 / 8,
-            _ if state == BBR3_PROBE_RTT => bdp / 2,
+            Mode::Drain => 2 * bdp,
+            Mode::ProbeBwDown => bdp * 9 / 8,
+            _ if state == Mode::ProbeRtt => bdp / 2,
             _ => bdp * 3 / 4,
         };
         self.ack(self.rate);
@@ -120,7 +120,7 @@ impl Flow {
     }
 
     /// An event other than an ACK.
-    pub fn tell(&mut self, event: u64) -> Control {
+    pub fn tell(&mut self, event: Event) -> Control {
         self.give(&Ack { event, ..self.c })
     }
 
@@ -159,7 +159,7 @@ impl Flow {
         self.c.now_us += after_us;
         self.c.delivered += self.c.smss;
         let mut ack = Ack {
-            event: EVENT_ACK,
+            event: Event::Ack,
             delivered_us: self.c.now_us,
             newly_acked: self.c.smss,
             prior_inflight: self.c.inflight,
@@ -177,9 +177,9 @@ impl Flow {
     /// A round in recovery: `ranges` of a segment each are lost, then an ACK measures `rate`, `lost` bytes lost since its
     /// packet left with `tx_in_flight`. It ends the loss round that its losses began.
     pub fn lossy_round(&mut self, rate: u64, ranges: u64, lost: u64, tx_in_flight: u64) {
-        if self.c.ca_state < CA_RECOVERY {
-            self.tell(EVENT_SSTHRESH);
-            self.c.ca_state = CA_RECOVERY;
+        if self.c.ca_state < CaState::Recovery {
+            self.tell(Event::Ssthresh);
+            self.c.ca_state = CaState::Recovery;
         }
         (0..ranges).for_each(|i| self.lose((i + 1) * self.c.smss, tx_in_flight));
         let newly_lost = ranges * self.c.smss;
@@ -197,11 +197,11 @@ impl Flow {
     pub fn lose_with(&mut self, lost: u64, tx_in_flight: u64, change: impl FnOnce(&mut Ack)) {
         self.c.lost += self.c.smss;
         let mut ack = Ack {
-            event: EVENT_LOST,
+            event: Event::Lost,
             newly_lost: self.c.smss,
             rs_lost: lost,
             rs_tx_in_flight: tx_in_flight,
-            rs_starts_lost_range: 1,
+            rs_starts_lost_range: true,
             ..self.c
         };
         change(&mut ack);

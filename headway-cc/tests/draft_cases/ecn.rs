@@ -8,8 +8,8 @@ use headway_cc::cc::fixed::GAIN_UNIT;
 
 /// In CRUISE with a window of 60,000, over 1 ms, answering marks as Linux does.
 fn near() -> Flow {
-    let mut f = Flow::at(BBR3_PROBE_BW_CRUISE);
-    f.p.ecn = 1;
+    let mut f = Flow::at(Mode::ProbeBwCruise);
+    f.p.ecn = true;
     (f.s.min_rtt_us, f.s.probe_rtt_min_delay_us) = (1_000, 1_000);
     // 60 kB of BDP, so that the next probe is far.
     (f.s.max_bw_0, f.s.max_bw, f.s.bw) = (bw(60 * RATE), bw(60 * RATE), bw(60 * RATE));
@@ -25,26 +25,26 @@ fn ecn_01_the_documentation_says_which_answer_is_given() {
     for word in ["`ecn` = 0", "`ecn` = 1", "5 ms", "counts as lost", "not be ECT"] {
         assert!(section.contains(word), "nothing on {word}");
     }
-    assert_eq!(Bbr3Params::default().ecn, 0);
+    assert!(!Bbr3Params::default().ecn);
 }
 
 #[test]
 fn ecn_02_a_mark_is_a_sign_of_congestion() {
     // Every tenth segment of a round in CRUISE is marked.
-    let mut f = Flow::at(BBR3_PROBE_BW_CRUISE);
+    let mut f = Flow::at(Mode::ProbeBwCruise);
     f.ack(600_000);
     f.c.cwnd = 80_000;
     for n in 0..10 {
         f.c.delivered_ce += if n == 5 { MSS } else { 0 };
         f.more(600_000);
     }
-    assert_eq!(f.s.is_loss_in_round, 1);
+    assert!(f.s.is_loss_in_round);
     f.c.cwnd = 80_000;
     f.ack(600_000);
     assert_eq!((rate_of(f.s.bw_shortterm), f.s.inflight_shortterm), (700_000, 56_000));
     // A probe whose sample is marked above 2 % is over.
-    for (marked, state) in [(1_200, BBR3_PROBE_BW_UP), (1_201, BBR3_PROBE_BW_DOWN)] {
-        let mut f = Flow::at(BBR3_PROBE_BW_UP);
+    for (marked, state) in [(1_200, Mode::ProbeBwUp), (1_201, Mode::ProbeBwDown)] {
+        let mut f = Flow::at(Mode::ProbeBwUp);
         f.c.inflight = 60_000;
         f.more_with(RATE, |a| a.rs_delivered_ce = marked);
         assert_eq!(f.s.state, state);
@@ -74,13 +74,13 @@ fn ecn_04_the_answer_of_linux_is_a_third_of_what_is_marked() {
     assert_eq!(f.s.bw_shortterm, BBR3_INFINITY, "marks do not touch the bandwidth");
     // More than half of a sample is too much; and above 5 ms a mark is a loss.
     for (rtt_us, marked_per_cent, state) in [
-        (1_000, 50, BBR3_PROBE_BW_UP),
-        (1_000, 51, BBR3_PROBE_BW_DOWN),
-        (5_000, 50, BBR3_PROBE_BW_UP),
-        (5_001, 50, BBR3_PROBE_BW_DOWN),
+        (1_000, 50, Mode::ProbeBwUp),
+        (1_000, 51, Mode::ProbeBwDown),
+        (5_000, 50, Mode::ProbeBwUp),
+        (5_001, 50, Mode::ProbeBwDown),
     ] {
-        let mut f = Flow::at(BBR3_PROBE_BW_UP);
-        (f.p.ecn, f.c.inflight) = (1, 60_000);
+        let mut f = Flow::at(Mode::ProbeBwUp);
+        (f.p.ecn, f.c.inflight) = (true, 60_000);
         (f.s.min_rtt_us, f.s.probe_rtt_min_delay_us) = (rtt_us, rtt_us);
         f.more_with(RATE, |a| a.rs_delivered_ce = a.rs_delivered * marked_per_cent / 100);
         assert_eq!(f.s.state, state, "{rtt_us} {marked_per_cent}");
@@ -91,14 +91,14 @@ fn ecn_04_the_answer_of_linux_is_a_third_of_what_is_marked() {
 fn ecn_04_two_rounds_of_marks_end_startup() {
     // The first ACK ends no loss round: its flight has not been seen whole.
     for (marked, want) in [(MSS, Some(3)), (MSS / 2, Some(3)), (MSS / 2 - 1, None)] {
-        let p = Bbr3Params { ecn: 1, ..Bbr3Params::default() };
+        let p = Bbr3Params { ecn: true, ..Bbr3Params::default() };
         let mut f = Flow::init(p, |c| (c.srtt_us, c.min_rtt_us) = (1_000, 1_000));
         (f.rtt_us, f.rate) = (1_000, RATE);
         let ended = (1..9).find(|_| {
             f.c.delivered_ce += marked;
             f.rate = f.rate * 13 / 10;
             f.ack(f.rate);
-            f.s.full_bw_reached != 0
+            f.s.full_bw_reached
         });
         assert_eq!(ended, want, "{marked} of {MSS}");
     }

@@ -14,7 +14,7 @@ fn without_rtt() -> Flow {
 fn init_01_begins_in_startup() {
     let s = Flow::new().s;
     let hundredths = |gain: u64| (gain * 100 + GAIN_UNIT / 2) / GAIN_UNIT;
-    assert_eq!((s.state, hundredths(s.pacing_gain), hundredths(s.cwnd_gain)), (BBR3_STARTUP, 277, 200));
+    assert_eq!((s.state, hundredths(s.pacing_gain), hundredths(s.cwnd_gain)), (Mode::Startup, 277, 200));
 }
 
 #[test]
@@ -34,10 +34,10 @@ fn init_03_no_bound_is_set() {
 #[test]
 fn init_04_no_flag_is_set() {
     let s = Flow::new().s;
-    assert_eq!(s.ack_phase, BBR3_ACKS_INIT);
-    assert_eq!([s.is_bw_probe_sample, s.prev_probe_too_high, s.prev_probe_precautionary], [0; 3]);
-    assert_eq!([s.full_bw_reached, s.full_bw_now, s.idle_restart], [0; 3]);
-    assert_eq!([s.is_loss_in_round, s.probe_rtt_round_done], [0; 2]);
+    assert_eq!(s.ack_phase, AckPhase::Init);
+    assert_eq!([s.is_bw_probe_sample, s.prev_probe_too_high, s.prev_probe_precautionary], [false; 3]);
+    assert_eq!([s.full_bw_reached, s.full_bw_now, s.idle_restart], [false; 3]);
+    assert_eq!([s.is_loss_in_round, s.probe_rtt_round_done], [false; 2]);
 }
 
 #[test]
@@ -57,13 +57,13 @@ fn init_06_the_first_ack_does_not_enter_probe_rtt() {
         for at_us in [50_000, 4_900_000] {
             f.c.now_us = START_US + at_us - RTT_US;
             f.ack(RATE);
-            assert_eq!(f.s.state, BBR3_STARTUP, "after {at_us} us");
+            assert_eq!(f.s.state, Mode::Startup, "after {at_us} us");
         }
     }
     let mut late = Flow::new();
     late.c.now_us = START_US + 4_900_000;
     late.ack(RATE);
-    assert_eq!(late.s.state, BBR3_STARTUP, "also when it comes late");
+    assert_eq!(late.s.state, Mode::Startup, "also when it comes late");
 }
 
 #[test]
@@ -85,19 +85,19 @@ fn init_08_the_initial_window_is_the_transport_s() {
 fn init_09_the_first_rtt_replaces_the_nominal_one() {
     let mut f = without_rtt();
     f.c.srtt_us = 100_000;
-    let invalid_sample = f.ack_with(0, |a| (a.rs_is_app_limited, a.rs_rtt_us) = (1, 100_000));
+    let invalid_sample = f.ack_with(0, |a| (a.rs_is_app_limited, a.rs_rtt_us) = (true, 100_000));
     assert_near(invalid_sample.pacing_rate, 332_400, 1);
     f.c.srtt_us = 200_000;
-    assert_near(f.ack_with(0, |a| a.rs_is_app_limited = 1).pacing_rate, 332_400, 1);
+    assert_near(f.ack_with(0, |a| a.rs_is_app_limited = true).pacing_rate, 332_400, 1);
 }
 
 #[test]
 fn init_10_the_first_loss_round_is_a_whole_flight() {
     let mut f = Flow::new();
     f.ack_with(RATE, |a| a.rs_prior_delivered = 0);
-    assert_eq!(f.s.loss_round_start, 0);
+    assert!(!f.s.loss_round_start);
     f.ack_with(RATE, |a| a.rs_prior_delivered = 0);
-    assert_eq!(f.s.loss_round_start, 0, "the same flight");
+    assert!(!f.s.loss_round_start, "the same flight");
     f.ack(RATE);
-    assert_eq!(f.s.loss_round_start, 1);
+    assert!(f.s.loss_round_start);
 }

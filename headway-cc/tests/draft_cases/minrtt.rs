@@ -7,15 +7,15 @@ use headway_cc::cc::bbr3::*;
 
 /// In CRUISE, idle so that ProbeRTT stays out of the way; its next ACK comes this long after the minimum was seen.
 fn aged(age_us: u64) -> Flow {
-    let mut f = Flow::at(BBR3_PROBE_BW_CRUISE);
-    f.s.idle_restart = 1;
+    let mut f = Flow::at(Mode::ProbeBwCruise);
+    f.s.idle_restart = true;
     f.c.now_us = f.s.probe_rtt_min_stamp + age_us - 1_000;
     f
 }
 
 #[test]
 fn minrtt_01_the_short_filter_is_due_strictly_after_five_seconds() {
-    for (age_us, is_due) in [(4_999_999, 0), (5_000_000, 0), (5_000_001, 1), (5_001_000, 1)] {
+    for (age_us, is_due) in [(4_999_999, false), (5_000_000, false), (5_000_001, true), (5_001_000, true)] {
         let mut f = aged(age_us);
         f.more(RATE);
         assert_eq!(f.s.probe_rtt_expired, is_due, "{age_us}");
@@ -75,9 +75,9 @@ fn minrtt_04_an_equal_sample_is_not_lower() {
     f.more_with(RATE, |a| a.rs_rtt_us = RTT_US);
     assert_eq!((f.s.probe_rtt_min_stamp, f.s.min_rtt_stamp), stamps);
     // So a constant RTT brings ProbeRTT 5 s after the first sample.
-    let mut f = Flow::at(BBR3_PROBE_BW_CRUISE);
+    let mut f = Flow::at(Mode::ProbeBwCruise);
     let first_us = f.s.probe_rtt_min_stamp;
-    while f.s.state != BBR3_PROBE_RTT {
+    while f.s.state != Mode::ProbeRtt {
         f.ack(RATE);
         assert!(f.c.now_us <= first_us + 5_040_000, "no ProbeRTT");
     }

@@ -4,7 +4,7 @@ use crate::driver::{Flow, MSS, bw};
 use headway_cc::cc::bbr3::*;
 
 /// The window at 10,000 segments of 1448 bytes a second over 100 µs, counted in units of so many bytes.
-fn window(state: u64, unit_bytes: u64) -> (u64, Flow) {
+fn window(state: Mode, unit_bytes: u64) -> (u64, Flow) {
     let segment = 1448 / unit_bytes;
     let mut f = Flow::init(Bbr3Params::default(), |a| {
         (a.unit_bytes, a.smss, a.cwnd) = (unit_bytes, segment, 10 * segment);
@@ -29,24 +29,24 @@ fn window(state: u64, unit_bytes: u64) -> (u64, Flow) {
 #[test]
 fn offl_01_tcp_keeps_room_for_three_quanta() {
     // 1 % below 14.48 MB/s: 14,335 bytes a millisecond, 9 packets; the BDP is a packet.
-    let (cwnd, f) = window(BBR3_PROBE_BW_CRUISE, 1448);
+    let (cwnd, f) = window(Mode::ProbeBwCruise, 1448);
     assert_eq!((f.s.send_quantum, cwnd), (9, 27));
 }
 
 #[test]
 fn offl_02_quic_keeps_room_for_one() {
-    let (cwnd, f) = window(BBR3_PROBE_BW_CRUISE, 1);
+    let (cwnd, f) = window(Mode::ProbeBwCruise, 1);
     assert_eq!((f.s.send_quantum, cwnd), (14_335, 14_335));
 }
 
 #[test]
 fn offl_03_the_budget_and_four_segments_are_floors_and_up_adds_two_segments() {
-    let (cwnd, f) = window(BBR3_PROBE_BW_UP, 1);
+    let (cwnd, f) = window(Mode::ProbeBwUp, 1);
     assert_eq!(cwnd, f.s.send_quantum + 2 * 1448);
-    let (cwnd, f) = window(BBR3_PROBE_BW_UP, 1448);
+    let (cwnd, f) = window(Mode::ProbeBwUp, 1448);
     assert_eq!(cwnd, 3 * f.s.send_quantum + 2);
     // 10 kB/s over 40 ms: 400 bytes of BDP, a quantum of two segments.
-    for (state, segments) in [(BBR3_PROBE_BW_CRUISE, 4), (BBR3_PROBE_BW_UP, 6)] {
+    for (state, segments) in [(Mode::ProbeBwCruise, 4), (Mode::ProbeBwUp, 6)] {
         let mut f = Flow::at(state);
         (f.s.max_bw_0, f.s.max_bw_1, f.s.max_bw, f.s.bw) = (0, bw(10_000), bw(10_000), bw(10_000));
         f.c.cwnd = 50_000;

@@ -37,16 +37,16 @@ fn check_pacing(flow: &FlowRun, ms: usize) -> usize {
 #[test]
 fn pace_01_each_state_has_its_rate() {
     for (state, rate) in [
-        (BBR3_STARTUP, 2_742_300),
-        (BBR3_DRAIN, 495_000),
-        (BBR3_PROBE_BW_DOWN, 891_000),
-        (BBR3_PROBE_BW_CRUISE, 990_000),
-        (BBR3_PROBE_BW_REFILL, 990_000),
-        (BBR3_PROBE_BW_UP, 1_237_500),
-        (BBR3_PROBE_RTT, 990_000),
+        (Mode::Startup, 2_742_300),
+        (Mode::Drain, 495_000),
+        (Mode::ProbeBwDown, 891_000),
+        (Mode::ProbeBwCruise, 990_000),
+        (Mode::ProbeBwRefill, 990_000),
+        (Mode::ProbeBwUp, 1_237_500),
+        (Mode::ProbeRtt, 990_000),
     ] {
         let mut f = Flow::at(state);
-        if state == BBR3_STARTUP {
+        if state == Mode::Startup {
             f.ack(RATE);
         }
         assert_eq!(f.s.state, state);
@@ -56,19 +56,19 @@ fn pace_01_each_state_has_its_rate() {
 
 #[test]
 fn pace_02_before_the_pipe_was_full_the_rate_only_rises() {
-    let mut f = Flow::at(BBR3_STARTUP);
+    let mut f = Flow::at(Mode::Startup);
     f.ack(RATE);
     let high = f.c.pacing_rate;
     f.s.max_bw_1 = bw(RATE / 2);
-    f.ack_with(RATE / 2, |a| a.rs_is_app_limited = 1);
+    f.ack_with(RATE / 2, |a| a.rs_is_app_limited = true);
     assert_eq!((f.c.pacing_rate, f.s.max_bw), (high, bw(RATE)));
     (f.s.max_bw, f.s.max_bw_1) = (0, 0);
     f.ack(RATE / 2);
     assert_eq!((f.c.pacing_rate, f.s.max_bw), (high, bw(RATE / 2)));
-    f.s.full_bw_reached = 1;
+    f.s.full_bw_reached = true;
     f.c.inflight = 90_000;
     f.ack(RATE / 2);
-    assert_eq!(f.s.state, BBR3_DRAIN);
+    assert_eq!(f.s.state, Mode::Drain);
     assert_near(f.c.pacing_rate, 247_500, 1);
 }
 
@@ -105,7 +105,7 @@ fn pace_05_retransmissions_are_paced() {
 
 #[test]
 fn pace_06_without_an_estimate_the_rate_stays() {
-    for full_bw_reached in [0, 1] {
+    for full_bw_reached in [false, true] {
         let mut f = Flow::new();
         f.s.full_bw_reached = full_bw_reached;
         f.ack(0);

@@ -27,7 +27,7 @@ fn quant_02_it_follows_the_rate_of_the_same_ack() {
     let control = f.ack(10 * RATE);
     assert_near(control.pacing_rate, 27_423_000, 1);
     assert_eq!(control.send_quantum, control.pacing_rate / 1_000);
-    let mut f = Flow::at(BBR3_PROBE_BW_CRUISE);
+    let mut f = Flow::at(Mode::ProbeBwCruise);
     let control = f.ack(10 * RATE);
     assert_near(control.send_quantum, 9_900, 1);
 }

@@ -1,7 +1,7 @@
 //! RATE: delivery-rate samples (§4.1). The sampler serves the simulator and QUIC; the kernel has its own.
 
 use super::driver::*;
-use headway_cc::cc::{Ack, EVENT_ACK, NO_RTT, bbr3::*};
+use headway_cc::cc::{Ack, Event, NO_RTT, bbr3::*};
 use headway_cc::sampler::{Sampler, Sent};
 use headway_cc::sim::{FlowSpec, Source};
 
@@ -50,7 +50,7 @@ fn rate_03_data_is_delivered_once() {
     let flow = FlowSpec { source, ..FlowSpec::bulk("bbr3") };
     let run = simulate("10mbit 40ms queue=4bdp reorder=2%/100ms", vec![flow], 20);
     assert!(run.flows[0].retransmitted_packets > 10 && run.flows[0].finished_us.is_some());
-    let acks: Vec<Step> = steps(&run.flows[0]).into_iter().filter(|s| s.ack.event == EVENT_ACK).collect();
+    let acks: Vec<Step> = steps(&run.flows[0]).into_iter().filter(|s| s.ack.event == Event::Ack).collect();
     assert_eq!(acks.iter().map(|s| s.ack.newly_acked).sum::<u64>(), bytes);
     assert_eq!(acks[acks.len() - 1].ack.delivered, bytes);
 }
@@ -105,7 +105,7 @@ fn rate_07_no_rate_from_less_than_a_minimum_rtt() {
         assert_eq!((ack.rs_interval_us, ack.rs_delivered), (interval_us, delivered));
         assert_eq!((ack.newly_acked, ack.delivered, ack.inflight), (1_200, 1_200, 0));
     }
-    let mut f = Flow::at(BBR3_PROBE_BW_CRUISE);
+    let mut f = Flow::at(Mode::ProbeBwCruise);
     f.ack_with(100 * RATE, |a| a.rs_interval_us = 0);
     assert_eq!(rate_of(f.s.max_bw), RATE);
 }
@@ -116,11 +116,11 @@ fn rate_08_no_sample_without_new_data() {
     s.on_sent(0, 1_200);
     let ack = acked(&mut s, 40_000, &[], NO_RTT);
     assert_eq!((ack.rs_delivered, ack.rs_interval_us, ack.newly_acked), (0, 0, 0));
-    for state in BBR3_STARTUP..=BBR3_PROBE_RTT {
+    for &state in &Mode::ALL[1..] {
         let mut f = Flow::at(state);
         let (before, cwnd) = (f.s, f.c.cwnd);
         f.ack_with(9 * RATE, |a| a.newly_acked = 0);
-        assert_eq!((f.s, f.c.cwnd), (before, cwnd), "state {state}");
+        assert_eq!((f.s, f.c.cwnd), (before, cwnd), "state {state:?}");
     }
 }
 
@@ -130,14 +130,14 @@ fn rate_09_the_flag_is_the_newest_packet_s() {
     let plain = s.on_sent(0, 1_200);
     s.mark_app_limited();
     let marked = s.on_sent(100, 1_200);
-    assert_eq!(acked(&mut s.clone(), 40_000, &[&plain, &marked], NO_RTT).rs_is_app_limited, 1);
+    assert!(acked(&mut s.clone(), 40_000, &[&plain, &marked], NO_RTT).rs_is_app_limited);
     // The third leaves before the mark is delivered, the last after: of the two the last counts.
     let third = s.on_sent(200, 1_200);
     acked(&mut s, 40_000, &[&plain, &marked], NO_RTT);
     assert!(!s.is_app_limited());
     let last = s.on_sent(40_100, 1_200);
     assert_eq!((third.is_app_limited, last.is_app_limited), (true, false));
-    assert_eq!(acked(&mut s, 80_000, &[&last, &third], NO_RTT).rs_is_app_limited, 0);
+    assert!(!acked(&mut s, 80_000, &[&last, &third], NO_RTT).rs_is_app_limited);
 }
 
 #[test]
@@ -159,7 +159,7 @@ fn rate_10_in_flight_and_lost_are_the_newest_packet_s() {
 /// The largest valid rate of all samples, bytes/s, and how many there were.
 fn samples(path: &str, seconds: u64) -> (u64, u64) {
     let acks =
-        alone(path, seconds).into_iter().filter(|s| s.ack.event == EVENT_ACK && s.ack.rs_interval_us > 0);
+        alone(path, seconds).into_iter().filter(|s| s.ack.event == Event::Ack && s.ack.rs_interval_us > 0);
     acks.fold((0, 0), |(max, n), s| (max.max(s.ack.rs_delivered * 1_000_000 / s.ack.rs_interval_us), n + 1))
 }
 
@@ -194,14 +194,14 @@ fn rate_13_the_receive_window_is_a_limit_of_the_path() {
         for packet in &flight {
             s.begin();
             s.on_delivered(now_us, packet, true);
-            let mut ack = Ack { event: EVENT_ACK, now_us, rs_rtt_us: RTT_US, ..f.c };
+            let mut ack = Ack { event: Event::Ack, now_us, rs_rtt_us: RTT_US, ..f.c };
             s.fill(&mut ack, RTT_US);
-            assert_eq!(ack.rs_is_app_limited, 0);
+            assert!(!ack.rs_is_app_limited);
             f.give(&ack);
         }
     }
     assert_near(rate_of(f.s.max_bw), 300_000, 1);
-    assert_eq!(f.s.full_bw_reached, 1, "it fills the pipe");
+    assert!(f.s.full_bw_reached, "it fills the pipe");
 }
 
 #[test]

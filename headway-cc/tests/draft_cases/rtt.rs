@@ -1,7 +1,7 @@
 //! RTT: RTT samples (§4.2, §5.5.7.1), as the simulator's transport takes them.
 
 use super::driver::*;
-use headway_cc::cc::{EVENT_ACK, NO_RTT, bbr3::*};
+use headway_cc::cc::{Event, NO_RTT, bbr3::*};
 
 #[test]
 fn rtt_01_the_sample_is_the_latest_sent_packet_s() {
@@ -16,7 +16,7 @@ fn rtt_01_the_sample_is_the_latest_sent_packet_s() {
 fn rtt_02_retransmitted_data_gives_no_rtt() {
     let without = |path: &str| {
         let steps = alone(path, 10);
-        let acks = steps.iter().filter(|s| s.ack.event == EVENT_ACK && s.ack.newly_acked > 0);
+        let acks = steps.iter().filter(|s| s.ack.event == Event::Ack && s.ack.newly_acked > 0);
         assert!(acks.clone().all(|s| s.ack.rs_rtt_us >= 40_000 && s.s.min_rtt_us >= 40_000));
         acks.filter(|s| s.ack.rs_rtt_us == NO_RTT).count()
     };
@@ -26,11 +26,11 @@ fn rtt_02_retransmitted_data_gives_no_rtt() {
 
 #[test]
 fn rtt_03_without_a_sample_the_filters_stay() {
-    let mut f = Flow::at(BBR3_PROBE_BW_CRUISE);
+    let mut f = Flow::at(Mode::ProbeBwCruise);
     f.c.now_us += 20_000_000;
     let before = f.s;
     f.more_with(RATE, |a| a.rs_rtt_us = NO_RTT);
-    assert_eq!(f.s.probe_rtt_expired, 1);
+    assert!(f.s.probe_rtt_expired);
     assert_eq!(f.s.probe_rtt_min_delay_us, before.probe_rtt_min_delay_us);
     assert_eq!((f.s.probe_rtt_min_stamp, f.s.min_rtt_us), (before.probe_rtt_min_stamp, before.min_rtt_us));
 }

@@ -2,7 +2,7 @@
 
 use super::driver::*;
 use headway_cc::cc::bbr3::*;
-use headway_cc::cc::{CA_RECOVERY, EVENT_ACK, EVENT_SSTHRESH};
+use headway_cc::cc::{CaState, Event};
 
 /// A flow in Startup whose first round measured [`RATE`], with more in flight than Drain would tolerate.
 fn started() -> Flow {
@@ -15,8 +15,8 @@ fn started() -> Flow {
 #[test]
 fn startup_01_doubles_each_round() {
     let steps = alone("100mbit 50ms queue=1bdp", 3);
-    let acks = steps.iter().filter(|step| step.ack.event == EVENT_ACK && step.s.state == BBR3_STARTUP);
-    let starts: Vec<u64> = acks.filter(|s| s.s.round_start != 0).map(|s| s.ack.delivered).collect();
+    let acks = steps.iter().filter(|step| step.ack.event == Event::Ack && step.s.state == Mode::Startup);
+    let starts: Vec<u64> = acks.filter(|s| s.s.round_start).map(|s| s.ack.delivered).collect();
     let rounds: Vec<u64> = starts.windows(2).map(|w| w[1] - w[0]).collect();
     // 625 kB are 44 initial windows, or 5.4 doublings; a round that was full once does not double any more.
     let full = rounds.iter().position(|bytes| *bytes >= 500_000).expect("the link is filled");
@@ -33,9 +33,9 @@ fn startup_02_full_means_drain_at_once() {
     let mut f = started();
     f.ack(RATE);
     f.ack(RATE);
-    assert_eq!((f.s.state, f.s.full_bw_reached), (BBR3_STARTUP, 0));
+    assert_eq!((f.s.state, f.s.full_bw_reached), (Mode::Startup, false));
     f.ack(RATE);
-    assert_eq!((f.s.state, f.s.full_bw_reached), (BBR3_DRAIN, 1));
+    assert_eq!((f.s.state, f.s.full_bw_reached), (Mode::Drain, true));
 }
 
 /// Two lossy rounds; the second has `ranges` ranges and `lost` bytes of 60,000.
@@ -57,49 +57,49 @@ fn startup_03_the_loss_exit_needs_all_three_conditions() {
     for case in 0..8 {
         let (in_recovery, many, much) = (case & 1 != 0, case & 2 != 0, case & 4 != 0);
         let f = lose_two_rounds(in_recovery, if many { 6 } else { 5 }, if much { 1_201 } else { 1_200 });
-        let state = if case == 7 { BBR3_DRAIN } else { BBR3_STARTUP };
+        let state = if case == 7 { Mode::Drain } else { Mode::Startup };
         assert_eq!(f.s.state, state, "recovery {in_recovery}, ranges {many}, loss {much}");
     }
     // Recovery that began with this very round is not yet a full one.
     let mut f = started();
     f.lossy_round(2 * RATE, 6, 7_200, 60_000);
-    assert_eq!(f.s.state, BBR3_STARTUP);
+    assert_eq!(f.s.state, Mode::Startup);
     // Six ranges in two rounds are not six in one.
     let mut f = started();
     f.lossy_round(2 * RATE, 1, 1_200, 60_000);
     f.lossy_round(4 * RATE, 3, 3_600, 60_000);
     f.lossy_round(8 * RATE, 3, 3_600, 60_000);
-    assert_eq!(f.s.state, BBR3_STARTUP);
+    assert_eq!(f.s.state, Mode::Startup);
     // Six packets in a row are one range.
     f.lose(1_200, 60_000);
-    (2..=6).for_each(|i| f.lose_with(i * MSS, 60_000, |a| a.rs_starts_lost_range = 0));
+    (2..=6).for_each(|i| f.lose_with(i * MSS, 60_000, |a| a.rs_starts_lost_range = false));
     f.ack_with(16 * RATE, |a| (a.rs_lost, a.rs_tx_in_flight) = (7_200, 60_000));
-    assert_eq!(f.s.state, BBR3_STARTUP);
+    assert_eq!(f.s.state, Mode::Startup);
 }
 
 #[test]
 fn startup_04_without_selective_acks_any_loss_ends_it() {
-    for (has_selective_acks, state) in [(1, BBR3_STARTUP), (0, BBR3_DRAIN)] {
+    for (has_selective_acks, state) in [(true, Mode::Startup), (false, Mode::Drain)] {
         let mut f = started();
         f.c.has_selective_acks = has_selective_acks;
         f.lose(1_200, 1_000_000);
-        f.tell(EVENT_SSTHRESH);
-        f.c.ca_state = CA_RECOVERY;
+        f.tell(Event::Ssthresh);
+        f.c.ca_state = CaState::Recovery;
         f.ack_with(2 * RATE, |a| a.newly_lost = MSS);
         assert_eq!(f.s.state, state);
     }
     let mut f = started();
-    f.c.has_selective_acks = 0;
+    f.c.has_selective_acks = false;
     f.ack(2 * RATE);
-    assert_eq!(f.s.state, BBR3_STARTUP, "nothing lost");
+    assert_eq!(f.s.state, Mode::Startup, "nothing lost");
 }
 
 #[test]
 fn startup_05_what_the_loss_exit_sets() {
     let f = lose_two_rounds(true, 6, 7_200);
-    assert_eq!((f.s.undo_state, f.s.full_bw_reached), (BBR3_STARTUP, 1));
+    assert_eq!((f.s.undo_state, f.s.full_bw_reached), (Mode::Startup, true));
     assert_eq!(f.s.inflight_longterm, 160_000, "4 MB/s for 40 ms");
-    assert_eq!((f.s.state, f.s.full_bw_now), (BBR3_DRAIN, 0));
+    assert_eq!((f.s.state, f.s.full_bw_now), (Mode::Drain, false));
     // More was delivered in this loss round than the BDP.
     let mut f = started();
     f.lossy_round(2 * RATE, 1, 1_200, 60_000);
@@ -108,7 +108,7 @@ fn startup_05_what_the_loss_exit_sets() {
         (a.rs_lost, a.rs_tx_in_flight) = (7_200, 60_000);
         (a.rs_delivered, a.rs_interval_us) = (400_000, 100_000);
     });
-    assert_eq!((f.s.state, f.s.inflight_longterm), (BBR3_DRAIN, 400_000));
+    assert_eq!((f.s.state, f.s.inflight_longterm), (Mode::Drain, 400_000));
 }
 
 #[test]
@@ -118,10 +118,10 @@ fn startup_06_losses_count_when_application_limited_too() {
         f.lossy_round(RATE / 2, 1 + 5 * rounds, 1_200, 60_000);
         f.s.full_bw_count = 0;
     }
-    assert_eq!(f.s.state, BBR3_STARTUP, "2 % is not too much");
+    assert_eq!(f.s.state, Mode::Startup, "2 % is not too much");
     (0..6).for_each(|i| f.lose((i + 1) * MSS, 60_000));
-    f.ack_with(RATE / 2, |a| (a.rs_lost, a.rs_tx_in_flight, a.rs_is_app_limited) = (3_000, 60_000, 1));
-    assert_eq!((f.s.state, f.s.full_bw_reached), (BBR3_DRAIN, 1), "5 %");
+    f.ack_with(RATE / 2, |a| (a.rs_lost, a.rs_tx_in_flight, a.rs_is_app_limited) = (3_000, 60_000, true));
+    assert_eq!((f.s.state, f.s.full_bw_reached), (Mode::Drain, true), "5 %");
 }
 
 #[test]
@@ -130,7 +130,7 @@ fn startup_07_the_rate_never_falls() {
     assert_near(f.c.pacing_rate, 2_742_300, 1);
     let before = f.c.pacing_rate;
     for rate in [RATE / 2, RATE / 10, 25_000] {
-        assert_eq!(f.ack_with(rate, |a| a.rs_is_app_limited = 1).pacing_rate, before);
+        assert_eq!(f.ack_with(rate, |a| a.rs_is_app_limited = true).pacing_rate, before);
     }
     assert_eq!(f.ack(RATE / 2).pacing_rate, before);
     // Before the first full round of samples the initial rate holds.
@@ -161,10 +161,10 @@ fn startup_09_losses_leave_the_short_term_bounds_alone() {
     let mut f = started();
     for rate in [1_250_000, 1_562_500, 1_953_125] {
         f.lossy_round(rate, 2, 2_400, 60_000);
-        assert_eq!(f.s.is_loss_in_round, 0, "the round was judged");
+        assert!(!f.s.is_loss_in_round, "the round was judged");
         assert_eq!((f.s.bw_shortterm, f.s.inflight_shortterm), (BBR3_INFINITY, BBR3_INFINITY));
     }
-    assert_eq!(f.s.state, BBR3_STARTUP);
+    assert_eq!(f.s.state, Mode::Startup);
 }
 
 #[test]
@@ -180,8 +180,8 @@ fn startup_11_two_flat_rounds_are_forgiven() {
     let mut f = started();
     for rate in [RATE, RATE, 2 * RATE, 2 * RATE, 2 * RATE] {
         f.ack(rate);
-        assert_eq!(f.s.state, BBR3_STARTUP);
+        assert_eq!(f.s.state, Mode::Startup);
     }
     f.ack(2 * RATE);
-    assert_eq!(f.s.state, BBR3_DRAIN);
+    assert_eq!(f.s.state, Mode::Drain);
 }

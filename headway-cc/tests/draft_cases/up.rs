@@ -5,18 +5,18 @@ use headway_cc::cc::bbr3::*;
 
 #[test]
 fn up_01_entry() {
-    let mut f = Flow::at(BBR3_PROBE_BW_REFILL);
+    let mut f = Flow::at(Mode::ProbeBwRefill);
     f.c.cwnd = 64_000;
     f.ack(900_000);
-    assert_eq!((f.s.state, f.s.ack_phase), (BBR3_PROBE_BW_UP, BBR3_ACKS_PROBE_STARTING));
+    assert_eq!((f.s.state, f.s.ack_phase), (Mode::ProbeBwUp, AckPhase::ProbeStarting));
     assert_eq!(f.s.next_round_delivered, f.c.delivered);
-    assert_eq!((rate_of(f.s.full_bw), f.s.full_bw_count, f.s.full_bw_now), (900_000, 0, 0));
+    assert_eq!((rate_of(f.s.full_bw), f.s.full_bw_count, f.s.full_bw_now), (900_000, 0, false));
     assert_eq!((f.s.bw_probe_up_rounds, f.s.probe_up_acked_per_inc), (1, 64_000));
 }
 
 #[test]
 fn up_02_gains_and_two_segments() {
-    let mut f = Flow::at(BBR3_PROBE_BW_UP);
+    let mut f = Flow::at(Mode::ProbeBwUp);
     f.c.cwnd = 1 << 20;
     let control = f.more_with(RATE, |a| a.newly_acked = 1);
     assert_near(control.pacing_rate, 1_237_500, 1);
@@ -25,19 +25,22 @@ fn up_02_gains_and_two_segments() {
 
 #[test]
 fn up_03_the_first_round_brings_feedback() {
-    let mut f = Flow::at(BBR3_PROBE_BW_UP);
+    let mut f = Flow::at(Mode::ProbeBwUp);
     f.more(RATE);
-    assert_eq!(f.s.ack_phase, BBR3_ACKS_PROBE_STARTING);
+    assert_eq!(f.s.ack_phase, AckPhase::ProbeStarting);
     f.ack(RATE);
-    assert_eq!(f.s.ack_phase, BBR3_ACKS_PROBE_FEEDBACK);
+    assert_eq!(f.s.ack_phase, AckPhase::ProbeFeedback);
 }
 
 #[test]
 fn up_04_the_bound_grows_only_when_it_limits() {
-    for (limited, cwnd, longterm, rounds) in
-        [(1, 60_000, 61_200, 2), (0, 60_000, 60_000, 1), (1, 59_999, 60_000, 1), (0, 59_999, 60_000, 1)]
-    {
-        let mut f = Flow::at(BBR3_PROBE_BW_UP);
+    for (limited, cwnd, longterm, rounds) in [
+        (true, 60_000, 61_200, 2),
+        (false, 60_000, 60_000, 1),
+        (true, 59_999, 60_000, 1),
+        (false, 59_999, 60_000, 1),
+    ] {
+        let mut f = Flow::at(Mode::ProbeBwUp);
         (f.s.inflight_longterm, f.c.cwnd, f.c.is_cwnd_limited) = (60_000, cwnd, limited);
         f.s.probe_up_acked_per_inc = 1_200;
         f.ack(RATE);
@@ -48,7 +51,7 @@ fn up_04_the_bound_grows_only_when_it_limits() {
 #[test]
 fn up_05_by_one_two_four_eight_segments_a_round() {
     let mut f = Flow::over(RTT_US, 4 * RATE);
-    f.go(BBR3_PROBE_BW_REFILL);
+    f.go(Mode::ProbeBwRefill);
     (f.s.inflight_longterm, f.c.cwnd, f.c.inflight) = (64 * MSS, 64 * MSS, 0);
     let mut growth = Vec::new();
     // The ACK that enters UP is not of the probe; then each round ACKs the whole window.
@@ -63,9 +66,9 @@ fn up_05_by_one_two_four_eight_segments_a_round() {
         f.flight(f.c.cwnd / MSS, 4 * RATE);
         growth.push((f.s.inflight_longterm - before) / MSS);
     }
-    assert_eq!((f.s.state, growth), (BBR3_PROBE_BW_UP, vec![1, 2, 4, 8]));
+    assert_eq!((f.s.state, growth), (Mode::ProbeBwUp, vec![1, 2, 4, 8]));
     // What is ACKed beyond a step is kept.
-    let mut f = Flow::at(BBR3_PROBE_BW_UP);
+    let mut f = Flow::at(Mode::ProbeBwUp);
     (f.s.inflight_longterm, f.c.cwnd, f.s.probe_up_acked_per_inc) = (60_000, 60_000, 10_000);
     f.more_with(RATE, |a| a.newly_acked = 25_000);
     assert_eq!((f.s.inflight_longterm, f.s.bw_probe_up_acked), (62_400, 5_000));
@@ -73,7 +76,7 @@ fn up_05_by_one_two_four_eight_segments_a_round() {
 
 #[test]
 fn up_06_the_slope_rises_at_round_starts() {
-    let mut f = Flow::at(BBR3_PROBE_BW_REFILL);
+    let mut f = Flow::at(Mode::ProbeBwRefill);
     let mut seen = Vec::new();
     for _ in 0..8 {
         (f.s.inflight_longterm, f.c.cwnd, f.c.inflight, f.s.full_bw_count) = (48_000, 48_000, 0, 0);
@@ -91,41 +94,41 @@ fn up_06_the_slope_rises_at_round_starts() {
 
 #[test]
 fn up_07_ends_when_the_rate_is_flat() {
-    let mut f = Flow::at(BBR3_PROBE_BW_UP);
-    (f.s.prev_probe_too_high, f.c.inflight) = (1, 60_000);
+    let mut f = Flow::at(Mode::ProbeBwUp);
+    (f.s.prev_probe_too_high, f.c.inflight) = (true, 60_000);
     for rate in [RATE, 1_240_000] {
         f.ack(rate);
-        assert_eq!(f.s.state, BBR3_PROBE_BW_UP);
+        assert_eq!(f.s.state, Mode::ProbeBwUp);
     }
     f.ack(1_240_000);
-    assert_eq!((f.s.state, f.s.prev_probe_too_high), (BBR3_PROBE_BW_DOWN, 0));
-    assert_eq!((f.s.prev_probe_precautionary, f.s.inflight_longterm), (0, BBR3_INFINITY));
+    assert_eq!((f.s.state, f.s.prev_probe_too_high), (Mode::ProbeBwDown, false));
+    assert_eq!((f.s.prev_probe_precautionary, f.s.inflight_longterm), (false, BBR3_INFINITY));
 }
 
 #[test]
 fn up_08_not_flat_while_the_bound_limits() {
-    let mut f = Flow::at(BBR3_PROBE_BW_UP);
+    let mut f = Flow::at(Mode::ProbeBwUp);
     for _ in 0..20 {
         (f.s.inflight_longterm, f.c.cwnd) = (60_000, 60_000);
         f.s.probe_up_acked_per_inc = BBR3_INFINITY;
         f.ack(900_000);
-        assert_eq!((f.s.state, f.s.full_bw_count), (BBR3_PROBE_BW_UP, 0));
+        assert_eq!((f.s.state, f.s.full_bw_count), (Mode::ProbeBwUp, 0));
         assert_eq!(rate_of(f.s.full_bw), 900_000);
     }
 }
 
 #[test]
 fn up_09_ends_by_loss() {
-    let mut f = Flow::at(BBR3_PROBE_BW_UP);
+    let mut f = Flow::at(Mode::ProbeBwUp);
     (1..=3).for_each(|i| f.lose(i * MSS, 180_000));
-    assert_eq!(f.s.state, BBR3_PROBE_BW_UP, "2 %");
+    assert_eq!(f.s.state, Mode::ProbeBwUp, "2 %");
     f.lose(4_800, 180_000);
-    assert_eq!((f.s.state, f.s.prev_probe_too_high), (BBR3_PROBE_BW_DOWN, 1));
+    assert_eq!((f.s.state, f.s.prev_probe_too_high), (Mode::ProbeBwDown, true));
 }
 
 #[test]
 fn up_10_what_proved_safe_raises_the_bound_in_any_state() {
-    for state in [BBR3_DRAIN, BBR3_PROBE_BW_CRUISE, BBR3_PROBE_BW_REFILL, BBR3_PROBE_RTT] {
+    for state in [Mode::Drain, Mode::ProbeBwCruise, Mode::ProbeBwRefill, Mode::ProbeRtt] {
         let mut f = Flow::at(state);
         f.s.inflight_longterm = 50_000;
         f.more_with(RATE, |a| (a.rs_tx_in_flight, a.rs_lost) = (70_000, 1_401));
@@ -141,20 +144,20 @@ fn up_10_what_proved_safe_raises_the_bound_in_any_state() {
 
 #[test]
 fn up_11_an_idle_application_stays_in_up() {
-    let mut f = Flow::at(BBR3_PROBE_BW_UP);
+    let mut f = Flow::at(Mode::ProbeBwUp);
     for _ in 0..1_000 {
         f.s.probe_rtt_min_stamp = f.c.now_us;
-        f.ack_with(RATE / 4, |a| (a.rs_is_app_limited, a.is_cwnd_limited) = (1, 0));
-        assert_eq!(f.s.state, BBR3_PROBE_BW_UP);
+        f.ack_with(RATE / 4, |a| (a.rs_is_app_limited, a.is_cwnd_limited) = (true, false));
+        assert_eq!(f.s.state, Mode::ProbeBwUp);
     }
 }
 
 #[test]
 fn up_12_no_bound_nothing_to_raise() {
-    let mut f = Flow::at(BBR3_PROBE_BW_UP);
+    let mut f = Flow::at(Mode::ProbeBwUp);
     for _ in 0..2 {
         f.flight(50, RATE);
     }
-    assert_eq!((f.s.state, f.s.inflight_longterm), (BBR3_PROBE_BW_UP, BBR3_INFINITY));
+    assert_eq!((f.s.state, f.s.inflight_longterm), (Mode::ProbeBwUp, BBR3_INFINITY));
     assert_eq!((f.s.bw_probe_up_acked, f.s.bw_probe_up_rounds), (0, 1));
 }

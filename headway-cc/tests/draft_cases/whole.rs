@@ -1,7 +1,8 @@
 //! One whole connection in the simulator, with what an application does and how the story of its states went.
 
 use crate::driver::{Step, rate_of, steps};
-use headway_cc::cc::EVENT_ACK;
+use headway_cc::cc::Event;
+use headway_cc::cc::bbr3::Mode;
 use headway_cc::sim::{FlowSpec, SimRun, SimSpec, Source, run};
 
 pub const SECOND_US: u64 = 1_000_000;
@@ -54,16 +55,17 @@ impl Whole {
     }
 
     /// The first change from one state to another at or after a time.
-    pub fn change(&self, from: u64, to: u64, since_us: u64) -> (&Step, &Step) {
+    pub fn change(&self, from: Mode, to: Mode, since_us: u64) -> (&Step, &Step) {
         let mut changes = self.changes();
         let found = changes.find(|(a, b)| a.s.state == from && b.s.state == to && b.ack.now_us >= since_us);
-        found.unwrap_or_else(|| panic!("no change from {from} to {to} after {since_us}: {}", self.story()))
+        found
+            .unwrap_or_else(|| panic!("no change from {from:?} to {to:?} after {since_us}: {}", self.story()))
     }
 
     /// ACKs in a span of time.
     pub fn acks(&self, from_us: u64, to_us: u64) -> impl Iterator<Item = &Step> {
         let is_within = move |s: &&Step| (from_us..to_us).contains(&s.ack.now_us);
-        self.steps.iter().filter(|s| s.ack.event == EVENT_ACK).filter(is_within)
+        self.steps.iter().filter(|s| s.ack.event == Event::Ack).filter(is_within)
     }
 
     /// Payload delivered between two times, bytes per second.
@@ -74,7 +76,7 @@ impl Whole {
 
     /// The states with the times of entry in milliseconds, for messages.
     pub fn story(&self) -> String {
-        let name = |s: u64| ["?", "STARTUP", "DRAIN", "DOWN", "CRUISE", "REFILL", "UP", "RTT"][s as usize];
+        let name = |s: Mode| ["?", "STARTUP", "DRAIN", "DOWN", "CRUISE", "REFILL", "UP", "RTT"][s as usize];
         self.changes().map(|(_, b)| format!("{}:{} ", b.ack.now_us / 1000, name(b.s.state))).collect()
     }
 }

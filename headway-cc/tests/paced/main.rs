@@ -2,7 +2,7 @@
 
 mod world;
 
-use headway_cc::cc::{Ack, Control, Controller, EVENT_ACK, NO_RTT};
+use headway_cc::cc::{Ack, Control, Controller, Event, NO_RTT};
 use headway_cc::quic::{Factory, PacedSocket};
 use quinn::congestion::ControllerFactory;
 use quinn::{ClientConfig, Endpoint, EndpointConfig, Runtime, ServerConfig, TransportConfig, VarInt};
@@ -20,7 +20,7 @@ struct Fixed(u64);
 
 impl Controller for Fixed {
     fn on_event(&mut self, _: &Ack) -> Control {
-        Control { cwnd: 64 << 20, pacing_rate: self.0, send_quantum: 3000, mark_app_limited: 0 }
+        Control { cwnd: 64 << 20, pacing_rate: self.0, send_quantum: 3000, mark_app_limited: false }
     }
 
     fn state(&self) -> Vec<u64> {
@@ -126,7 +126,7 @@ fn the_rate_is_kept_and_the_rtt_is_that_of_the_path() {
             let factory = Factory::new("fixed", move || Box::new(Fixed(rate))).trace(move |line| {
                 let words: Vec<u64> = line.split(' ').skip(1).filter_map(|w| w.parse().ok()).collect();
                 let ack = words.get(..Ack::FIELDS.len()).and_then(Ack::from_words).unwrap_or_default();
-                if ack.event == EVENT_ACK && ack.rs_rtt_us != NO_RTT {
+                if ack.event == Event::Ack && ack.rs_rtt_us != NO_RTT {
                     sink.lock().unwrap().push(ack.rs_rtt_us);
                 }
             });

@@ -3,7 +3,7 @@
 
 use super::net::{Fate, Net, Spec};
 use crate::trace::Trace;
-use headway_cc::cc::{Ack, Control, Controller, EVENT_INIT, EVENT_TX_START};
+use headway_cc::cc::{Ack, Control, Controller, Event};
 use headway_cc::quic::Factory;
 use headway_cc::sim::Source;
 
@@ -117,7 +117,7 @@ fn the_peer_moves() {
         let rate = mbit(&mut net);
         assert!(rate >= 15 && !net.is_lost, "{rate} Mbit/s");
         trace.replay("bbr3");
-        let starts = trace.rows().iter().filter(|r| r.ack.event == EVENT_INIT).count();
+        let starts = trace.rows().iter().filter(|r| r.ack.event == Event::Init).count();
         assert_eq!(starts, flows, "{ip:?}");
     }
 }
@@ -147,7 +147,7 @@ struct One;
 
 impl Controller for One {
     fn on_event(&mut self, _: &Ack) -> Control {
-        Control { cwnd: 1, pacing_rate: u64::MAX, send_quantum: u64::MAX, mark_app_limited: 0 }
+        Control { cwnd: 1, pacing_rate: u64::MAX, send_quantum: u64::MAX, mark_app_limited: false }
     }
 
     fn state(&self) -> Vec<u64> {
@@ -192,6 +192,6 @@ fn an_application_that_pauses_goes_on() {
         net.run_until(10 * SECOND);
         let rate = mbit(net);
         assert!(rate >= 12, "{cc}: {rate} Mbit/s");
-        assert!(trace.rows().iter().any(|r| r.ack.event == EVENT_TX_START && r.ack.now_us > 9 * SECOND));
+        assert!(trace.rows().iter().any(|r| r.ack.event == Event::TxStart && r.ack.now_us > 9 * SECOND));
     });
 }

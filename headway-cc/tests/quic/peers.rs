@@ -156,7 +156,7 @@ fn defects_1_to_3_are_mended_in_noq_and_absent_here() {
     assert!(largest_burst(&net) <= 40_000, "{}", largest_burst(&net));
     assert_eq!(rows[0].control.cwnd, 12_000);
     let early = rows.iter().take_while(|r| r.ack.now_us < 5_900_000);
-    assert!(early.clone().count() > 1000 && early.clone().all(|r| r.state("state") != BBR3_PROBE_RTT));
+    assert!(early.clone().count() > 1000 && early.clone().all(|r| r.mode() != Mode::ProbeRtt));
 }
 
 #[test]

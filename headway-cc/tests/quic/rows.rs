@@ -4,7 +4,7 @@ use super::net::{Net, Spec};
 use super::stack;
 use crate::trace::{Row, Trace};
 use headway_cc::cc::bbr3::*;
-use headway_cc::cc::{EVENT_ACK, EVENT_INIT, EVENT_LOST, EVENT_SSTHRESH, EVENT_TX_START, NO_RTT};
+use headway_cc::cc::{Event, NO_RTT};
 use headway_cc::quic::Factory;
 use headway_cc::sim::Source;
 use stack::proto::congestion::ControllerFactory;
@@ -26,8 +26,8 @@ fn run(path: &str, seconds: u64, with: impl FnOnce(&mut Spec)) -> (Net, Vec<Row>
 }
 
 /// How often one state followed another.
-fn changes(rows: &[Row], is_from: impl Fn(u64) -> bool, is_to: impl Fn(u64) -> bool) -> usize {
-    let state = |r: &Row| r.state("state");
+fn changes(rows: &[Row], is_from: impl Fn(Mode) -> bool, is_to: impl Fn(Mode) -> bool) -> usize {
+    let state = |r: &Row| r.mode();
     rows.windows(2)
         .filter(|w| is_from(state(&w[0])) && is_to(state(&w[1])) && state(&w[0]) != state(&w[1]))
         .count()
@@ -41,9 +41,9 @@ fn mbit(bytes: u64, seconds: u64) -> u64 {
 #[test]
 fn init_06_no_probe_rtt_in_the_first_five_seconds() {
     let (_, rows) = run("20mbit 50ms queue=4bdp", 8, |_| ());
-    let first = rows.iter().find(|r| r.ack.event == EVENT_ACK).unwrap();
-    assert_eq!(first.state("state"), BBR3_STARTUP);
-    let probe_rtt = rows.iter().find(|r| r.state("state") == BBR3_PROBE_RTT).unwrap();
+    let first = rows.iter().find(|r| r.ack.event == Event::Ack).unwrap();
+    assert_eq!(first.mode(), Mode::Startup);
+    let probe_rtt = rows.iter().find(|r| r.mode() == Mode::ProbeRtt).unwrap();
     assert!(probe_rtt.ack.now_us > START_US + 5_000_000, "{}", probe_rtt.ack.now_us);
 }
 
@@ -58,14 +58,14 @@ fn init_08_the_window_is_that_of_rfc_9002() {
         assert!(controller.initial_window() == window && controller.window().abs_diff(window) <= 1);
     }
     let (_, rows) = run("20mbit 10ms", 1, |_| ());
-    assert_eq!((rows[0].ack.event, rows[0].control.cwnd), (EVENT_INIT, 12_000));
+    assert_eq!((rows[0].ack.event, rows[0].control.cwnd), (Event::Init, 12_000));
 }
 
 #[test]
 fn init_09_the_first_rtt_replaces_the_nominal_one() {
     let (_, rows) = run("20mbit 100ms", 1, |spec| spec.source = Source::Finite { bytes: 3000 });
     assert_eq!(rows[0].control.pacing_rate / 10_000, 3_324, "2.77 * 12000 / 1 ms");
-    let first = rows.iter().find(|r| r.ack.event == EVENT_ACK && r.ack.rs_rtt_us != NO_RTT).unwrap();
+    let first = rows.iter().find(|r| r.ack.event == Event::Ack && r.ack.rs_rtt_us != NO_RTT).unwrap();
     assert!((100_000..103_000).contains(&first.ack.rs_rtt_us), "{}", first.ack.rs_rtt_us);
     let expected = 2_770 * 12_000_000 / first.ack.rs_rtt_us;
     assert!(first.control.pacing_rate.abs_diff(expected) < expected / 500, "{}", first.control.pacing_rate);
@@ -75,19 +75,19 @@ fn init_09_the_first_rtt_replaces_the_nominal_one() {
 fn maxbw_02_and_03_the_filter_advances_once_a_cycle() {
     let (net, rows) = run("20mbit 40ms queue=2bdp", 60, |_| ());
     let last = rows.last().unwrap();
-    let is_cycling = |s| (BBR3_PROBE_BW_DOWN..=BBR3_PROBE_BW_REFILL).contains(&s);
-    let ups = changes(&rows, |s| s == BBR3_PROBE_BW_UP, is_cycling);
-    let drains = changes(&rows, |s| s == BBR3_DRAIN, is_cycling);
-    let probe_rtts = changes(&rows, |s| s == BBR3_PROBE_RTT, |_| true);
+    let is_cycling = |s: Mode| (Mode::ProbeBwDown..=Mode::ProbeBwRefill).contains(&s);
+    let ups = changes(&rows, |s| s == Mode::ProbeBwUp, is_cycling);
+    let drains = changes(&rows, |s| s == Mode::Drain, is_cycling);
+    let probe_rtts = changes(&rows, |s| s == Mode::ProbeRtt, |_| true);
     // A probe of the RTT every five seconds or so, and hardly ever none of the bandwidth between two.
     assert!(drains == 1 && probe_rtts >= 9 && ups + 1 >= probe_rtts, "{ups} {drains} {probe_rtts}");
     // ProbeRTT starts a cycle too, or its application-limited samples cost the one that it met (MAXBW-04).
     let (cycles, ends) = (last.state("cycle_count"), (ups + drains) as u64);
     assert!(cycles.abs_diff(ends) <= probe_rtts as u64, "{cycles}: {ups} {drains} {probe_rtts}");
     assert!(last.state("round_count") > 1000, "{}", last.state("round_count"));
-    let in_cruise = rows
-        .windows(2)
-        .filter(|w| w[0].state("state") == BBR3_PROBE_BW_CRUISE && w[0].state("ack_phase") == BBR3_ACKS_INIT);
+    let in_cruise = rows.windows(2).filter(|w| {
+        w[0].mode() == Mode::ProbeBwCruise && w[0].value::<AckPhase>("ack_phase") == AckPhase::Init
+    });
     assert!(in_cruise.clone().count() > 10_000);
     assert!(in_cruise.clone().all(|w| w[0].state("cycle_count") == w[1].state("cycle_count")));
     assert!(mbit(net.received, 60) >= 18, "{} Mbit/s", mbit(net.received, 60));
@@ -130,14 +130,14 @@ fn pace_04_what_leaves_is_paced() {
 
 /// The server's controller is made when the client's first packet arrives: the time of that on the network's clock.
 fn rows_start_us(packets: &[(u64, u64)], rows: &[Row]) -> u64 {
-    let first_sent = rows.iter().find(|r| r.ack.event == EVENT_TX_START).unwrap();
+    let first_sent = rows.iter().find(|r| r.ack.event == Event::TxStart).unwrap();
     packets[0].0 - (first_sent.ack.now_us - START_US)
 }
 
 #[test]
 fn prtt_a_probe_of_the_rtt_every_five_seconds() {
     let (net, rows) = run("20mbit 40ms queue=2bdp", 30, |_| ());
-    let is_probe = |r: &Row| r.state("state") == BBR3_PROBE_RTT;
+    let is_probe = |r: &Row| r.mode() == Mode::ProbeRtt;
     let mut entered = Vec::new();
     for (i, row) in rows.iter().enumerate().skip(1) {
         if is_probe(row) && !is_probe(&rows[i - 1]) {
@@ -164,7 +164,7 @@ fn prtt_a_probe_of_the_rtt_every_five_seconds() {
 #[test]
 fn loss_a_lost_packet_is_judged_by_its_own_transmission() {
     let (_, rows) = run("50mbit 40ms queue=0.2bdp", 30, |_| ());
-    let lost: Vec<&Row> = rows.iter().filter(|r| r.ack.event == EVENT_LOST).collect();
+    let lost: Vec<&Row> = rows.iter().filter(|r| r.ack.event == Event::Lost).collect();
     assert!(lost.len() > 100, "{}", lost.len());
     for r in &lost {
         let a = &r.ack;
@@ -174,13 +174,12 @@ fn loss_a_lost_packet_is_judged_by_its_own_transmission() {
     }
     // LOSS-04 and LOSS-08: more than 2 % of it ends UP at once, with the long-term bound cut to what was in flight.
     let mut ended = 0;
-    for w in rows.windows(2).filter(|w| w[1].ack.event == EVENT_LOST) {
+    for w in rows.windows(2).filter(|w| w[1].ack.event == Event::Lost) {
         let (before, a) = (&w[0], &w[1].ack);
         let is_too_high = a.rs_lost * 50 > a.rs_tx_in_flight;
-        if before.state("state") == BBR3_PROBE_BW_UP && before.state("is_bw_probe_sample") == 1 && is_too_high
-        {
-            assert_eq!(w[1].state("state"), BBR3_PROBE_BW_DOWN);
-            assert_eq!(w[1].state("undo_state"), BBR3_PROBE_BW_UP);
+        if before.mode() == Mode::ProbeBwUp && before.state("is_bw_probe_sample") == 1 && is_too_high {
+            assert_eq!(w[1].mode(), Mode::ProbeBwDown);
+            assert_eq!(w[1].value::<Mode>("undo_state"), Mode::ProbeBwUp);
             assert!(w[1].state("inflight_longterm") < BBR3_INFINITY);
             ended += 1;
         }
@@ -189,9 +188,9 @@ fn loss_a_lost_packet_is_judged_by_its_own_transmission() {
     // The counters: each packet once, and the ACK's event knows of the losses of its own frame.
     let told: u64 = lost.iter().map(|r| r.ack.newly_lost).sum();
     assert_eq!(told, rows.last().unwrap().ack.lost);
-    assert!(rows.iter().any(|r| r.ack.event == EVENT_ACK && r.ack.newly_lost > 0));
+    assert!(rows.iter().any(|r| r.ack.event == Event::Ack && r.ack.newly_lost > 0));
     // One reaction a recovery period.
-    let reactions = rows.iter().filter(|r| r.ack.event == EVENT_SSTHRESH).count();
+    let reactions = rows.iter().filter(|r| r.ack.event == Event::Ssthresh).count();
     assert!(reactions > 3 && reactions < lost.len(), "{reactions}");
 }
 
@@ -203,7 +202,7 @@ fn ecn_marks_count_as_congestion() {
     assert!(marks > 100 && net.down_stats().drop_packets == 0, "{marks}");
     // No mark is missed; of an ACK with one, all it delivered counts.
     assert!(marked >= marks * 1200 && marked <= marks * 4 * 1452, "{marked} bytes of {marks} packets");
-    assert!(rows.iter().any(|r| r.ack.event == EVENT_SSTHRESH));
+    assert!(rows.iter().any(|r| r.ack.event == Event::Ssthresh));
     // ECN-02: like losses: they end probes, and in the other phases they bring the short-term bounds down.
     assert!(rows.iter().any(|r| r.state("inflight_longterm") < BBR3_INFINITY));
     assert!(rows.iter().any(|r| r.state("bw_shortterm") < BBR3_INFINITY));
@@ -219,14 +218,14 @@ fn rate_09_samples_of_a_quiet_application_are_marked() {
         spec.source = Source::Messages { bytes: 20_000, interval_us: 100_000 }
     });
     let acks: Vec<&Row> =
-        rows.iter().filter(|r| r.ack.event == EVENT_ACK && r.ack.rs_delivered > 0).collect();
-    let marked = acks.iter().filter(|r| r.ack.rs_is_app_limited == 1).count();
+        rows.iter().filter(|r| r.ack.event == Event::Ack && r.ack.rs_delivered > 0).collect();
+    let marked = acks.iter().filter(|r| r.ack.rs_is_app_limited).count();
     assert!(acks.len() > 500 && marked * 10 > acks.len() * 8, "{marked} of {}", acks.len());
-    assert!(rows.iter().filter(|r| r.ack.event == EVENT_TX_START).count() > 90);
+    assert!(rows.iter().filter(|r| r.ack.event == Event::TxStart).count() > 90);
     let (_, rows) = run("50mbit 40ms queue=1bdp", 10, |_| ());
-    let acks: Vec<&Row> = rows.iter().filter(|r| r.ack.event == EVENT_ACK).collect();
+    let acks: Vec<&Row> = rows.iter().filter(|r| r.ack.event == Event::Ack).collect();
     // ProbeRTT marks what is in flight, an eighth of a second in five.
-    let marked = acks.iter().skip(50).filter(|r| r.ack.rs_is_app_limited == 1).count();
+    let marked = acks.iter().skip(50).filter(|r| r.ack.rs_is_app_limited).count();
     assert!(marked * 20 < acks.len(), "{marked} of {}", acks.len());
 }
 
@@ -234,7 +233,7 @@ fn rate_09_samples_of_a_quiet_application_are_marked() {
 #[test]
 fn startup_01_fills_the_link() {
     let (_, rows) = run("100mbit 50ms queue=4bdp", 4, |_| ());
-    let drain = rows.iter().find(|r| r.state("state") == BBR3_DRAIN).expect("Startup ends");
+    let drain = rows.iter().find(|r| r.mode() == Mode::Drain).expect("Startup ends");
     let link = 100_000_000 / 8 * 1472 / 1500;
     let max_bw = (u128::from(drain.state("max_bw")) * 1_000_000) >> headway_cc::cc::fixed::BW_SCALE;
     assert!(max_bw.abs_diff(link) * 50 < link, "{max_bw} of {link} bytes/s");
@@ -246,7 +245,7 @@ fn startup_01_fills_the_link() {
 #[test]
 fn startup_03_scattered_losses_do_not_end_startup() {
     let (_, rows) = run("50mbit 100ms queue=2bdp loss=3%", 6, |_| ());
-    let drain = rows.iter().find(|r| r.state("state") == BBR3_DRAIN).expect("Startup ends");
+    let drain = rows.iter().find(|r| r.mode() == Mode::Drain).expect("Startup ends");
     assert_eq!((drain.state("full_bw_count"), drain.state("inflight_longterm")), (3, BBR3_INFINITY));
-    assert!(rows.iter().filter(|r| r.ack.event == EVENT_LOST).count() > 30);
+    assert!(rows.iter().filter(|r| r.ack.event == Event::Lost).count() > 30);
 }

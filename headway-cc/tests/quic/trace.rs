@@ -1,5 +1,7 @@
 //! The ACK trace of an adapter, read back.
 
+use headway_cc::cc::bbr3::Mode;
+use headway_cc::cc::row::Word;
 use headway_cc::cc::{Ack, Control, controller};
 use headway_cc::quic::Factory;
 use std::sync::{Arc, Mutex};
@@ -22,6 +24,16 @@ impl Row {
     pub fn state(&self, name: &str) -> u64 {
         let at = self.names.iter().position(|n| n == name);
         self.state[at.unwrap_or_else(|| panic!("no field {name}"))]
+    }
+
+    /// A field of bbr3's state with a type of its own.
+    pub fn value<T: Word>(&self, name: &str) -> T {
+        T::from_word(self.state(name)).unwrap_or_else(|| panic!("{name}"))
+    }
+
+    /// The state of bbr3's state machine.
+    pub fn mode(&self) -> Mode {
+        self.value("state")
     }
 }
 

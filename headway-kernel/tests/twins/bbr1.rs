@@ -3,25 +3,23 @@
 use super::brake;
 use super::replay::Bug;
 use super::{Change, Twin};
-use headway_cc::cc::bbr1::{BBR_PROBE_BW, Bbr1, Bbr1Params, Bbr1State};
-use headway_cc::cc::brake::{BRAKE_CONFIRMED, BRAKE_PUBLISHED};
+use headway_cc::cc::bbr1::{Bbr1, Bbr1Params, Bbr1State, Mode};
+use headway_cc::cc::brake::{BRAKE_PUBLISHED, BrakeParams};
 use headway_cc::cc::fixed::GAIN_UNIT;
-use headway_cc::cc::{CA_LOSS, CA_RECOVERY, EVENT_INIT, EVENT_UNDO};
+use headway_cc::cc::{CaState, Event};
 
 pub const TWIN: Twin = Twin {
     name: "bbr1",
     fields: Bbr1Params::FIELDS,
     params: || {
-        let braked = Bbr1Params { brake: BRAKE_CONFIRMED, ..Bbr1Params::default() };
+        let braked = Bbr1Params { brake: BrakeParams::on(), ..Bbr1Params::default() };
         // The streams are noisier than paths are, and a policer is not watched.
-        let eager =
-            Bbr1Params { brake_deviations: 0, brake_loss_slots: 1, lt_loss_thresh: 1 << 40, ..braked };
+        let eager = BrakeParams { deviations: 0, loss_slots: 1, ..BrakeParams::on() };
+        let eager = Bbr1Params { brake: eager, lt_loss_thresh: 1 << 40, ..braked };
         // With this ceiling the published flag can be reached.
-        let published = Bbr1Params {
-            brake: BRAKE_PUBLISHED,
-            brake_published_ceiling: GAIN_UNIT,
-            ..Bbr1Params::default()
-        };
+        let published =
+            BrakeParams { policy: BRAKE_PUBLISHED, published_ceiling: GAIN_UNIT, ..BrakeParams::default() };
+        let published = Bbr1Params { brake: published, ..Bbr1Params::default() };
         [eager, published, Bbr1Params::default(), braked].map(|p| p.words()).to_vec()
     },
     controllers: &[("bbr1", 2), ("bbr1_brake", 3)],
@@ -36,26 +34,26 @@ fn facts(change: &Change) -> Vec<String> {
     let now = Bbr1State::from_words(change.now).expect("a whole state");
     let before = Bbr1State::from_words(change.before).unwrap_or_default();
     let mut facts = vec![
-        format!("event {}", ack.event),
-        format!("mode {} to {}", before.mode, now.mode),
-        format!("round_start {}", now.round_start),
-        format!("idle_restart {}", now.idle_restart),
-        format!("packet_conservation {}", now.packet_conservation),
-        format!("probe_rtt_round_done {}", now.probe_rtt_round_done),
-        format!("has_seen_rtt {}", now.has_seen_rtt),
+        format!("event {}", u64::from(ack.event)),
+        format!("mode {} to {}", u64::from(before.mode), u64::from(now.mode)),
+        format!("round_start {}", u64::from(now.round_start)),
+        format!("idle_restart {}", u64::from(now.idle_restart)),
+        format!("packet_conservation {}", u64::from(now.packet_conservation)),
+        format!("probe_rtt_round_done {}", u64::from(now.probe_rtt_round_done)),
+        format!("has_seen_rtt {}", u64::from(now.has_seen_rtt)),
         format!("full_bw_cnt {}", now.full_bw_cnt),
         format!("extra_acked_win_idx {}", now.extra_acked_win_idx),
-        format!("lt_is_sampling {}", now.lt_is_sampling),
-        format!("mark_app_limited {}", control.mark_app_limited),
-        format!("prev_ca_state {}", now.prev_ca_state.min(CA_LOSS + 1)),
+        format!("lt_is_sampling {}", u64::from(now.lt_is_sampling)),
+        format!("mark_app_limited {}", u64::from(control.mark_app_limited)),
+        format!("prev_ca_state {}", u64::from(now.prev_ca_state)),
     ];
-    if now.mode == BBR_PROBE_BW {
+    if now.mode == Mode::ProbeBw {
         facts.push(format!("cycle_idx {}", now.cycle_idx));
     }
-    if now.lt_use_bw != before.lt_use_bw && ack.event != EVENT_INIT && ack.event != EVENT_UNDO {
-        facts.push(format!("lt_use_bw {}", now.lt_use_bw));
+    if now.lt_use_bw != before.lt_use_bw && ack.event != Event::Init && ack.event != Event::Undo {
+        facts.push(format!("lt_use_bw {}", u64::from(now.lt_use_bw)));
     }
-    facts.extend(brake::facts(&before.brake(), &now.brake()));
+    facts.extend(brake::facts(&before.brake, &now.brake));
     facts
 }
 
@@ -70,7 +68,9 @@ fn wanted() -> Vec<String> {
     want.extend(
         ["0 to 1", "0 to 2", "0 to 3", "1 to 2", "2 to 3", "3 to 0", "3 to 2"].map(|m| format!("mode {m}")),
     );
-    want.extend([0, CA_RECOVERY, CA_LOSS].map(|s| format!("prev_ca_state {s}")));
+    want.extend(
+        [CaState::Open, CaState::Recovery, CaState::Loss].map(|s| format!("prev_ca_state {}", u64::from(s))),
+    );
     want.extend(brake::wanted());
     want
 }

@@ -3,28 +3,27 @@
 use super::brake;
 use super::replay::Bug;
 use super::{Change, Twin};
-use headway_cc::cc::bbr3::{
-    BBR3_INFINITY, BBR3_PROBE_BW_UP, BBR3_PROBE_RTT, BBR3_STARTUP, Bbr3, Bbr3Params, Bbr3State,
-};
-use headway_cc::cc::brake::{BRAKE_CONFIRMED, BRAKE_HOLD, BRAKE_PUBLISHED};
+use headway_cc::cc::bbr3::{BBR3_INFINITY, Bbr3, Bbr3Params, Bbr3State, Mode};
+use headway_cc::cc::brake::{BRAKE_PUBLISHED, BrakeMode, BrakeParams};
 use headway_cc::cc::fixed::GAIN_UNIT;
-use headway_cc::cc::{CA_LOSS, CA_RECOVERY, EVENT_LOST, EVENT_UNDO, NO_RTT};
+use headway_cc::cc::{CaState, Event, NO_RTT};
 
 pub const TWIN: Twin = Twin {
     name: "bbr3",
     fields: Bbr3Params::FIELDS,
     params: || {
-        let ecn = Bbr3Params { ecn: 1, ecn_max_rtt_us: 50_000, is_ack_judged: 0, ..Bbr3Params::default() };
-        let braked = Bbr3Params { brake: BRAKE_CONFIRMED, ..Bbr3Params::default() };
+        let ecn =
+            Bbr3Params { ecn: true, ecn_max_rtt_us: 50_000, is_ack_judged: false, ..Bbr3Params::default() };
+        let braked = Bbr3Params { brake: BrakeParams::on(), ..Bbr3Params::default() };
         // The streams are noisier than paths are.
-        let eager = Bbr3Params { brake_deviations: 0, ..braked };
+        let eager = BrakeParams { deviations: 0, ..BrakeParams::on() };
+        let eager = Bbr3Params { brake: eager, ..braked };
         // With this ceiling the published flag can be reached, with that least gain the gain is bounded.
-        let published = Bbr3Params {
-            brake: BRAKE_PUBLISHED,
-            brake_published_ceiling: GAIN_UNIT,
-            ..Bbr3Params::default()
-        };
-        let bounded = Bbr3Params { brake_published_least: GAIN_UNIT / 8 * 5, ..published };
+        let published =
+            BrakeParams { policy: BRAKE_PUBLISHED, published_ceiling: GAIN_UNIT, ..BrakeParams::default() };
+        let bounded = BrakeParams { published_least: GAIN_UNIT / 8 * 5, ..published };
+        let [published, bounded] =
+            [published, bounded].map(|brake| Bbr3Params { brake, ..Bbr3Params::default() });
         [eager, published, ecn, Bbr3Params::default(), braked, bounded].map(|p| p.words()).to_vec()
     },
     controllers: &[("bbr3", 3), ("bbr3_brake", 4)],
@@ -40,14 +39,14 @@ fn facts(change: &Change) -> Vec<String> {
     let before = Bbr3State::from_words(change.before).unwrap_or_default();
     let is = |value: bool| u64::from(value);
     let mut facts = vec![
-        format!("event {}", ack.event),
-        format!("state {} to {}", before.state, now.state),
-        format!("ack_phase {}", now.ack_phase),
-        format!("undo_state {}", now.undo_state),
-        format!("prev_ca_state {}", now.prev_ca_state.min(CA_LOSS + 1)),
+        format!("event {}", u64::from(ack.event)),
+        format!("state {} to {}", u64::from(before.state), u64::from(now.state)),
+        format!("ack_phase {}", u64::from(now.ack_phase)),
+        format!("undo_state {}", u64::from(now.undo_state)),
+        format!("prev_ca_state {}", u64::from(now.prev_ca_state)),
         format!("full_bw_count {}", now.full_bw_count),
         format!("startup_ecn_rounds {}", now.startup_ecn_rounds.min(2)),
-        format!("mark_app_limited {}", control.mark_app_limited),
+        format!("mark_app_limited {}", u64::from(control.mark_app_limited)),
         format!("no min_rtt {}", is(now.min_rtt_us >= NO_RTT)),
         format!("inflight_longterm finite {}", is(now.inflight_longterm < BBR3_INFINITY)),
         format!("bw_shortterm finite {}", is(now.bw_shortterm < BBR3_INFINITY)),
@@ -70,21 +69,21 @@ fn facts(change: &Change) -> Vec<String> {
         ("prev_probe_precautionary", now.prev_probe_precautionary),
         ("is_undo_saved", now.is_undo_saved),
     ];
-    facts.extend(flags.map(|(name, value)| format!("{name} {value}")));
-    if before.state == BBR3_PROBE_BW_UP && now.state == BBR3_PROBE_BW_UP {
+    facts.extend(flags.map(|(name, value)| format!("{name} {}", is(value))));
+    if before.state == Mode::ProbeBwUp && now.state == Mode::ProbeBwUp {
         facts.push(format!("probing raises {}", is(now.inflight_longterm > before.inflight_longterm)));
     }
-    if before.brake_mode == BRAKE_HOLD && now.brake_bw > before.brake_bw {
+    if before.brake.mode == BrakeMode::Hold && now.brake.bw > before.brake.bw {
         facts.push(format!("brake gives back {}", is(now.inflight_longterm > before.inflight_longterm)));
     }
-    if before.state == BBR3_STARTUP && now.undo_state == BBR3_STARTUP {
-        facts.push(format!("loss ends Startup, SACK {}", ack.has_selective_acks.min(1)));
+    if before.state == Mode::Startup && now.undo_state == Mode::Startup {
+        facts.push(format!("loss ends Startup, SACK {}", is(ack.has_selective_acks)));
     }
-    if ack.event == EVENT_LOST || ack.event == EVENT_UNDO {
-        let by = if ack.event == EVENT_LOST { "loss" } else { "undo" };
-        facts.push(format!("{by} changes {} to {}", before.state.min(2), now.state));
+    if ack.event == Event::Lost || ack.event == Event::Undo {
+        let by = if ack.event == Event::Lost { "loss" } else { "undo" };
+        facts.push(format!("{by} changes {} to {}", u64::from(before.state).min(2), u64::from(now.state)));
     }
-    facts.extend(brake::facts(&before.brake(), &now.brake()));
+    facts.extend(brake::facts(&before.brake, &now.brake));
     facts
 }
 
@@ -119,13 +118,15 @@ fn wanted() -> Vec<String> {
     want.extend((0..=2).map(|i| format!("startup_ecn_rounds {i}")));
     want.extend((0..=4).map(|i| format!("ack_phase {i}")));
     want.extend((0..=4).map(|i| format!("slope {i}")));
-    want.extend([0, BBR3_STARTUP, BBR3_PROBE_BW_UP].map(|s| format!("undo_state {s}")));
-    want.extend([0, CA_RECOVERY, CA_LOSS].map(|s| format!("prev_ca_state {s}")));
+    want.extend([Mode::None, Mode::Startup, Mode::ProbeBwUp].map(|s| format!("undo_state {}", u64::from(s))));
+    want.extend(
+        [CaState::Open, CaState::Recovery, CaState::Loss].map(|s| format!("prev_ca_state {}", u64::from(s))),
+    );
     // The cycle, its shortcuts, and what a loss or an undo changes.
     for (from, to) in [(1, 2), (2, 3), (3, 4), (4, 5), (3, 5), (5, 6), (6, 3), (7, 4), (7, 1)] {
         want.push(format!("state {from} to {to}"));
     }
-    want.extend((1..BBR3_PROBE_RTT).map(|from| format!("state {from} to {BBR3_PROBE_RTT}")));
+    want.extend((1..7).map(|from| format!("state {from} to 7")));
     want.extend(["loss changes 2 to 3", "undo changes 2 to 5", "undo changes 2 to 1"].map(String::from));
     want.extend(brake::wanted());
     want

@@ -8,12 +8,12 @@ use headway_cc::cc::fixed::GAIN_UNIT;
 pub fn facts(before: &Brake, now: &Brake) -> Vec<String> {
     let is = |value: bool| u64::from(value);
     let mut facts = vec![
-        format!("brake {} to {}", before.mode, now.mode),
-        format!("lossy slots {}", now.loss_slots.min(1)),
+        format!("brake {} to {}", u64::from(before.mode), u64::from(now.mode)),
+        format!("lossy slots {}", now.lossy_slots.min(1)),
         format!("reduction {}", is(now.reduction > 0)),
         format!("deep reduction {}", is(now.reduction > GAIN_UNIT / 4)),
-        format!("app-limited slot {}", now.slot_is_app_limited.min(1)),
-        format!("marked slot {}", now.slot_is_marked.min(1)),
+        format!("app-limited slot {}", is(now.slot_is_app_limited)),
+        format!("marked slot {}", is(now.slot_is_marked)),
     ];
     let counted = [
         ("entry", before.entries, now.entries),

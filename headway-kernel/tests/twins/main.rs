@@ -132,26 +132,27 @@ fn every_simulated_preset_is_equal() {
 
 /// The arithmetic by itself; `replay.c` has the same under the name `fixed`.
 #[derive(Clone, Debug, Default)]
-struct Fixed(Winmax);
+struct Fixed(Winmax, u64);
 
 impl Controller for Fixed {
     fn on_event(&mut self, ack: &Ack) -> Control {
-        let (a, b) = (ack.event, ack.now_us);
+        let (a, b) = (ack.delivered, ack.now_us);
+        self.1 = mul_shift(a, b, 63);
         self.0.running_max(ack.unit_bytes, ack.smss, ack.cwnd);
         Control {
             cwnd: bw_from(a, b),
             pacing_rate: bw_data(a, b),
             send_quantum: gain_apply(a, b),
-            mark_app_limited: mul_shift(a, b, 63),
+            mark_app_limited: false,
         }
     }
 
     fn state(&self) -> Vec<u64> {
-        self.0.s.iter().flat_map(|s| [s.t, s.v]).collect()
+        self.0.s.iter().flat_map(|s| [s.t, s.v]).chain([self.1]).collect()
     }
 
     fn state_fields(&self) -> &'static [&'static str] {
-        &["s0_t", "s0_v", "s1_t", "s1_v", "s2_t", "s2_v"]
+        &["s0_t", "s0_v", "s1_t", "s1_v", "s2_t", "s2_v", "shifted"]
     }
 }
 
@@ -164,9 +165,9 @@ fn fixed_point_is_equal_at_both_ends() {
         (0..64).flat_map(|bit| [(1 << bit) - 1, 1 << bit, (1 << bit) + 1]).chain([u64::MAX]).collect();
     let pairs = ends.iter().flat_map(|a| ends.iter().map(move |b| (*a, *b)));
     let acks: Vec<Ack> = pairs
-        .map(|(event, now_us)| {
+        .map(|(delivered, now_us)| {
             let (unit_bytes, smss, cwnd) = (rng.range(0, 12), rng.range(0, 40), rng.range(0, 40));
-            Ack { event, now_us, unit_bytes, smss, cwnd, ..Ack::default() }
+            Ack { delivered, now_us, unit_bytes, smss, cwnd, ..Ack::default() }
         })
         .collect();
     let rows = replay(&program, "fixed", &[], &acks);

@@ -3,7 +3,7 @@
 use super::replay::{Bug, Scratch, build, build_with_bug, compare, replay, sources};
 use super::stream::{Unit, stream};
 use super::{LINES, new, seed};
-use headway_cc::cc::{Ack, Control, Controller, EVENT_INIT};
+use headway_cc::cc::{Ack, Control, Controller, Event};
 use headway_cc::reconstruct::{RING_ENTRIES, Ring, RingEntry, RingPacket};
 
 /// Asked for the packet of the sample and for one of any age.
@@ -22,12 +22,12 @@ impl Controller for RingTwin {
         let sample = RingPacket {
             delivered: ack.rs_prior_delivered as u32,
             end: delivered.wrapping_sub(rand % 16),
-            is_retransmission: ack.rs_is_app_limited != 0,
+            is_retransmission: ack.rs_is_app_limited,
         };
         let age = rand % inflight.wrapping_mul(4).wrapping_add(1);
         let any =
             RingPacket { delivered: delivered.wrapping_sub(age), end, is_retransmission: rand & 1 != 0 };
-        if ack.event == EVENT_INIT {
+        if ack.event == Event::Init {
             self.ring = Ring::default();
         }
         self.ring.raise(ack.prior_inflight as u32);

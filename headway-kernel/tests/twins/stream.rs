@@ -3,10 +3,7 @@
 //! A connection here is a crude model of a bottleneck, good enough that a controller passes through all of its
 //! modes. Window and pacing rate are those that the controller under test asked for.
 
-use headway_cc::cc::{
-    Ack, CA_LOSS, CA_OPEN, CA_RECOVERY, Control, Controller, EVENT_ACK, EVENT_INIT, EVENT_LOSS, EVENT_LOST,
-    EVENT_SSTHRESH, EVENT_TX_START, EVENT_UNDO, NO_RTT,
-};
+use headway_cc::cc::{Ack, CaState, Control, Controller, Event, NO_RTT};
 
 /// How a transport counts data.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -84,7 +81,7 @@ struct Flow {
     /// Of so much that arrives one unit is CE-marked, while the queue is long; 0 for none.
     ce_one_in: u64,
     /// Events that must come before the next ACK.
-    pending: Vec<u64>,
+    pending: Vec<Event>,
     /// An ACK that reveals losses, below the events that tell of them.
     revealed: Vec<Ack>,
     /// A few hundred bytes per second, unsteady: where the absolute thresholds of bandwidth matter.
@@ -107,7 +104,7 @@ impl Flow {
             max_pacing_rate: rng.pick(&[u64::MAX, u64::MAX, 2_000_000]),
             srtt_us: rng.pick(&[0, base_rtt_us]),
             min_rtt_us: rng.pick(&[NO_RTT, base_rtt_us]),
-            has_selective_acks: u64::from(!rng.one_in(6)),
+            has_selective_acks: !rng.one_in(6),
             ..Ack::default()
         };
         let mut flow = Self {
@@ -122,7 +119,7 @@ impl Flow {
             app_limited_for: 0,
             recovery_until: 0,
             ce_one_in: rng.pick(&[0, 0, 1, 30]),
-            pending: vec![EVENT_INIT],
+            pending: vec![Event::Init],
             revealed: Vec::new(),
             is_trickle: false,
             hostile_one_in: rng.pick(&[0, 0, 1_000, 5]),
@@ -146,15 +143,15 @@ impl Flow {
             return Ack { cwnd: self.ack.cwnd, pacing_rate: self.ack.pacing_rate, ..ack };
         }
         self.ack.rand = rng.next() >> if self.hostile_one_in == 0 { 32 } else { 0 };
-        self.ack.event = self.pending.pop().unwrap_or(EVENT_ACK);
-        if self.ack.event == EVENT_ACK && self.started && self.ack.inflight == 0 {
+        self.ack.event = self.pending.pop().unwrap_or(Event::Ack);
+        if self.ack.event == Event::Ack && self.started && self.ack.inflight == 0 {
             self.ack.now_us += rng.range(0, 12_000_000);
-            self.ack.is_app_limited = u64::from(!rng.one_in(8));
+            self.ack.is_app_limited = !rng.one_in(8);
             self.ack.inflight = self.ack.smss;
-            self.ack.event = EVENT_TX_START;
+            self.ack.event = Event::TxStart;
         }
         self.started = true;
-        if self.ack.event == EVENT_ACK {
+        if self.ack.event == Event::Ack {
             self.acked(rng);
             if self.ack.newly_lost != 0 {
                 self.reveal(rng);
@@ -174,22 +171,27 @@ impl Flow {
             let newly_lost = size.min(rest);
             rest -= newly_lost;
             told.push(Ack {
-                event: EVENT_LOST,
+                event: Event::Lost,
                 newly_lost,
                 newly_acked: 0,
                 rs_lost: self.ack.rs_lost.saturating_sub(rest),
                 rs_delivered: 0,
                 rs_interval_us: 0,
                 rs_rtt_us: NO_RTT,
-                rs_starts_lost_range: u64::from(!rng.one_in(3)),
+                rs_starts_lost_range: !rng.one_in(3),
                 ..self.ack
             });
         }
         // In the kernel the reduction comes before the ACK that caused it, elsewhere after.
         self.revealed.push(self.ack);
-        if self.pending == [EVENT_SSTHRESH] && rng.one_in(2) {
+        if self.pending == [Event::Ssthresh] && rng.one_in(2) {
             self.pending.clear();
-            self.revealed.push(Ack { event: EVENT_SSTHRESH, ca_state: CA_OPEN, newly_acked: 0, ..self.ack });
+            self.revealed.push(Ack {
+                event: Event::Ssthresh,
+                ca_state: CaState::Open,
+                newly_acked: 0,
+                ..self.ack
+            });
         }
         self.revealed.extend(told.into_iter().rev());
     }
@@ -225,22 +227,22 @@ impl Flow {
         self.ack.newly_lost = ((over + random + policed) * smss).min(self.ack.inflight);
         self.ack.inflight -= self.ack.newly_lost;
         self.ack.lost += self.ack.newly_lost;
-        if self.ack.ca_state >= CA_RECOVERY && self.ack.delivered >= self.recovery_until {
+        if self.ack.ca_state >= CaState::Recovery && self.ack.delivered >= self.recovery_until {
             if rng.one_in(60) {
-                self.pending.push(EVENT_UNDO);
+                self.pending.push(Event::Undo);
             }
-            self.ack.ca_state = CA_OPEN;
+            self.ack.ca_state = CaState::Open;
         }
-        if self.ack.newly_lost != 0 && self.ack.ca_state < CA_RECOVERY {
+        if self.ack.newly_lost != 0 && self.ack.ca_state < CaState::Recovery {
             self.recovery_until = self.ack.delivered + self.ack.inflight;
             if rng.one_in(20) {
                 // A timeout: the events come in this order, and the transport cuts the window itself.
-                self.pending.extend([EVENT_LOSS, EVENT_SSTHRESH]);
-                self.ack.ca_state = CA_LOSS;
+                self.pending.extend([Event::Loss, Event::Ssthresh]);
+                self.ack.ca_state = CaState::Loss;
                 self.ack.cwnd = self.ack.inflight + smss;
             } else {
-                self.pending.push(EVENT_SSTHRESH);
-                self.ack.ca_state = CA_RECOVERY;
+                self.pending.push(Event::Ssthresh);
+                self.ack.ca_state = CaState::Recovery;
             }
         }
     }
@@ -257,15 +259,16 @@ impl Flow {
         self.ack.rs_prior_delivered = self.ack.delivered.saturating_sub(prior_inflight);
         self.ack.rs_delivered = self.ack.delivered - self.ack.rs_prior_delivered;
         self.ack.rs_interval_us = if rng.one_in(50) { 0 } else { rtt_us };
-        let earlier = if self.ack.ca_state >= CA_RECOVERY { rng.range(0, 3) * self.ack.smss } else { 0 };
+        let earlier =
+            if self.ack.ca_state >= CaState::Recovery { rng.range(0, 3) * self.ack.smss } else { 0 };
         self.ack.rs_lost = self.ack.newly_lost + earlier;
         self.ack.rs_tx_in_flight = if rng.one_in(40) { 0 } else { prior_inflight };
         let is_marked = self.ce_one_in != 0 && queue_us > 0 && rng.one_in(self.ce_one_in);
         let marked = if is_marked { self.ack.newly_acked } else { 0 };
         self.ack.delivered_ce += marked;
         self.ack.rs_delivered_ce = (marked * rng.range(1, 8)).min(self.ack.rs_delivered);
-        self.ack.rs_is_ack_delayed = u64::from(rng.one_in(10));
-        self.ack.rs_is_app_limited = u64::from(self.app_limited_for != 0);
+        self.ack.rs_is_ack_delayed = rng.one_in(10);
+        self.ack.rs_is_app_limited = self.app_limited_for != 0;
         self.ack.edt_us = if rng.one_in(3) { rng.range(0, 3_000) } else { 0 };
     }
 
@@ -278,11 +281,11 @@ impl Flow {
         if self.app_limited_for == 0 && rng.one_in(1_500) {
             self.app_limited_for = rng.range(1, 300);
         }
-        self.ack.is_app_limited = u64::from(self.app_limited_for != 0);
+        self.ack.is_app_limited = self.app_limited_for != 0;
         if self.app_limited_for != 0 {
             sent = sent.min(rng.range(0, 1) * self.ack.smss);
         }
-        self.ack.is_cwnd_limited = u64::from(sent == room);
+        self.ack.is_cwnd_limited = sent == room;
         self.ack.inflight += sent;
     }
 
@@ -325,7 +328,7 @@ impl Flow {
                 _ => rng.next() >> rng.range(0, 63),
             };
         }
-        Ack::from_words(&words).expect("as many words as before")
+        legal(&words)
     }
 
     /// The transport applies a control, within reason.
@@ -333,8 +336,21 @@ impl Flow {
         let most = self.ack.smss << 24;
         self.ack.cwnd = control.cwnd.clamp(self.ack.smss, most);
         self.ack.pacing_rate = control.pacing_rate;
-        if event.event == EVENT_LOSS {
+        if event.event == Event::Loss {
             self.ack.cwnd = (self.ack.inflight + self.ack.smss).min(most);
         }
     }
+}
+
+/// The event of these words. A flag has two values, a state of recovery five, and there are seven events: a word beyond
+/// them is brought among them.
+pub fn legal(words: &[u64]) -> Ack {
+    let (mut legal, none) = (words.to_vec(), Ack::default().words());
+    for at in 0..words.len() {
+        let is_legal =
+            |word: u64| Ack::from_words(&[&none[..at], &[word], &none[at + 1..]].concat()).is_some();
+        let mut values = [words[at], words[at] % 7, words[at] % 5, words[at] % 2].into_iter();
+        legal[at] = values.find(|word| is_legal(*word)).expect("a flag of 0 or 1");
+    }
+    Ack::from_words(&legal).expect("as many words as fields")
 }

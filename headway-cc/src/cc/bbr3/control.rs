@@ -1,9 +1,6 @@
 //! Pacing rate, send quantum and window (§5.6), and the volumes they are made of.
 
-use super::{
-    BBR3_DRAIN, BBR3_INFINITY, BBR3_PROBE_BW_CRUISE, BBR3_PROBE_BW_DOWN, BBR3_PROBE_BW_UP, BBR3_PROBE_RTT,
-    BBR3_STARTUP, Conn,
-};
+use super::{BBR3_INFINITY, Conn, Mode};
 use crate::cc::NO_RTT;
 use crate::cc::brake::{BRAKE_OFF, BRAKE_PUBLISHED, brake_gain, brake_published_cwnd};
 use crate::cc::fixed::{BW_SCALE, BW_UNIT, GAIN_UNIT, USEC_PER_SEC, bw_from, gain_apply, mul_shift};
@@ -31,24 +28,24 @@ pub(super) fn bbr3_min_pipe_cwnd(c: &Conn) -> u64 {
 
 /// §5.3.3.9 IsInAProbeBWState.
 pub(super) fn bbr3_is_in_a_probe_bw_state(c: &Conn) -> bool {
-    c.bbr.state >= BBR3_PROBE_BW_DOWN && c.bbr.state <= BBR3_PROBE_BW_UP
+    c.bbr.state >= Mode::ProbeBwDown && c.bbr.state <= Mode::ProbeBwUp
 }
 
 /// §5.6.1 Takes the state and its gains.
-pub(super) fn bbr3_set_state(c: &mut Conn, state: u64) {
+pub(super) fn bbr3_set_state(c: &mut Conn, state: Mode) {
     c.bbr.state = state;
     c.bbr.pacing_gain = c.p.cruise_pacing_gain;
     c.bbr.cwnd_gain = c.p.default_cwnd_gain;
-    if state == BBR3_STARTUP {
+    if state == Mode::Startup {
         c.bbr.pacing_gain = c.p.startup_pacing_gain;
-    } else if state == BBR3_DRAIN {
+    } else if state == Mode::Drain {
         c.bbr.pacing_gain = c.p.drain_pacing_gain;
-    } else if state == BBR3_PROBE_BW_DOWN {
+    } else if state == Mode::ProbeBwDown {
         c.bbr.pacing_gain = c.p.down_pacing_gain;
-    } else if state == BBR3_PROBE_BW_UP {
+    } else if state == Mode::ProbeBwUp {
         c.bbr.pacing_gain = c.p.up_pacing_gain;
         c.bbr.cwnd_gain = c.p.up_cwnd_gain;
-    } else if state == BBR3_PROBE_RTT {
+    } else if state == Mode::ProbeRtt {
         c.bbr.cwnd_gain = c.p.probe_rtt_cwnd_gain;
     }
 }
@@ -71,7 +68,7 @@ pub(super) fn bbr3_offload_budget(c: &Conn) -> u64 {
 /// §5.6.4.2 QuantizationBudget.
 pub(super) fn bbr3_quantization_budget(c: &Conn, inflight_cap: u64) -> u64 {
     let cap = inflight_cap.max(bbr3_offload_budget(c)).max(bbr3_min_pipe_cwnd(c));
-    if c.bbr.state == BBR3_PROBE_BW_UP {
+    if c.bbr.state == Mode::ProbeBwUp {
         return cap.saturating_add(bbr3_segments(c, c.p.up_extra_segments));
     }
     cap
@@ -102,7 +99,7 @@ pub(super) fn bbr3_init_pacing_rate(c: &mut Conn) {
     let mut rtt_us = c.p.init_rtt_us;
     if c.ack.srtt_us != 0 {
         rtt_us = c.ack.srtt_us;
-        c.bbr.has_seen_rtt = 1;
+        c.bbr.has_seen_rtt = true;
     }
     let nominal_bandwidth = bw_from(c.bbr.init_cwnd.saturating_mul(bbr3_unit_bytes(c)), rtt_us);
     let rate = gain_apply(nominal_bandwidth, c.p.startup_pacing_gain);
@@ -114,23 +111,23 @@ pub(super) fn bbr3_set_pacing_rate_with_gain(c: &mut Conn, gain: u64) {
     let margin = USEC_PER_SEC / 100 * 100_u64.saturating_sub(c.p.pacing_margin_percent);
     let rate = gain_apply(c.bbr.bw.saturating_mul(bbr3_unit_bytes(c)), gain);
     let rate = mul_shift(rate, margin, BW_SCALE);
-    if rate != 0 && (c.bbr.full_bw_reached != 0 || rate > c.out.pacing_rate) {
+    if rate != 0 && (c.bbr.full_bw_reached || rate > c.out.pacing_rate) {
         bbr3_apply_pacing_rate(c, rate);
     }
 }
 
 /// The pacing gain of the state, as the brake leaves it.
 fn bbr3_braked_pacing_gain(c: &Conn) -> u64 {
-    if c.p.brake == BRAKE_OFF {
+    if c.p.brake.policy == BRAKE_OFF {
         return c.bbr.pacing_gain;
     }
-    let gain = brake_gain(c.bbr.brake_mode, c.bbr.pacing_gain);
-    gain_apply(gain, GAIN_UNIT.saturating_sub(c.bbr.brake_reduction))
+    let gain = brake_gain(c.bbr.brake.mode, c.bbr.pacing_gain);
+    gain_apply(gain, GAIN_UNIT.saturating_sub(c.bbr.brake.reduction))
 }
 
 /// §5.6.2 SetPacingRate. The first RTT replaces the nominal one in the initial rate.
 pub(super) fn bbr3_set_pacing_rate(c: &mut Conn) {
-    if c.bbr.has_seen_rtt == 0 && c.ack.srtt_us != 0 {
+    if !c.bbr.has_seen_rtt && c.ack.srtt_us != 0 {
         bbr3_init_pacing_rate(c);
     }
     bbr3_set_pacing_rate_with_gain(c, bbr3_braked_pacing_gain(c));
@@ -157,9 +154,9 @@ fn bbr3_max_inflight(c: &Conn) -> u64 {
 /// §5.6.4.7 BoundCwndForModel.
 fn bbr3_bound_cwnd_for_model(c: &mut Conn) {
     let mut cap = BBR3_INFINITY;
-    if bbr3_is_in_a_probe_bw_state(c) && c.bbr.state != BBR3_PROBE_BW_CRUISE {
+    if bbr3_is_in_a_probe_bw_state(c) && c.bbr.state != Mode::ProbeBwCruise {
         cap = c.bbr.inflight_longterm;
-    } else if c.bbr.state == BBR3_PROBE_RTT || c.bbr.state == BBR3_PROBE_BW_CRUISE {
+    } else if c.bbr.state == Mode::ProbeRtt || c.bbr.state == Mode::ProbeBwCruise {
         cap = bbr3_inflight_with_headroom(c);
     }
     cap = cap.min(c.bbr.inflight_shortterm).max(bbr3_min_pipe_cwnd(c));
@@ -174,17 +171,17 @@ pub(super) fn bbr3_clamp_cwnd(c: &mut Conn) {
 /// §5.6.4.6 SetCwnd, with §5.6.4.5 BoundCwndForProbeRTT.
 pub(super) fn bbr3_set_cwnd(c: &mut Conn) {
     let max_inflight = bbr3_max_inflight(c);
-    if c.p.brake == BRAKE_PUBLISHED {
-        c.out.cwnd = brake_published_cwnd(&mut c.bbr.brake_flag, c.out.cwnd, c.ack.newly_acked);
+    if c.p.brake.policy == BRAKE_PUBLISHED {
+        c.out.cwnd = brake_published_cwnd(&mut c.bbr.brake.flag, c.out.cwnd, c.ack.newly_acked);
     }
     let grown = c.out.cwnd.saturating_add(c.ack.newly_acked);
-    if c.bbr.full_bw_reached != 0 {
+    if c.bbr.full_bw_reached {
         c.out.cwnd = grown.min(max_inflight);
     } else if c.out.cwnd < max_inflight || c.ack.delivered < c.bbr.init_cwnd {
         c.out.cwnd = grown;
     }
     c.out.cwnd = c.out.cwnd.max(bbr3_min_pipe_cwnd(c));
-    if c.bbr.state == BBR3_PROBE_RTT {
+    if c.bbr.state == Mode::ProbeRtt {
         c.out.cwnd = c.out.cwnd.min(bbr3_probe_rtt_cwnd(c));
     }
     bbr3_bound_cwnd_for_model(c);
@@ -193,7 +190,7 @@ pub(super) fn bbr3_set_cwnd(c: &mut Conn) {
 
 #[cfg(test)]
 mod tests {
-    use super::super::BBR3_PROBE_BW_REFILL;
+    use super::super::Mode;
     use super::super::tests::{MSS, with};
     use super::*;
     use crate::cc::Ack;
@@ -201,13 +198,13 @@ mod tests {
     #[test]
     fn each_state_has_the_gains_of_the_draft_s_table() {
         let gains = [
-            (BBR3_STARTUP, 277, 200),
-            (BBR3_DRAIN, 50, 200),
-            (BBR3_PROBE_BW_DOWN, 90, 200),
-            (BBR3_PROBE_BW_CRUISE, 100, 200),
-            (BBR3_PROBE_BW_REFILL, 100, 200),
-            (BBR3_PROBE_BW_UP, 125, 225),
-            (BBR3_PROBE_RTT, 100, 50),
+            (Mode::Startup, 277, 200),
+            (Mode::Drain, 50, 200),
+            (Mode::ProbeBwDown, 90, 200),
+            (Mode::ProbeBwCruise, 100, 200),
+            (Mode::ProbeBwRefill, 100, 200),
+            (Mode::ProbeBwUp, 125, 225),
+            (Mode::ProbeRtt, 100, 50),
         ];
         for (state, pacing, cwnd) in gains {
             with(|c| {
@@ -216,11 +213,11 @@ mod tests {
                 assert_eq!((per_cent(c.bbr.pacing_gain), per_cent(c.bbr.cwnd_gain)), (pacing, cwnd));
                 // 1 MB/s over 40 ms: less 1 % of pace, and twice 40 kB of window.
                 c.bbr.bw = BW_UNIT;
-                (c.bbr.full_bw_reached, c.out.cwnd) = (1, 1 << 30);
+                (c.bbr.full_bw_reached, c.out.cwnd) = (true, 1 << 30);
                 bbr3_set_pacing_rate(c);
                 assert!(c.out.pacing_rate.abs_diff(9_900 * pacing) <= 20, "{}", c.out.pacing_rate);
                 bbr3_set_cwnd(c);
-                let extra = if state == BBR3_PROBE_BW_UP { 2 * MSS } else { 0 };
+                let extra = if state == Mode::ProbeBwUp { 2 * MSS } else { 0 };
                 assert!(c.out.cwnd.abs_diff(400 * cwnd + extra) <= 1, "{}", c.out.cwnd);
             });
         }
@@ -261,20 +258,20 @@ mod tests {
     #[test]
     fn each_state_has_its_caps() {
         let caps = [
-            (BBR3_STARTUP, 1 << 30),
-            (BBR3_DRAIN, 1 << 30),
-            (BBR3_PROBE_BW_DOWN, 100_000),
-            (BBR3_PROBE_BW_REFILL, 100_000),
-            (BBR3_PROBE_BW_UP, 100_000),
-            (BBR3_PROBE_BW_CRUISE, 85_000),
-            (BBR3_PROBE_RTT, 85_000),
+            (Mode::Startup, 1 << 30),
+            (Mode::Drain, 1 << 30),
+            (Mode::ProbeBwDown, 100_000),
+            (Mode::ProbeBwRefill, 100_000),
+            (Mode::ProbeBwUp, 100_000),
+            (Mode::ProbeBwCruise, 85_000),
+            (Mode::ProbeRtt, 85_000),
         ];
         for (state, cap) in caps {
             with(|c| {
                 bbr3_set_state(c, state);
                 (c.bbr.inflight_longterm, c.out.cwnd) = (100_000, 1 << 30);
                 bbr3_bound_cwnd_for_model(c);
-                assert_eq!(c.out.cwnd, cap, "state {state}");
+                assert_eq!(c.out.cwnd, cap, "state {state:?}");
                 c.bbr.inflight_shortterm = 1;
                 bbr3_bound_cwnd_for_model(c);
                 assert_eq!(c.out.cwnd, 4 * MSS, "never below the minimum pipe");
@@ -285,7 +282,7 @@ mod tests {
     #[test]
     fn without_a_bandwidth_the_pacing_rate_stays() {
         with(|c| {
-            (c.bbr.full_bw_reached, c.out.pacing_rate) = (1, 777);
+            (c.bbr.full_bw_reached, c.out.pacing_rate) = (true, 777);
             bbr3_set_pacing_rate(c);
             assert_eq!(c.out.pacing_rate, 777);
         });

@@ -1,31 +1,9 @@
 //! The model of the path (§5.5): rounds, bandwidth, RTT, aggregation, and the short-term bounds after loss.
 
 use super::control::{bbr3_permille, bbr3_segments};
-use super::{
-    BBR3_INFINITY, BBR3_PROBE_BW_REFILL, BBR3_PROBE_BW_UP, BBR3_PROBE_RTT, BBR3_STARTUP, Bbr3State, Conn,
-};
-use crate::cc::fixed::{GAIN_UNIT, Winmax, WinmaxSample, bw_data, gain_apply};
-use crate::cc::{CA_RECOVERY, NO_RTT};
-
-impl Bbr3State {
-    /// The filter of extra ACKed data (the C twin holds it as a struct).
-    fn extra_acked_filter(&self) -> Winmax {
-        let s = |t, v| WinmaxSample { t, v };
-        Winmax {
-            s: [
-                s(self.extra_acked_s0_t, self.extra_acked_s0_v),
-                s(self.extra_acked_s1_t, self.extra_acked_s1_v),
-                s(self.extra_acked_s2_t, self.extra_acked_s2_v),
-            ],
-        }
-    }
-
-    fn set_extra_acked_filter(&mut self, m: Winmax) {
-        (self.extra_acked_s0_t, self.extra_acked_s0_v) = (m.s[0].t, m.s[0].v);
-        (self.extra_acked_s1_t, self.extra_acked_s1_v) = (m.s[1].t, m.s[1].v);
-        (self.extra_acked_s2_t, self.extra_acked_s2_v) = (m.s[2].t, m.s[2].v);
-    }
-}
+use super::{BBR3_INFINITY, Conn, Mode};
+use crate::cc::fixed::{GAIN_UNIT, bw_data, gain_apply};
+use crate::cc::{CaState, NO_RTT};
 
 /// §5.5.1 StartRound.
 pub(super) fn bbr3_start_round(c: &mut Conn) {
@@ -34,8 +12,8 @@ pub(super) fn bbr3_start_round(c: &mut Conn) {
 
 /// §5.5.1 UpdateRound.
 fn bbr3_update_round(c: &mut Conn) {
-    c.bbr.round_start = u64::from(c.ack.rs_prior_delivered >= c.bbr.next_round_delivered);
-    if c.bbr.round_start != 0 {
+    c.bbr.round_start = c.ack.rs_prior_delivered >= c.bbr.next_round_delivered;
+    if c.bbr.round_start {
         bbr3_start_round(c);
         c.bbr.round_count += 1;
         c.bbr.rounds_since_probe_up += 1;
@@ -46,7 +24,7 @@ fn bbr3_update_round(c: &mut Conn) {
 fn bbr3_update_max_bw(c: &mut Conn) {
     bbr3_update_round(c);
     let rate = c.delivery_rate;
-    if rate != 0 && (rate >= c.bbr.max_bw || c.ack.rs_is_app_limited == 0) {
+    if rate != 0 && (rate >= c.bbr.max_bw || !c.ack.rs_is_app_limited) {
         c.bbr.max_bw_1 = c.bbr.max_bw_1.max(rate);
         c.bbr.max_bw = c.bbr.max_bw_0.max(c.bbr.max_bw_1);
     }
@@ -66,13 +44,13 @@ pub(super) fn bbr3_advance_max_bw_filter(c: &mut Conn) {
 pub(super) fn bbr3_reset_full_bw(c: &mut Conn) {
     c.bbr.full_bw = 0;
     c.bbr.full_bw_count = 0;
-    c.bbr.full_bw_now = 0;
+    c.bbr.full_bw_now = false;
 }
 
 /// §5.3.1.2 CheckFullBWReached. Without a valid rate there is nothing to compare.
 pub(super) fn bbr3_check_full_bw_reached(c: &mut Conn) {
     let rate = c.delivery_rate;
-    if c.bbr.full_bw_now != 0 || c.bbr.round_start == 0 || c.ack.rs_is_app_limited != 0 || rate == 0 {
+    if c.bbr.full_bw_now || !c.bbr.round_start || c.ack.rs_is_app_limited || rate == 0 {
         return;
     }
     if rate >= gain_apply(c.bbr.full_bw, c.p.full_bw_gain) {
@@ -82,25 +60,25 @@ pub(super) fn bbr3_check_full_bw_reached(c: &mut Conn) {
     }
     c.bbr.full_bw_count += 1;
     if c.bbr.full_bw_count >= c.p.full_bw_count {
-        c.bbr.full_bw_now = 1;
-        c.bbr.full_bw_reached = 1;
+        c.bbr.full_bw_now = true;
+        c.bbr.full_bw_reached = true;
     }
 }
 
 /// §5.5.10.3 UpdateLatestDeliverySignals.
 pub(super) fn bbr3_update_latest_delivery_signals(c: &mut Conn) {
-    c.bbr.loss_round_start = 0;
+    c.bbr.loss_round_start = false;
     c.bbr.bw_latest = c.bbr.bw_latest.max(c.delivery_rate);
     c.bbr.inflight_latest = c.bbr.inflight_latest.max(c.ack.rs_delivered);
     if c.ack.rs_prior_delivered >= c.bbr.loss_round_delivered {
         c.bbr.loss_round_delivered = c.ack.delivered;
-        c.bbr.loss_round_start = 1;
+        c.bbr.loss_round_start = true;
     }
 }
 
 /// §5.5.10.3 AdvanceLatestDeliverySignals.
 pub(super) fn bbr3_advance_latest_delivery_signals(c: &mut Conn) {
-    if c.bbr.loss_round_start != 0 {
+    if c.bbr.loss_round_start {
         c.bbr.bw_latest = c.delivery_rate;
         c.bbr.inflight_latest = c.ack.rs_delivered;
         c.bbr.lost_ranges_in_round = 0;
@@ -109,8 +87,8 @@ pub(super) fn bbr3_advance_latest_delivery_signals(c: &mut Conn) {
 
 /// §5.5.10.3 ResetCongestionSignals.
 pub(super) fn bbr3_reset_congestion_signals(c: &mut Conn) {
-    c.bbr.is_loss_in_round = 0;
-    c.bbr.is_ce_in_round = 0;
+    c.bbr.is_loss_in_round = false;
+    c.bbr.is_ce_in_round = false;
     c.bbr.bw_latest = 0;
     c.bbr.inflight_latest = 0;
 }
@@ -123,12 +101,12 @@ pub(super) fn bbr3_reset_short_term_model(c: &mut Conn) {
 
 /// §5.3.3.9 IsProbingBW.
 fn bbr3_is_probing_bw(c: &Conn) -> bool {
-    c.bbr.state == BBR3_STARTUP || c.bbr.state == BBR3_PROBE_BW_REFILL || c.bbr.state == BBR3_PROBE_BW_UP
+    c.bbr.state == Mode::Startup || c.bbr.state == Mode::ProbeBwRefill || c.bbr.state == Mode::ProbeBwUp
 }
 
 /// Whether CE marks have an answer of their own; otherwise they count as losses (§3.7).
 pub(super) fn bbr3_is_ecn_eligible(c: &Conn) -> bool {
-    c.p.ecn != 0 && c.bbr.min_rtt_us <= c.p.ecn_max_rtt_us
+    c.p.ecn && c.bbr.min_rtt_us <= c.p.ecn_max_rtt_us
 }
 
 /// Linux `bbr_update_ecn_alpha`: once a round, how much of it was marked goes into the average.
@@ -148,7 +126,7 @@ fn bbr3_update_ecn_alpha(c: &mut Conn) {
 
 /// Linux `bbr_ecn_lower_bounds`: the volume that a round with marks leaves.
 fn bbr3_ecn_inflight_shortterm(c: &Conn) -> u64 {
-    if c.bbr.is_ce_in_round == 0 {
+    if !c.bbr.is_ce_in_round {
         return BBR3_INFINITY;
     }
     let cut = gain_apply(c.bbr.ecn_alpha, c.p.ecn_factor);
@@ -176,7 +154,7 @@ fn bbr3_adapt_lower_bounds_from_congestion(c: &mut Conn) {
         return;
     }
     let ecn_inflight_shortterm = bbr3_ecn_inflight_shortterm(c);
-    if c.bbr.is_loss_in_round != 0 {
+    if c.bbr.is_loss_in_round {
         bbr3_loss_lower_bounds(c);
     }
     c.bbr.inflight_shortterm = c.bbr.inflight_shortterm.min(ecn_inflight_shortterm);
@@ -185,13 +163,13 @@ fn bbr3_adapt_lower_bounds_from_congestion(c: &mut Conn) {
 /// §5.5.10.3 UpdateCongestionSignals.
 pub(super) fn bbr3_update_congestion_signals(c: &mut Conn) {
     bbr3_update_max_bw(c);
-    if c.bbr.loss_round_start == 0 {
+    if !c.bbr.loss_round_start {
         return;
     }
     bbr3_update_ecn_alpha(c);
     bbr3_adapt_lower_bounds_from_congestion(c);
-    c.bbr.is_loss_in_round = 0;
-    c.bbr.is_ce_in_round = 0;
+    c.bbr.is_loss_in_round = false;
+    c.bbr.is_ce_in_round = false;
 }
 
 /// §5.5.10.3 BoundBWForModel.
@@ -201,7 +179,7 @@ pub(super) fn bbr3_bound_bw_for_model(c: &mut Conn) {
 
 /// §5.6.4.4 SaveCwnd.
 pub(super) fn bbr3_save_cwnd(c: &mut Conn) {
-    if c.bbr.prev_ca_state < CA_RECOVERY && c.bbr.state != BBR3_PROBE_RTT {
+    if c.bbr.prev_ca_state < CaState::Recovery && c.bbr.state != Mode::ProbeRtt {
         c.bbr.prior_cwnd = c.out.cwnd;
     } else {
         c.bbr.prior_cwnd = c.bbr.prior_cwnd.max(c.out.cwnd);
@@ -215,12 +193,12 @@ pub(super) fn bbr3_restore_cwnd(c: &mut Conn) {
 
 /// §5.5.11.1 SaveStateUponLoss: once a recovery, before the first reaction to it.
 pub(super) fn bbr3_save_state_upon_loss(c: &mut Conn) {
-    if c.bbr.is_undo_saved != 0 {
+    if c.bbr.is_undo_saved {
         return;
     }
-    c.bbr.is_undo_saved = 1;
+    c.bbr.is_undo_saved = true;
     bbr3_save_cwnd(c);
-    c.bbr.undo_state = super::BBR3_NONE;
+    c.bbr.undo_state = super::Mode::None;
     c.bbr.undo_bw_shortterm = c.bbr.bw_shortterm;
     c.bbr.undo_inflight_shortterm = c.bbr.inflight_shortterm;
     c.bbr.undo_inflight_longterm = c.bbr.inflight_longterm;
@@ -229,11 +207,11 @@ pub(super) fn bbr3_save_state_upon_loss(c: &mut Conn) {
 /// §5.5.10.2 NoteLoss, and whether it starts a discontiguous range. A recovery may begin while its loss round runs already.
 pub(super) fn bbr3_note_loss(c: &mut Conn, starts_range: bool) {
     bbr3_save_state_upon_loss(c);
-    if c.bbr.is_loss_in_round == 0 {
+    if !c.bbr.is_loss_in_round {
         c.bbr.loss_round_delivered = c.ack.delivered;
         c.bbr.lost_ranges_in_round = 0;
     }
-    c.bbr.is_loss_in_round = 1;
+    c.bbr.is_loss_in_round = true;
     c.bbr.lost_ranges_in_round += u64::from(starts_range);
 }
 
@@ -250,21 +228,19 @@ pub(super) fn bbr3_update_ack_aggregation(c: &mut Conn) {
     c.bbr.extra_acked_delivered = c.bbr.extra_acked_delivered.saturating_add(c.ack.newly_acked);
     let extra = c.bbr.extra_acked_delivered.saturating_sub(expected_delivered).min(c.out.cwnd);
     let mut filter_len = c.p.startup_extra_acked_filter_len;
-    if c.bbr.full_bw_reached != 0 {
+    if c.bbr.full_bw_reached {
         filter_len = c.p.extra_acked_filter_len;
     }
-    let mut m = c.bbr.extra_acked_filter();
-    m.running_max(filter_len.saturating_sub(1), c.bbr.round_count, extra);
-    c.bbr.extra_acked = m.get();
-    c.bbr.set_extra_acked_filter(m);
+    c.bbr.extra_acked_filter.running_max(filter_len.saturating_sub(1), c.bbr.round_count, extra);
+    c.bbr.extra_acked = c.bbr.extra_acked_filter.get();
 }
 
 /// §5.3.4.3 UpdateMinRTT.
 pub(super) fn bbr3_update_min_rtt(c: &mut Conn) {
     let (now_us, rtt_us) = (c.ack.now_us, c.ack.rs_rtt_us);
     let due_us = c.bbr.probe_rtt_min_stamp.saturating_add(c.p.probe_rtt_interval_us);
-    c.bbr.probe_rtt_expired = u64::from(now_us > due_us);
-    if rtt_us < NO_RTT && (rtt_us < c.bbr.probe_rtt_min_delay_us || c.bbr.probe_rtt_expired != 0) {
+    c.bbr.probe_rtt_expired = now_us > due_us;
+    if rtt_us < NO_RTT && (rtt_us < c.bbr.probe_rtt_min_delay_us || c.bbr.probe_rtt_expired) {
         c.bbr.probe_rtt_min_delay_us = rtt_us;
         c.bbr.probe_rtt_min_stamp = now_us;
     }
@@ -283,7 +259,7 @@ pub(super) fn bbr3_is_loss_too_high(c: &Conn, lost: u64, tx_in_flight: u64) -> b
         return false;
     }
     let is_over = lost.saturating_mul(1000) > tx_in_flight.saturating_mul(c.p.loss_thresh_permille);
-    is_over || c.ack.has_selective_acks == 0
+    is_over || !c.ack.has_selective_acks
 }
 
 /// §5.5.10.2 IsInflightTooHigh for the ACK's own sample; CE marks have their own threshold or count as losses.
@@ -331,7 +307,7 @@ mod tests {
             assert!(!bbr3_is_loss_too_high(c, 1_000_000, 50_000_000));
             assert!(bbr3_is_loss_too_high(c, 1_000_001, 50_000_000));
             assert!(!bbr3_is_loss_too_high(c, 5_000, 0), "unknown");
-            let ack = Ack { has_selective_acks: 0, ..*c.ack };
+            let ack = Ack { has_selective_acks: false, ..*c.ack };
             let c = Conn { bbr: c.bbr, p: c.p, ack: &ack, out: c.out, delivery_rate: 0 };
             assert!(bbr3_is_loss_too_high(&c, 1, 120_000) && !bbr3_is_loss_too_high(&c, 0, 120_000));
         });
@@ -387,11 +363,11 @@ mod tests {
     #[test]
     fn a_round_with_marks_cuts_by_a_third_of_their_average() {
         with(|c| {
-            let p = super::super::Bbr3Params { ecn: 1, ..*c.p };
+            let p = super::super::Bbr3Params { ecn: true, ..*c.p };
             let ack = Ack { delivered: 64_000, delivered_ce: 32_000, ..*c.ack };
             c.bbr.min_rtt_us = 1_000;
-            (c.bbr.is_ce_in_round, c.bbr.ecn_alpha, c.out.cwnd) = (1, GAIN_UNIT / 4, 96_000);
-            c.bbr.state = super::super::BBR3_PROBE_BW_CRUISE;
+            (c.bbr.is_ce_in_round, c.bbr.ecn_alpha, c.out.cwnd) = (true, GAIN_UNIT / 4, 96_000);
+            c.bbr.state = super::super::Mode::ProbeBwCruise;
             let c = &mut Conn { bbr: c.bbr, p: &p, ack: &ack, out: c.out, delivery_rate: 0 };
             bbr3_update_ecn_alpha(c);
             // 15/16 of a quarter and 1/16 of a half.
@@ -404,7 +380,7 @@ mod tests {
 
     #[test]
     fn extra_acked_is_forgotten_after_its_rounds() {
-        for (full, rounds) in [(0, 1), (1, 10)] {
+        for (full, rounds) in [(false, 1), (true, 10)] {
             with(|c| {
                 c.bbr.full_bw_reached = full;
                 c.out.cwnd = 100_000;

@@ -9,11 +9,7 @@ use super::model::{
     bbr3_is_loss_too_high, bbr3_note_loss, bbr3_reset_congestion_signals, bbr3_reset_full_bw,
     bbr3_reset_short_term_model, bbr3_start_round, bbr3_target_inflight, bbr3_target_segments,
 };
-use super::{
-    BBR3_ACKS_INIT, BBR3_ACKS_PROBE_FEEDBACK, BBR3_ACKS_PROBE_STARTING, BBR3_ACKS_PROBE_STOPPING,
-    BBR3_ACKS_REFILLING, BBR3_INFINITY, BBR3_PROBE_BW_CRUISE, BBR3_PROBE_BW_DOWN, BBR3_PROBE_BW_REFILL,
-    BBR3_PROBE_BW_UP, Conn,
-};
+use super::{AckPhase, BBR3_INFINITY, Conn, Mode};
 use crate::cc::fixed::{GAIN_UNIT, mul_shift};
 
 /// §5.3.3.8 PickProbeWait: the time from all random bits, the rounds from the lower half.
@@ -30,14 +26,14 @@ pub(super) fn bbr3_start_probe_bw_down(c: &mut Conn) {
     c.bbr.probe_up_acked_per_inc = BBR3_INFINITY;
     bbr3_pick_probe_wait(c);
     c.bbr.cycle_stamp = c.ack.now_us;
-    c.bbr.ack_phase = BBR3_ACKS_PROBE_STOPPING;
+    c.bbr.ack_phase = AckPhase::ProbeStopping;
     bbr3_start_round(c);
-    bbr3_set_state(c, BBR3_PROBE_BW_DOWN);
+    bbr3_set_state(c, Mode::ProbeBwDown);
 }
 
 /// §5.3.3.9 StartProbeBW_CRUISE.
 pub(super) fn bbr3_start_probe_bw_cruise(c: &mut Conn) {
-    bbr3_set_state(c, BBR3_PROBE_BW_CRUISE);
+    bbr3_set_state(c, Mode::ProbeBwCruise);
 }
 
 /// §5.3.3.9 StartProbeBW_REFILL.
@@ -45,10 +41,10 @@ pub(super) fn bbr3_start_probe_bw_refill(c: &mut Conn) {
     bbr3_reset_short_term_model(c);
     c.bbr.bw_probe_up_rounds = 0;
     c.bbr.bw_probe_up_acked = 0;
-    c.bbr.prev_probe_precautionary = 0;
-    c.bbr.ack_phase = BBR3_ACKS_REFILLING;
+    c.bbr.prev_probe_precautionary = false;
+    c.bbr.ack_phase = AckPhase::Refilling;
     bbr3_start_round(c);
-    bbr3_set_state(c, BBR3_PROBE_BW_REFILL);
+    bbr3_set_state(c, Mode::ProbeBwRefill);
 }
 
 /// §5.3.3.9 RaiseInflightLongtermSlope. The exponent stays below the width of the shift; rounded down to whole units.
@@ -60,11 +56,11 @@ fn bbr3_raise_inflight_longterm_slope(c: &mut Conn) {
 
 /// §5.3.3.9 StartProbeBW_UP.
 fn bbr3_start_probe_bw_up(c: &mut Conn) {
-    c.bbr.ack_phase = BBR3_ACKS_PROBE_STARTING;
+    c.bbr.ack_phase = AckPhase::ProbeStarting;
     bbr3_start_round(c);
     bbr3_reset_full_bw(c);
     c.bbr.full_bw = c.delivery_rate;
-    bbr3_set_state(c, BBR3_PROBE_BW_UP);
+    bbr3_set_state(c, Mode::ProbeBwUp);
     bbr3_raise_inflight_longterm_slope(c);
 }
 
@@ -91,7 +87,7 @@ fn bbr3_is_time_to_cruise(c: &Conn) -> bool {
 
 /// The window, and it is all used, is no smaller than the long-term bound.
 fn bbr3_is_limited_by_inflight_longterm(c: &Conn) -> bool {
-    c.ack.is_cwnd_limited != 0 && c.out.cwnd >= c.bbr.inflight_longterm
+    c.ack.is_cwnd_limited && c.out.cwnd >= c.bbr.inflight_longterm
 }
 
 /// The volume in flight has reached the long-term bound: when this ACK came, not one segment more was allowed. After
@@ -103,8 +99,8 @@ fn bbr3_has_reached_inflight_longterm(c: &Conn) -> bool {
 
 /// §5.3.3.9 IsTimeToGoDown.
 fn bbr3_is_time_to_go_down(c: &mut Conn) -> bool {
-    if c.bbr.prev_probe_too_high != 0 && bbr3_has_reached_inflight_longterm(c) {
-        c.bbr.prev_probe_precautionary = 1;
+    if c.bbr.prev_probe_too_high && bbr3_has_reached_inflight_longterm(c) {
+        c.bbr.prev_probe_precautionary = true;
         return true;
     }
     if bbr3_is_limited_by_inflight_longterm(c) {
@@ -112,7 +108,7 @@ fn bbr3_is_time_to_go_down(c: &mut Conn) -> bool {
         c.bbr.full_bw = c.delivery_rate;
         return false;
     }
-    c.bbr.full_bw_now != 0
+    c.bbr.full_bw_now
 }
 
 /// §5.3.3.9 ProbeInflightLongtermUpward. The bound grows by whole segments; what was ACKed beyond is kept.
@@ -127,29 +123,29 @@ fn bbr3_probe_inflight_longterm_upward(c: &mut Conn) {
         c.bbr.bw_probe_up_acked -= delta * per_inc;
         c.bbr.inflight_longterm = c.bbr.inflight_longterm.saturating_add(bbr3_segments(c, delta));
     }
-    if c.bbr.round_start != 0 {
+    if c.bbr.round_start {
         bbr3_raise_inflight_longterm_slope(c);
     }
 }
 
 /// §5.5.10.2 HandleInflightTooHigh: with this volume in flight the path lost too much. Once a probe.
 fn bbr3_handle_inflight_too_high(c: &mut Conn, tx_in_flight: u64) {
-    c.bbr.prev_probe_too_high = 1;
-    c.bbr.is_bw_probe_sample = 0;
-    if c.ack.rs_is_app_limited == 0 {
+    c.bbr.prev_probe_too_high = true;
+    c.bbr.is_bw_probe_sample = false;
+    if !c.ack.rs_is_app_limited {
         let floor = bbr3_permille(bbr3_target_inflight(c), c.p.beta_permille);
         c.bbr.inflight_longterm = tx_in_flight.max(floor);
     }
-    if c.bbr.state == BBR3_PROBE_BW_UP {
-        c.bbr.undo_state = BBR3_PROBE_BW_UP;
+    if c.bbr.state == Mode::ProbeBwUp {
+        c.bbr.undo_state = Mode::ProbeBwUp;
         bbr3_start_probe_bw_down(c);
     }
 }
 
 /// §5.5.10.2 HandleLostPacket.
 pub(super) fn bbr3_handle_lost_packet(c: &mut Conn) {
-    bbr3_note_loss(c, c.ack.rs_starts_lost_range != 0);
-    if c.bbr.is_bw_probe_sample != 0 && bbr3_is_loss_too_high(c, c.ack.rs_lost, c.ack.rs_tx_in_flight) {
+    bbr3_note_loss(c, c.ack.rs_starts_lost_range);
+    if c.bbr.is_bw_probe_sample && bbr3_is_loss_too_high(c, c.ack.rs_lost, c.ack.rs_tx_in_flight) {
         bbr3_handle_inflight_too_high(c, bbr3_inflight_at_loss(c));
     }
 }
@@ -161,7 +157,7 @@ pub(super) fn bbr3_note_ce(c: &mut Conn) {
     }
     c.bbr.delivered_ce = c.ack.delivered_ce;
     if bbr3_is_ecn_eligible(c) {
-        c.bbr.is_ce_in_round = 1;
+        c.bbr.is_ce_in_round = true;
     } else {
         bbr3_note_loss(c, true);
     }
@@ -169,25 +165,25 @@ pub(super) fn bbr3_note_ce(c: &mut Conn) {
 
 /// §5.3.3.9 AdaptLongTermModel, the first half: the phase of the probe's ACKs. True when it has started a refill.
 fn bbr3_advance_ack_phase(c: &mut Conn) -> bool {
-    if c.bbr.round_start == 0 {
+    if !c.bbr.round_start {
         return false;
     }
-    if c.bbr.ack_phase == BBR3_ACKS_PROBE_STARTING {
-        c.bbr.ack_phase = BBR3_ACKS_PROBE_FEEDBACK;
+    if c.bbr.ack_phase == AckPhase::ProbeStarting {
+        c.bbr.ack_phase = AckPhase::ProbeFeedback;
     }
-    if c.bbr.ack_phase != BBR3_ACKS_PROBE_STOPPING {
+    if c.bbr.ack_phase != AckPhase::ProbeStopping {
         return false;
     }
-    c.bbr.is_bw_probe_sample = 0;
-    c.bbr.ack_phase = BBR3_ACKS_INIT;
+    c.bbr.is_bw_probe_sample = false;
+    c.bbr.ack_phase = AckPhase::Init;
     if !bbr3_is_in_a_probe_bw_state(c) {
         return false;
     }
-    if c.ack.rs_is_app_limited == 0 {
+    if !c.ack.rs_is_app_limited {
         bbr3_advance_max_bw_filter(c);
     }
     // §5.3.3.6: the cautious probe met no loss, so the next may go on where it stopped.
-    if c.bbr.prev_probe_precautionary == 0 || c.bbr.prev_probe_too_high != 0 {
+    if !c.bbr.prev_probe_precautionary || c.bbr.prev_probe_too_high {
         return false;
     }
     bbr3_start_probe_bw_refill(c);
@@ -197,7 +193,7 @@ fn bbr3_advance_ack_phase(c: &mut Conn) -> bool {
 /// §5.3.3.9 AdaptLongTermModel, the second half: the bound rises with what proved safe, and falls with what did not.
 fn bbr3_adapt_inflight_longterm(c: &mut Conn) {
     if bbr3_is_inflight_too_high(c) {
-        if c.bbr.is_bw_probe_sample != 0 && c.p.is_ack_judged != 0 {
+        if c.bbr.is_bw_probe_sample && c.p.is_ack_judged {
             bbr3_handle_inflight_too_high(c, c.ack.rs_tx_in_flight);
         }
         return;
@@ -206,28 +202,28 @@ fn bbr3_adapt_inflight_longterm(c: &mut Conn) {
         return;
     }
     c.bbr.inflight_longterm = c.bbr.inflight_longterm.max(c.ack.rs_tx_in_flight);
-    if c.bbr.state == BBR3_PROBE_BW_UP {
+    if c.bbr.state == Mode::ProbeBwUp {
         bbr3_probe_inflight_longterm_upward(c);
     }
 }
 
 /// §5.3.3.9 UpdateProbeBWCyclePhase.
 pub(super) fn bbr3_update_probe_bw_cycle_phase(c: &mut Conn) {
-    if c.bbr.full_bw_reached == 0 || bbr3_advance_ack_phase(c) {
+    if !c.bbr.full_bw_reached || bbr3_advance_ack_phase(c) {
         return;
     }
     bbr3_adapt_inflight_longterm(c);
-    if c.bbr.state == BBR3_PROBE_BW_DOWN {
+    if c.bbr.state == Mode::ProbeBwDown {
         if !bbr3_is_time_to_probe_bw(c) && bbr3_is_time_to_cruise(c) {
             bbr3_start_probe_bw_cruise(c);
         }
-    } else if c.bbr.state == BBR3_PROBE_BW_CRUISE {
+    } else if c.bbr.state == Mode::ProbeBwCruise {
         bbr3_is_time_to_probe_bw(c);
-    } else if c.bbr.state == BBR3_PROBE_BW_REFILL && c.bbr.round_start != 0 {
-        c.bbr.is_bw_probe_sample = 1;
+    } else if c.bbr.state == Mode::ProbeBwRefill && c.bbr.round_start {
+        c.bbr.is_bw_probe_sample = true;
         bbr3_start_probe_bw_up(c);
-    } else if c.bbr.state == BBR3_PROBE_BW_UP && bbr3_is_time_to_go_down(c) {
-        c.bbr.prev_probe_too_high = 0;
+    } else if c.bbr.state == Mode::ProbeBwUp && bbr3_is_time_to_go_down(c) {
+        c.bbr.prev_probe_too_high = false;
         bbr3_start_probe_bw_down(c);
     }
 }

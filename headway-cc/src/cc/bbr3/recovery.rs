@@ -1,29 +1,30 @@
 //! Recovery of losses (§5.6.4.4), its undo (§5.5.11.2), and the restart from idle (§5.4.1).
 
-use super::control::bbr3_set_pacing_rate_with_gain;
-use super::control::{bbr3_clamp_cwnd, bbr3_is_in_a_probe_bw_state, bbr3_segments};
+use super::control::{
+    bbr3_clamp_cwnd, bbr3_is_in_a_probe_bw_state, bbr3_segments, bbr3_set_pacing_rate_with_gain,
+};
 use super::model::{bbr3_reset_full_bw, bbr3_restore_cwnd, bbr3_save_cwnd, bbr3_save_state_upon_loss};
 use super::probe_bw::bbr3_start_probe_bw_refill;
 use super::probe_rtt::bbr3_check_probe_rtt_done;
 use super::startup::bbr3_enter_startup;
-use super::{BBR3_INFINITY, BBR3_NONE, BBR3_PROBE_BW_UP, BBR3_PROBE_RTT, BBR3_STARTUP, Conn};
-use crate::cc::{CA_LOSS, CA_RECOVERY};
+use super::{BBR3_INFINITY, Conn, Mode};
+use crate::cc::CaState;
 
 /// §5.6.4.4 Notes on an ACK that recovery has begun or ended; its end brings the window back.
 pub(super) fn bbr3_update_recovery(c: &mut Conn) {
     let (prev_state, state) = (c.bbr.prev_ca_state, c.ack.ca_state);
-    if state != CA_RECOVERY {
+    if state != CaState::Recovery {
         c.bbr.recovery_delivered = BBR3_INFINITY;
-    } else if prev_state != CA_RECOVERY {
+    } else if prev_state != CaState::Recovery {
         c.bbr.recovery_delivered = c.ack.delivered;
     }
-    if state < CA_RECOVERY {
-        if prev_state >= CA_RECOVERY {
+    if state < CaState::Recovery {
+        if prev_state >= CaState::Recovery {
             bbr3_restore_cwnd(c);
         }
         // Losses that this ACK revealed without entering recovery may yet lead to one.
         if c.ack.newly_lost == 0 {
-            c.bbr.is_undo_saved = 0;
+            c.bbr.is_undo_saved = false;
         }
     }
     c.bbr.prev_ca_state = state;
@@ -38,7 +39,7 @@ pub(super) fn bbr3_on_enter_fast_recovery(c: &mut Conn) {
 /// §5.6.4.4 OnEnterRTO. The transport may have cut the window already: then [`bbr3_on_enter_fast_recovery`] has
 /// saved it, and the larger counts.
 pub(super) fn bbr3_on_enter_rto(c: &mut Conn) {
-    c.bbr.prev_ca_state = CA_LOSS;
+    c.bbr.prev_ca_state = CaState::Loss;
     c.bbr.recovery_delivered = BBR3_INFINITY;
     bbr3_save_cwnd(c);
     bbr3_save_state_upon_loss(c);
@@ -50,37 +51,37 @@ pub(super) fn bbr3_on_enter_rto(c: &mut Conn) {
 pub(super) fn bbr3_handle_spurious_loss_detection(c: &mut Conn) {
     bbr3_restore_cwnd(c);
     bbr3_clamp_cwnd(c);
-    c.bbr.is_loss_in_round = 0;
+    c.bbr.is_loss_in_round = false;
     bbr3_reset_full_bw(c);
     c.bbr.bw_shortterm = c.bbr.bw_shortterm.max(c.bbr.undo_bw_shortterm);
     c.bbr.inflight_shortterm = c.bbr.inflight_shortterm.max(c.bbr.undo_inflight_shortterm);
     c.bbr.inflight_longterm = c.bbr.inflight_longterm.max(c.bbr.undo_inflight_longterm);
-    if c.bbr.undo_state == BBR3_STARTUP && c.bbr.state != BBR3_STARTUP {
-        c.bbr.full_bw_reached = 0;
-        if c.bbr.state != BBR3_PROBE_RTT {
+    if c.bbr.undo_state == Mode::Startup && c.bbr.state != Mode::Startup {
+        c.bbr.full_bw_reached = false;
+        if c.bbr.state != Mode::ProbeRtt {
             bbr3_enter_startup(c);
         }
-    } else if c.bbr.undo_state == BBR3_PROBE_BW_UP
-        && c.bbr.state != BBR3_PROBE_BW_UP
-        && c.bbr.state != BBR3_PROBE_RTT
+    } else if c.bbr.undo_state == Mode::ProbeBwUp
+        && c.bbr.state != Mode::ProbeBwUp
+        && c.bbr.state != Mode::ProbeRtt
     {
         bbr3_start_probe_bw_refill(c);
     }
-    c.bbr.undo_state = BBR3_NONE;
-    c.bbr.is_undo_saved = 0;
+    c.bbr.undo_state = Mode::None;
+    c.bbr.is_undo_saved = false;
 }
 
 /// §5.4.1 HandleRestartFromIdle: nothing is in flight, and the application was the limit.
 pub(super) fn bbr3_handle_restart_from_idle(c: &mut Conn) {
-    if c.ack.is_app_limited == 0 {
+    if !c.ack.is_app_limited {
         return;
     }
-    c.bbr.idle_restart = 1;
+    c.bbr.idle_restart = true;
     c.bbr.extra_acked_interval_start = c.ack.now_us;
     c.bbr.extra_acked_delivered = 0;
     if bbr3_is_in_a_probe_bw_state(c) {
         bbr3_set_pacing_rate_with_gain(c, c.p.cruise_pacing_gain);
-    } else if c.bbr.state == BBR3_PROBE_RTT {
+    } else if c.bbr.state == Mode::ProbeRtt {
         bbr3_check_probe_rtt_done(c);
         bbr3_clamp_cwnd(c);
     }

@@ -3,31 +3,31 @@
 use super::control::{bbr3_bdp_multiple, bbr3_inflight, bbr3_set_state};
 use super::model::{bbr3_is_ecn_eligible, bbr3_is_inflight_too_high};
 use super::probe_bw::bbr3_start_probe_bw_down;
-use super::{BBR3_DRAIN, BBR3_STARTUP, Conn};
-use crate::cc::CA_RECOVERY;
+use super::{Conn, Mode};
+use crate::cc::CaState;
 use crate::cc::fixed::GAIN_UNIT;
 
 /// §5.3.1.1 EnterStartup.
 pub(super) fn bbr3_enter_startup(c: &mut Conn) {
-    bbr3_set_state(c, BBR3_STARTUP);
+    bbr3_set_state(c, Mode::Startup);
 }
 
 /// §5.3.2 EnterDrain.
 fn bbr3_enter_drain(c: &mut Conn) {
-    bbr3_set_state(c, BBR3_DRAIN);
+    bbr3_set_state(c, Mode::Drain);
     c.bbr.drain_start_round = c.bbr.round_count;
 }
 
 /// §5.3.1.3 Startup has been told of enough loss: many ranges and too much of the volume in a round spent in fast
 /// recovery; without selective ACKs, any loss in fast recovery. CE marks that count as losses bring no recovery.
 fn bbr3_is_startup_loss_high(c: &Conn) -> bool {
-    if c.ack.has_selective_acks == 0 && c.ack.ca_state == CA_RECOVERY {
-        return c.ack.newly_lost != 0 || c.bbr.is_loss_in_round != 0;
+    if !c.ack.has_selective_acks && c.ack.ca_state == CaState::Recovery {
+        return c.ack.newly_lost != 0 || c.bbr.is_loss_in_round;
     }
     let is_ce_loss = c.ack.rs_delivered_ce != 0 && !bbr3_is_ecn_eligible(c);
     let is_round_in_recovery =
-        c.ack.ca_state == CA_RECOVERY && c.ack.rs_prior_delivered >= c.bbr.recovery_delivered;
-    c.bbr.loss_round_start != 0
+        c.ack.ca_state == CaState::Recovery && c.ack.rs_prior_delivered >= c.bbr.recovery_delivered;
+    c.bbr.loss_round_start
         && (is_round_in_recovery || is_ce_loss)
         && c.bbr.lost_ranges_in_round >= c.p.startup_full_loss_count
         && bbr3_is_inflight_too_high(c)
@@ -40,12 +40,12 @@ fn bbr3_is_startup_ecn_high(c: &Conn) -> bool {
 
 /// §5.3.1.3 CheckStartupHighLoss.
 fn bbr3_check_startup_high_loss(c: &mut Conn) {
-    if c.bbr.state != BBR3_STARTUP || c.bbr.full_bw_reached != 0 {
+    if c.bbr.state != Mode::Startup || c.bbr.full_bw_reached {
         return;
     }
     if bbr3_is_startup_loss_high(c) || bbr3_is_startup_ecn_high(c) {
-        c.bbr.undo_state = BBR3_STARTUP;
-        c.bbr.full_bw_reached = 1;
+        c.bbr.undo_state = Mode::Startup;
+        c.bbr.full_bw_reached = true;
         c.bbr.inflight_longterm = bbr3_bdp_multiple(c, c.bbr.max_bw, GAIN_UNIT).max(c.bbr.inflight_latest);
     }
 }
@@ -53,7 +53,7 @@ fn bbr3_check_startup_high_loss(c: &mut Conn) {
 /// §5.3.1.1 CheckStartupDone.
 pub(super) fn bbr3_check_startup_done(c: &mut Conn) {
     bbr3_check_startup_high_loss(c);
-    if c.bbr.state == BBR3_STARTUP && c.bbr.full_bw_reached != 0 {
+    if c.bbr.state == Mode::Startup && c.bbr.full_bw_reached {
         bbr3_enter_drain(c);
     }
 }
@@ -61,7 +61,7 @@ pub(super) fn bbr3_check_startup_done(c: &mut Conn) {
 /// §5.3.2 CheckDrainDone, with §5.3.3.9 EnterProbeBW. The BDP is that of `max_bw`: a loss in Drain would shrink `bw`
 /// and keep the flow there.
 pub(super) fn bbr3_check_drain_done(c: &mut Conn) {
-    if c.bbr.state != BBR3_DRAIN {
+    if c.bbr.state != Mode::Drain {
         return;
     }
     let last_round = c.bbr.drain_start_round.saturating_add(c.p.drain_rounds);
@@ -74,42 +74,42 @@ pub(super) fn bbr3_check_drain_done(c: &mut Conn) {
 mod tests {
     use super::super::tests::{MSS, with};
     use super::*;
-    use crate::cc::{Ack, CA_OPEN};
+    use crate::cc::{Ack, CaState};
 
     /// Whether Startup ends with this ACK, made from one that has every reason to end it; and the bound it leaves.
     fn ends(change: impl FnOnce(&mut Ack, &mut Conn)) -> Option<u64> {
         with(|c| {
-            let mut ack = Ack { ca_state: CA_RECOVERY, rs_lost: 30, rs_tx_in_flight: 1000, ..*c.ack };
+            let mut ack = Ack { ca_state: CaState::Recovery, rs_lost: 30, rs_tx_in_flight: 1000, ..*c.ack };
             (ack.delivered, ack.rs_prior_delivered, ack.newly_acked) = (90 * MSS, 50 * MSS, MSS);
-            (c.bbr.recovery_delivered, c.bbr.loss_round_start) = (50 * MSS, 1);
+            (c.bbr.recovery_delivered, c.bbr.loss_round_start) = (50 * MSS, true);
             (c.bbr.lost_ranges_in_round, c.bbr.inflight_latest) = (6, 77_000);
             change(&mut ack, c);
             let c = &mut Conn { bbr: c.bbr, p: c.p, ack: &ack, out: c.out, delivery_rate: 0 };
             bbr3_check_startup_done(c);
-            (c.bbr.state == BBR3_DRAIN).then_some(c.bbr.inflight_longterm)
+            (c.bbr.state == Mode::Drain).then_some(c.bbr.inflight_longterm)
         })
     }
 
     #[test]
     fn much_loss_in_many_ranges_over_a_round_of_recovery_ends_startup() {
         assert_eq!(ends(|_, _| {}), Some(77_000));
-        assert_eq!(ends(|a, _| a.ca_state = CA_OPEN), None);
+        assert_eq!(ends(|a, _| a.ca_state = CaState::Open), None);
         assert_eq!(ends(|a, _| a.rs_prior_delivered -= 1), None, "less than a round in recovery");
         assert_eq!(ends(|a, _| a.rs_lost = 20), None, "2 %");
         assert_eq!(ends(|_, c| c.bbr.lost_ranges_in_round = 5), None);
-        assert_eq!(ends(|_, c| c.bbr.loss_round_start = 0), None);
-        assert_eq!(ends(|a, c| (a.rs_lost, c.bbr.full_bw_reached) = (0, 1)), Some(u64::MAX), "a plateau");
+        assert_eq!(ends(|_, c| c.bbr.loss_round_start = false), None);
+        assert_eq!(ends(|a, c| (a.rs_lost, c.bbr.full_bw_reached) = (0, true)), Some(u64::MAX), "a plateau");
     }
 
     #[test]
     fn without_selective_acks_one_loss_in_recovery_ends_startup() {
         let one = |a: &mut Ack, c: &mut Conn| {
-            (a.has_selective_acks, a.rs_lost, a.newly_lost) = (0, 0, 1);
-            c.bbr.loss_round_start = 0;
+            (a.has_selective_acks, a.rs_lost, a.newly_lost) = (false, 0, 1);
+            c.bbr.loss_round_start = false;
         };
         assert_eq!(ends(one), Some(77_000));
         assert_eq!(ends(|a, c| (one(a, c), a.newly_lost = 0).1), None);
-        assert_eq!(ends(|a, c| (one(a, c), a.ca_state = CA_OPEN).1), None);
+        assert_eq!(ends(|a, c| (one(a, c), a.ca_state = CaState::Open).1), None);
     }
 
     #[test]
@@ -122,7 +122,7 @@ mod tests {
                 let ack = Ack { inflight, ..*c.ack };
                 let c = &mut Conn { bbr: c.bbr, p: c.p, ack: &ack, out: c.out, delivery_rate: 0 };
                 bbr3_check_drain_done(c);
-                assert_eq!(c.bbr.state != BBR3_DRAIN, is_over, "{inflight} bytes, {rounds} rounds");
+                assert_eq!(c.bbr.state != Mode::Drain, is_over, "{inflight} bytes, {rounds} rounds");
             });
         }
     }
