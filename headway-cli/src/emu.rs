@@ -10,13 +10,18 @@
 //!  └────────────────┘        └──────────────────────────────────────┘        └────────────────┘
 //! ```
 //!
-//! Everything is held by file descriptors, so the end of the process, however it comes, is the end of the
-//! devices and the namespaces. [`command`] is `headway emu`; [`forward`] is the loop.
+//! The link model is the simulator's, so one path text means the same in both; here real packets of this machine's kernel
+//! pass through it in real time (in the lab: in virtual time). Everything is held by file descriptors, so the end of the
+//! process, however it comes, is the end of the devices and the namespaces.
+//!
+//! [`ends`] makes devices, addresses and routes; [`forward`] is the thread's loop; [`segment`] and [`packet`] divide the
+//! kernel's large packets and join them again; [`log`] counts. Called by `cell`, and by `headway emu`.
 
 mod ends;
 mod forward;
 mod log;
 mod packet;
+mod segment;
 #[cfg(test)]
 mod tests;
 
@@ -24,7 +29,7 @@ use crate::sys;
 use crate::sys::clock::monotonic_ns;
 use anyhow::{Context, Result, anyhow, ensure};
 use ends::{DEVICE, Ends};
-use forward::{Orders, Outcome, Plan};
+use forward::{DirectionSpec, Orders, Outcome};
 use headway_cc::link::{LinkSpec, LinkStats};
 use headway_cc::path::Path;
 use headway_kernel::need::Check;
@@ -47,24 +52,27 @@ pub enum Far {
     Caller,
 }
 
-/// IPv4 traffic with this TCP port at either end travels longer, half of it each way, before it meets the bottleneck.
+/// Gives some flows a longer round trip than the others of the same path: IPv4 packets with this TCP port at either end
+/// wait before they meet the bottleneck, for half of the extra time in each direction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Detour {
     pub port: u16,
     pub extra_ns: u64,
 }
 
+/// What a path needs besides its text.
 #[derive(Clone, Debug)]
 pub struct EmuOptions {
     /// MTU of both devices, 576 to 9000 bytes.
     pub mtu: u32,
-    /// Seeds every random part of the path.
+    /// Decides every random part of the path: loss, jitter and the like.
     pub seed: u64,
     pub far: Far,
-    /// Let the kernel hand over unsegmented packets; the links see MTU packets all the same.
+    /// Lets the kernel hand over several packets as one, up to 64 KB (GSO), which saves most of the CPU time. The links see
+    /// packets of the MTU all the same.
     pub offload: bool,
     pub detour: Option<Detour>,
-    /// Length of a bin of the log.
+    /// Length of a bin of the log in microseconds.
     pub bin_us: u64,
     /// Whether a timer of this machine wakes a thread at exactly the moment asked for, as in the lab's virtual time.
     pub exact_timers: bool,
@@ -99,27 +107,30 @@ pub struct Emu {
 /// What happened on the path since [`Emu::start_clock`] (since [`Emu::up`] if that was never called).
 #[derive(Clone, Debug)]
 pub struct EmuLog {
-    /// Text of `link.txt`.
+    /// Text of `link.txt`, which counts each direction in bins of [`EmuOptions::bin_us`].
     pub bins: String,
     /// How late packets left the emulator, both directions.
     pub late: Lateness,
     pub down: LinkStats,
     pub up: LinkStats,
-    /// Packets that the kernel lost on the way into or out of the emulator, outside the model: should be 0.
+    /// Packets that the kernel lost on the way into or out of the emulator. The model knows nothing of them, so a run with
+    /// any does not count.
     pub kernel_drops: u64,
     /// Reads of the devices: fewer than packets when the kernel hands over several at once.
     #[cfg(test)]
     pub reads: u64,
 }
 
-/// Whoever makes or times packets may not be later than this, 5 % of the base RTT and 1 ms at least, in one of a thousand.
+/// How late the threads that make or time packets may be in at most one of a thousand cases, in microseconds: 5 % of the base
+/// RTT, and 1 ms at least. A run in which one is later does not count, because its own lateness would look like delay of
+/// the path.
 pub fn lateness_limit_us(base_rtt_us: u64) -> u64 {
     (base_rtt_us / 20).max(1000)
 }
 
 impl EmuLog {
-    /// The rule, fixed beforehand and blind to the traffic, by which a run does not count: the emulator itself lost
-    /// packets, or was later than [`lateness_limit_us`].
+    /// Why the run does not count, or `None` if it does: the emulator itself lost packets, or was later than
+    /// [`lateness_limit_us`]. The rule knows nothing of what the traffic achieved, so it cannot favour a controller.
     pub fn disturbed(&self, base_rtt_us: u64) -> Option<String> {
         let limit_us = lateness_limit_us(base_rtt_us);
         let late = self.late;
@@ -136,7 +147,8 @@ impl EmuLog {
 }
 
 impl Emu {
-    /// Makes namespaces and devices and starts to carry packets with the path's parameters of time 0.
+    /// Makes namespaces and devices and starts to carry packets, with the values that the path has at time 0. Fails, with
+    /// a hint, where a privilege or a device is missing, and leaves nothing behind then.
     pub fn up(path: &Path, options: &EmuOptions) -> Result<Emu> {
         ensure!((576..=9000).contains(&options.mtu), "MTU {} is not within 576 to 9000", options.mtu);
         for trace in [&path.down, &path.up].iter().filter_map(|spec| spec.trace.as_ref()) {
@@ -150,7 +162,7 @@ impl Emu {
             zero_ns: AtomicU64::new(0),
             stop: AtomicBool::new(false),
         });
-        let plans = [&path.down, &path.up].map(|spec| Plan {
+        let specs = [&path.down, &path.up].map(|spec| DirectionSpec {
             before: LinkSpec { steps: Vec::new(), repeat_ns: None, ..spec.clone() },
             spec: spec.clone(),
             seed: options.seed,
@@ -161,20 +173,20 @@ impl Emu {
         let (taken, exact_timers) = (Arc::clone(&orders), options.exact_timers);
         let thread = thread::Builder::new()
             .name("emulator".into())
-            .spawn(move || forward::run([&near_tun, &far_tun], &plans, &taken, &tell, exact_timers))
+            .spawn(move || forward::run([&near_tun, &far_tun], &specs, &taken, &tell, exact_timers))
             .context("cannot start the emulator's thread")?;
         let (path, started, thread) = (path.clone(), Mutex::new(started), Some(thread));
         Ok(Emu { path, near, far, ends, orders, started, thread })
     }
 
-    /// Now is t = 0 of the path's schedule, of its random numbers and of the log. Packets under way are
-    /// delivered as if nothing had happened. Only the first call counts.
+    /// Makes this moment t = 0 of the path's schedule, of its random numbers and of the log. Until then the path only carries
+    /// what the ends need to set up. Packets under way are delivered unchanged. Only the first call has an effect.
     pub fn start_clock(&self) {
         let now_ns = monotonic_ns();
         if self.orders.zero_ns.compare_exchange(0, now_ns, Ordering::Release, Ordering::Relaxed).is_ok() {
             self.wake();
-            // What is sent after this call must meet the new clock. An error means that the loop has broken
-            // off, which `stop` will report.
+            // Returns only when the loop has the new clock: what the caller sends next must meet it. An error means that
+            // the loop has ended early, which `stop` will report.
             let _ = self.started.lock().map(|started| started.recv());
         }
     }
@@ -221,7 +233,7 @@ impl Emu {
         let _ = (&self.orders.event).write(&1_u64.to_ne_bytes());
     }
 
-    /// Ends the thread, once.
+    /// Ends the thread; `None` when it has been ended before.
     fn end(&mut self) -> Option<io::Result<Outcome>> {
         let thread = self.thread.take()?;
         self.orders.stop.store(true, Ordering::Release);
@@ -245,14 +257,14 @@ pub struct Netns {
 }
 
 impl Netns {
-    /// A command that will run inside. It is killed when the *thread* that spawns it ends.
+    /// A command that will run inside. It gets SIGKILL when the *thread* that spawns it ends.
     pub fn command(&self, program: impl AsRef<std::ffi::OsStr>) -> Command {
         let mut command = Command::new(program);
         sys::ns::run_inside(&mut command, Arc::clone(&self.fd));
         command
     }
 
-    /// Calls `f` inside, on a thread of its own.
+    /// Calls `f` inside, on a thread of its own, because a namespace belongs to a thread.
     pub fn enter<T: Send>(&self, f: impl FnOnce() -> T + Send) -> T {
         on_thread(|| {
             sys::ns::enter_netns(&self.fd).expect("entering a namespace that this process has made");
@@ -274,7 +286,7 @@ fn on_thread<T: Send>(f: impl FnOnce() -> T + Send) -> T {
     thread::scope(|s| s.spawn(f).join()).unwrap_or_else(|panic| std::panic::resume_unwind(panic))
 }
 
-/// Names what an unprivileged user lacks before anything is half made.
+/// Fails, naming what an unprivileged user lacks, before anything is half made.
 fn check_privilege() -> Result<()> {
     let mut missing =
         sys::process::missing_capabilities().context("cannot read this process's capabilities")?;

@@ -1,9 +1,11 @@
 //! The two ends of a path: devices, addresses, routes.
 //!
-//! Path `x` of a host has 100.64.x.1 at the far and 100.64.x.2 at the near end. A path whose caller is inside
-//! path `x` takes the next pair, 100.64.x.3 and .4, and so on: every near end passes on what comes from the
-//! paths within, and the far end sends all of 100.64.x.0/24 into the path, so that the innermost command
-//! reaches the outermost host.
+//! Addresses come from 100.64.0.0/16, part of the range that RFC 6598 sets apart for carriers' NAT, which a host's own
+//! network hardly ever uses. Path number `x` of a host has 100.64.x.1 at the far and 100.64.x.2 at the near end.
+//!
+//! Paths nest (`headway emu A -- headway emu B -- command`). A path that is made inside path `x` takes the next pair,
+//! 100.64.x.3 and .4, and so on. Every near end forwards what comes from the paths inside it, and every far end routes all of
+//! 100.64.x.0/24 into its path, so the innermost command reaches the outermost host.
 
 use super::{EmuOptions, Far, Netns};
 use crate::sys::net;
@@ -14,16 +16,18 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 /// Name of the device in a namespace of ours.
 pub const DEVICE: &str = "headway";
-/// Packets (of up to 64 KB) that wait in a device for the emulator before the kernel drops.
+/// How many packets (of up to 64 KB) may wait in a device until the emulator reads them. Far more than it ever lets wait,
+/// because the only queue that may drop is the one of the link.
 const DEVICE_QUEUE: u32 = 10_000;
-/// Pairs of addresses in one 100.64.x.0/24.
+/// Pairs of addresses in one 100.64.x.0/24, and so how deep paths can nest.
 const DEPTHS: u8 = 127;
 
-/// The addresses of a path.
+/// Which addresses a path has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Ends {
+    /// Number of the path on its host; the third byte of its IPv4 addresses.
     x: u8,
-    /// 0 on the host, more inside another path.
+    /// How many paths it is inside of; 0 on the host.
     depth: u8,
 }
 
@@ -58,12 +62,13 @@ impl Ends {
         for to in everywhere.into_iter().filter(|to| to.is_ipv4() || has_ipv6(options)) {
             net::add_route(DEVICE, to, 0).context("cannot set the default route")?;
         }
-        // The far end of a path within this one will send the rest of 100.64.x.0/24 inwards.
+        // A path inside this one will route 100.64.x.0/24 to itself: without routes of their own the addresses of the paths
+        // around it would be sent inwards too.
         for outer in 1..=2 * self.depth {
             let outer = Ipv4Addr::new(100, 64, self.x, outer);
             net::add_route(DEVICE, outer.into(), 32).context("cannot set a route")?;
         }
-        // Only paths within this one need it: where /proc/sys is read-only they reach no further than here.
+        // Only paths inside this one need it. Where /proc/sys is read-only they reach no further than here.
         let _ = std::fs::write("/proc/sys/net/ipv4/ip_forward", "1");
         Ok(tun)
     }
@@ -74,7 +79,7 @@ impl Ends {
             [(self.far().into(), self.near().into()), (self.far_ipv6().into(), self.near_ipv6().into())];
         let tun = make(name, pairs, options)?;
         match net::add_route(name, Ipv4Addr::new(100, 64, self.x, 0).into(), 24) {
-            // Another path from inside the same path has it: only paths within this one would need it.
+            // Another path that was made inside the same path has the route. Only paths inside this one would need it.
             Err(e) if e.kind() == io::ErrorKind::AlreadyExists && self.depth > 0 => Ok(tun),
             done => done.context("cannot set a route").map(|()| tun),
         }
@@ -89,7 +94,8 @@ pub fn make_far(options: &EmuOptions) -> Result<(Option<Netns>, Ends, Tun)> {
         return Ok((Some(netns), ends, tun));
     }
     let used = net::ipv4_addresses().context("cannot list this host's addresses")?;
-    // The device's name claims the addresses: two paths that start at the same moment cannot take the same.
+    // The device's name holds the addresses' numbers, and the kernel refuses a second device of the same name: two paths
+    // that start at the same moment cannot take the same addresses.
     for ends in candidates(&used, net::has_interface(DEVICE)) {
         match ends.make_far(&ends.caller_device(), options) {
             Err(e) if is_taken(&e) => continue,
@@ -136,7 +142,7 @@ fn make(name: &str, pairs: [(IpAddr, IpAddr); 2], options: &EmuOptions) -> Resul
     Ok(tun)
 }
 
-/// Whether this kernel and this MTU can do IPv6.
+/// Whether this kernel has IPv6 and this MTU is large enough for it (1280 bytes, RFC 8200).
 fn has_ipv6(options: &EmuOptions) -> bool {
     options.mtu >= 1280 && net::has_ipv6()
 }

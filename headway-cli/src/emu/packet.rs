@@ -1,14 +1,16 @@
-//! Packets as a TUN device hands them over: a virtio-net header, then an IP packet of up to 64 KB that stands
-//! for several MTU packets. [`shape`] tells how it divides; [`cut`] makes the headers for any run of its
-//! MTU packets, so that the kernel takes the run as one packet again. No payload is touched.
+//! Packets as a TUN device hands them over: a virtio-net header, then an IP packet of up to 64 KB, a super-packet, that
+//! stands for several packets of the MTU's size (GSO, generic segmentation offload). [`shape`] tells how it divides. [`cut`]
+//! makes the headers for some consecutive ones of its MTU packets, so that the kernel accepts these as one packet again
+//! (GRO does the same with packets of a network card). No payload is touched.
 
 use crate::sys::tun::VNET_BYTES;
 use std::ops::Range;
 
-/// Room for the virtio-net header and all headers of a packet that can be divided.
+/// Room for the virtio-net header and all headers of a packet that can be divided: IP and TCP with all their options take
+/// 120 bytes, IPv6 extension headers may add to that.
 pub const HEAD_MAX: usize = 256;
 
-// linux/virtio_net.h
+// Fields of the virtio-net header, as in linux/virtio_net.h.
 const NEEDS_CSUM: u8 = 1;
 const GSO_NONE: u8 = 0;
 const GSO_TCPV4: u8 = 1;
@@ -26,11 +28,11 @@ const TCP_CWR: u8 = 0x80;
 pub struct Shape {
     /// Bytes of the IP packet.
     pub ip_bytes: u32,
-    /// Header bytes that every MTU packet repeats.
+    /// Bytes of IP and TCP or UDP headers, which every MTU packet repeats.
     pub head_bytes: u16,
-    /// Payload bytes of every MTU packet but the last; 0: the packet is one.
+    /// Payload bytes of every MTU packet but the last; 0: the packet is not divided.
     pub mss: u16,
-    /// The sender's transport understands CE marks.
+    /// The IP header says that the transport understands congestion marks (ECT, RFC 3168).
     pub ect: bool,
 }
 
@@ -60,8 +62,8 @@ impl Shape {
     }
 }
 
-/// Reads the shape of the packet whose first bytes are `head` (virtio-net header first). What is not a
-/// well-formed TCP or UDP super-packet is one packet.
+/// How the packet divides whose first bytes are `head` (virtio-net header first) and whose IP packet has `ip_bytes`. What is
+/// not a well-formed TCP or UDP super-packet travels undivided.
 pub fn shape(head: &[u8], ip_bytes: usize) -> Shape {
     let (vnet, ip) = head.split_at(VNET_BYTES.min(head.len()));
     let ect = match ip.first().map(|b| b >> 4) {
@@ -73,7 +75,7 @@ pub fn shape(head: &[u8], ip_bytes: usize) -> Shape {
     Shape { ip_bytes: ip_bytes as u32, head_bytes: divided.0, mss: divided.1, ect }
 }
 
-/// Is this IPv4 packet one of TCP from or to this port? (`head` begins with the virtio-net header.)
+/// Whether this is a TCP packet over IPv4 from or to this port. `head` begins with the virtio-net header.
 pub fn has_port(head: &[u8], port: u16) -> bool {
     let ip = head.get(VNET_BYTES..).unwrap_or_default();
     let is_tcp = ip.first().is_some_and(|b| b >> 4 == 4) && ip.get(9) == Some(&6);
@@ -82,7 +84,7 @@ pub fn has_port(head: &[u8], port: u16) -> bool {
     is_tcp && [port_at(l4), port_at(l4 + 2)].contains(&Some(port))
 }
 
-/// Header bytes and payload bytes of each MTU packet of a super-packet.
+/// Header bytes, and payload bytes of each MTU packet, of a super-packet; `None` if it is none.
 fn divide(vnet: &[u8], ip: &[u8], ip_bytes: usize) -> Option<(u16, u16)> {
     let kind = vnet.get(1)? & !GSO_ECN;
     let (mss, l4) = (word(vnet, 4), usize::from(word(vnet, 6)));
@@ -106,8 +108,8 @@ fn divide(vnet: &[u8], ip: &[u8], ip_bytes: usize) -> Option<(u16, u16)> {
 }
 
 /// Turns `head` (virtio-net header and headers of a whole super-packet) into the headers of its MTU packets
-/// `first .. first + count`, CE-marked if asked for. The answer: bytes of `head` to send, and the part of the
-/// IP packet that follows them.
+/// `first .. first + count`, marked CE (congestion experienced) if asked for. Returns how many bytes of `head` to send, and
+/// which part of the IP packet follows them.
 pub fn cut(head: &mut [u8], shape: &Shape, first: u32, count: u32, ce: bool) -> (usize, Range<usize>) {
     let ip_bytes = shape.ip_bytes as usize;
     if shape.mss == 0 {
@@ -138,7 +140,7 @@ pub fn cut(head: &mut [u8], shape: &Shape, first: u32, count: u32, ce: bool) -> 
     (VNET_BYTES + head_bytes, head_bytes + payload.start..head_bytes + payload.end)
 }
 
-/// Length and identification of the IP header.
+/// Sets length and identification in the IP header. The kernel would have numbered the MTU packets one after the other.
 fn cut_ip(ip: &mut [u8], l4: usize, payload: usize, first: u32) {
     let bytes = ip.len() + payload;
     if ip[0] >> 4 == 4 {
@@ -151,7 +153,7 @@ fn cut_ip(ip: &mut [u8], l4: usize, payload: usize, first: u32) {
     }
 }
 
-/// Sequence number and flags: FIN and PSH belong to the last MTU packet, CWR to the first.
+/// Sets sequence number and flags. As when the kernel segments, FIN and PSH belong to the last MTU packet, CWR to the first.
 fn cut_tcp(tcp: &mut [u8], payload_start: usize, is_last: bool) {
     let seq = u32::from_be_bytes([tcp[4], tcp[5], tcp[6], tcp[7]]).wrapping_add(payload_start as u32);
     tcp[4..8].copy_from_slice(&seq.to_be_bytes());
@@ -163,7 +165,7 @@ fn cut_tcp(tcp: &mut [u8], payload_start: usize, is_last: bool) {
     }
 }
 
-/// One MTU packet is not a super-packet any more; a checksum is wanted either way.
+/// Sets the virtio-net header. A single MTU packet is no super-packet any more; the kernel computes the checksum either way.
 fn cut_vnet(vnet: &mut [u8], head_bytes: usize, is_several: bool, has_cwr: bool) {
     vnet[0] = NEEDS_CSUM;
     vnet[2..4].copy_from_slice(&(head_bytes as u16).to_ne_bytes());
@@ -196,7 +198,7 @@ fn fix_ipv4_sum(header: &mut [u8]) {
     put_be(header, 10, sum);
 }
 
-/// What a checksum field holds before the device adds the rest: the folded sum of the pseudo-header.
+/// What a checksum field must hold for the kernel to complete it: the folded sum of the pseudo-header.
 fn pseudo_sum(ip: &[u8], proto: u8, l4_bytes: usize) -> u16 {
     let addresses = if ip[0] >> 4 == 4 { &ip[12..20] } else { &ip[8..40] };
     fold(sum_words(addresses) + u32::from(proto) + l4_bytes as u32)
