@@ -1,8 +1,8 @@
-//! Being the first process of the lab's guest: prepare the kernel, run one cell with the code of `--in here`,
-//! lay the raw files into the mailbox, reset the machine.
+//! The first process of the lab's guest (`/init`): prepares the kernel, runs one cell with the code of `--in here`, lays the
+//! raw files into the mailbox, and resets the machine, which ends the emulator.
 //!
-//! Whatever fails becomes the answer's status. Should this process itself die, the kernel panics, the emulator
-//! ends without an answer, and the host reports the end of the console.
+//! Whatever fails becomes the answer's status. If this process itself dies, the kernel panics, the emulator ends without an
+//! answer, and the host reports the end of the console.
 
 use crate::cell::here;
 use crate::error::sentence;
@@ -31,8 +31,9 @@ pub enum Job {
     Commands(Vec<String>),
 }
 
-/// The guest's own settings: buffers that hold four times the bandwidth-delay product of any path the lab can
-/// run, and a JIT. New network namespaces start with the first three.
+/// The guest's own settings: buffers that hold four times the bandwidth-delay product of any path that the lab can run, so
+/// that a buffer never limits what a controller may send, and the BPF JIT, without which our controllers would be
+/// interpreted. New network namespaces start with the first three.
 const SYSCTLS: &[(&str, &str)] = &[
     ("net/ipv4/tcp_rmem", "4096 131072 134217728"),
     ("net/ipv4/tcp_wmem", "4096 131072 134217728"),
@@ -41,16 +42,20 @@ const SYSCTLS: &[(&str, &str)] = &[
     ("net/core/rmem_max", "134217728"),
     ("net/core/wmem_max", "134217728"),
     ("net/core/bpf_jit_enable", "1"),
-    // The emulator's thread is the network: it runs when it must, for as long as it must.
+    // Linux keeps 5 % of the CPU from real-time threads by default. The emulator's thread is one and stands for the network:
+    // held up for that long it would show as delay of the path.
     ("kernel/sched_rt_runtime_us", "-1"),
 ];
 
+/// Where the cell's raw files are written, in the guest's memory.
 const RAW_DIR: &str = "/tmp/cell";
 
+/// Whether this process is the lab's `/init`.
 pub fn is_guest() -> bool {
     std::process::id() == 1 && std::env::args().any(|a| a == ARGUMENT)
 }
 
+/// All that the guest does.
 pub fn main() -> ! {
     if let Err(error) = run() {
         // Without a mailbox there is only the console.
@@ -96,8 +101,9 @@ fn run_job(job: Option<&[u8]>) -> Result<()> {
 pub const SAID: &str = "said.txt";
 const COMMANDS_SEED: u64 = 1;
 
-/// Runs each command and notes it, what it printed and its exit code. There is no shell: words are split at blanks,
-/// `headway` is this program, `wait MS` waits, `ID & COMMAND` starts one and `ID wait` ends it, all in virtual time.
+/// Runs the commands one after the other and returns each with what it printed and its exit code. The guest has no shell, so
+/// a few forms stand in for one: words are split at blanks, `headway` is this program, `wait MS` waits that many
+/// milliseconds of virtual time, `ID & COMMAND` starts a command in the background, and `ID wait` waits for its end.
 fn run_commands(commands: &[String]) -> Result<String> {
     let mut said = String::new();
     let mut started = std::collections::BTreeMap::new();
@@ -135,8 +141,9 @@ fn child(program: &str, arguments: &[&str]) -> Command {
     command
 }
 
-/// Modules, settings and the seed. Two cells that differ in the seed alone differ in the kernel's random
-/// numbers (ports, sequence numbers, hashes) and in the moment of the start relative to the kernel's tick.
+/// Loads modules, makes settings and spreads the seed. Two cells that differ in the seed alone differ in the kernel's random
+/// numbers (ports, sequence numbers, hashes) and in the moment of the start relative to the kernel's tick, as two runs on a
+/// real machine would.
 fn prepare(seed: u64) -> Result<()> {
     let draws: Vec<u64> = (0..9).map(|n| hash(0, seed.wrapping_add(n))).collect();
     let mut pool = [0; 64];

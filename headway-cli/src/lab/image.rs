@@ -1,7 +1,7 @@
-//! From the kernel file that a distribution ships (bzImage) to the ELF image inside it.
+//! Gets the ELF image out of the kernel file that a distribution ships (a bzImage), and the kernel's version out of that.
 //!
-//! The emulator enters an ELF image directly (PVH), which saves the guest from unpacking itself: a second or
-//! more under emulation, and once per process instead of once per cell.
+//! The emulator enters an ELF image directly (through PVH, a boot protocol for virtual machines). A bzImage would unpack
+//! itself in the guest, which takes a second or more under emulation for each cell; here it is done once per process.
 
 use crate::sys::program::pipe_through;
 use anyhow::{Context, Result, bail, ensure};
@@ -19,7 +19,7 @@ pub fn unpack(file: Vec<u8>) -> Result<Vec<u8>> {
     Ok(image)
 }
 
-/// `6.1.0-49-cloud-amd64`, from the banner that every kernel carries.
+/// The kernel's version (`6.1.0-49-cloud-amd64`), from the banner that every kernel carries.
 pub fn version(image: &[u8]) -> Option<String> {
     const BANNER: &[u8] = b"Linux version ";
     image.windows(BANNER.len()).enumerate().filter(|(_, w)| *w == BANNER).find_map(|(at, _)| {
@@ -30,7 +30,7 @@ pub fn version(image: &[u8]) -> Option<String> {
     })
 }
 
-/// Unpacks what the kernel or its modules are packed with; the format shows in the first bytes.
+/// Unpacks a kernel or a module. Its first bytes tell the format.
 pub fn decompress(packed: &[u8]) -> Result<Vec<u8>> {
     match packed {
         [0x28, 0xb5, 0x2f, 0xfd, ..] => pipe_through("zstd", &["-dcq"], packed),
@@ -59,7 +59,8 @@ fn payload(file: &[u8]) -> Result<&[u8]> {
     packed.get(..packed.len().saturating_sub(tail)).context("the kernel file holds no payload")
 }
 
-/// LZ4's legacy frame, which Debian's 6.1 uses: after the magic number, blocks of (packed length, block).
+/// Unpacks LZ4's legacy frame, which Debian's 6.1 uses: after the magic number, blocks of (packed length, block). By hand,
+/// so that the lab needs one program less.
 fn lz4_legacy(packed: &[u8]) -> Result<Vec<u8>> {
     let mut out = Vec::with_capacity(packed.len() * 4);
     let mut rest = &packed[4..];
@@ -73,7 +74,8 @@ fn lz4_legacy(packed: &[u8]) -> Result<Vec<u8>> {
     Ok(out)
 }
 
-/// One LZ4 block: (token, literals, offset of a match, its length) until the block ends after literals.
+/// Unpacks one LZ4 block to the end of `out`: (token, literals, offset of a match, its length), repeated until the block ends
+/// after literals. `None` if it is malformed.
 fn lz4_block(mut input: &[u8], out: &mut Vec<u8>) -> Option<()> {
     let start = out.len();
     while let Some((&token, rest)) = input.split_first() {
@@ -96,6 +98,7 @@ fn lz4_block(mut input: &[u8], out: &mut Vec<u8>) -> Option<()> {
     Some(())
 }
 
+/// A length of the format: four bits; if all are set, further bytes are added up to and including the first below 255.
 fn lz4_length(nibble: usize, input: &mut &[u8]) -> Option<usize> {
     let mut length = nibble;
     if nibble == 15 {

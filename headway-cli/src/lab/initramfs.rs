@@ -1,5 +1,6 @@
-//! The guest's root: this very program as `/init`, tools for those who want them, their shared libraries and the kernel
-//! modules, as an uncompressed `newc` archive. Nothing in it depends on the clock or on directory order.
+//! The guest's root file system: this very program as `/init`, the tools that were asked for, their shared libraries and the
+//! kernel modules, as an uncompressed `newc` archive. Nothing in it depends on the clock or on the order in which
+//! directories list their files, so the same program and kernel give the same bytes.
 
 use super::image;
 use crate::sys::program;
@@ -13,10 +14,11 @@ const MODULES: &[&str] = &["tun", "tcp_bbr", "sch_fq", "veth"];
 /// Where modules lie in the guest, numbered in the order of loading.
 pub const MODULE_DIR: &str = "/modules";
 
+/// File types and permissions, as in `st_mode`.
 const DIRECTORY: u32 = 0o040_755;
 const PROGRAM: u32 = 0o100_755;
 
-/// Builds the archive for the kernel whose modules are below `modules`, with these programs of this machine.
+/// Builds the archive for the kernel whose modules are below `modules`, with the programs `tools` of this machine.
 pub fn build(modules: Option<&Path>, tools: &[&str]) -> Result<Vec<u8>> {
     let mut files: BTreeMap<String, Vec<u8>> = BTreeMap::new();
     let me = format!("/proc/{}/exe", std::process::id());
@@ -39,7 +41,7 @@ pub fn build(modules: Option<&Path>, tools: &[&str]) -> Result<Vec<u8>> {
     Ok(archive.finish())
 }
 
-/// The wanted modules and what they depend on, dependencies first.
+/// Name and content of the wanted modules and of those that they depend on, dependencies first.
 fn collect_modules(dir: Option<&Path>) -> Result<Vec<(String, Vec<u8>)>> {
     let mut index = BTreeMap::new();
     if let Some(dir) = dir {
@@ -54,6 +56,7 @@ fn collect_modules(dir: Option<&Path>) -> Result<Vec<(String, Vec<u8>)>> {
     Ok(ordered)
 }
 
+/// Appends a module behind the modules that it depends on; nothing if it is not in `index`, because then it is built in.
 fn add_module(
     name: &str,
     index: &BTreeMap<String, PathBuf>,
@@ -75,6 +78,7 @@ fn add_module(
     Ok(())
 }
 
+/// Adds every module below `dir` to `index`, by its name, in which the kernel takes `-` for `_`.
 fn index_modules(dir: &Path, index: &mut BTreeMap<String, PathBuf>) -> Result<()> {
     for entry in std::fs::read_dir(dir)? {
         let entry = entry?;
@@ -90,7 +94,7 @@ fn index_modules(dir: &Path, index: &mut BTreeMap<String, PathBuf>) -> Result<()
     Ok(())
 }
 
-/// The `depends=` line of a module's `.modinfo`.
+/// The names of the modules that a module depends on, from the `depends=` line in its `.modinfo` section.
 fn dependencies(module: &[u8]) -> Vec<String> {
     const KEY: &[u8] = b"\0depends=";
     let Some(at) = module.windows(KEY.len()).position(|w| w == KEY) else { return Vec::new() };
@@ -100,7 +104,7 @@ fn dependencies(module: &[u8]) -> Vec<String> {
     names.split(',').filter(|name| !name.is_empty()).map(str::to_string).collect()
 }
 
-/// Every directory above the files, parents first, and the mount points of the guest.
+/// Every directory above the files, and the mount points of the guest; parents first, as an archive must have them.
 fn directories<'a>(files: impl Iterator<Item = &'a String>) -> BTreeSet<String> {
     let mut dirs: BTreeSet<String> =
         ["/dev", "/proc", "/sys", "/tmp", "/run", MODULE_DIR].map(String::from).into();

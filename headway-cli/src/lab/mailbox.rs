@@ -1,7 +1,9 @@
-//! How host and guest exchange bytes: a window of the guest's memory that its kernel was told to leave alone.
+//! The mailbox, through which host and guest exchange bytes: a window of the guest's memory that its kernel was told to leave
+//! alone (`memmap=`).
 //!
-//! The host writes the job before it starts the guest and reads the answer after the guest has ended. No device
-//! takes part, so nothing here can move the guest's clock, and a byte costs what a copy costs.
+//! The host writes the job before it starts the guest and reads the answer after the guest has ended. No device takes part,
+//! so nothing here can touch the guest's clock, and a byte costs what a copy costs, not the instructions of a driver, which
+//! would be the guest's time.
 
 use anyhow::{Context, Result, ensure};
 use std::fs::File;
@@ -11,9 +13,10 @@ use std::os::unix::fs::FileExt;
 pub const ADDRESS: u64 = 128 << 20;
 pub const BYTES: u64 = 128 << 20;
 
-/// The window's first part holds the job, the rest the answer.
+/// The window's first part holds the job, the rest the answer. A job is a plan without its other cells and fits easily.
 const JOB_BYTES: u64 = 16 << 20;
 
+/// What stands before a job and an answer, so that empty or foreign memory is not taken for one.
 const JOB: &[u8; 8] = b"hw-job-1";
 const ANSWER: &[u8; 8] = b"hw-ans-1";
 
@@ -26,7 +29,7 @@ pub struct Answer {
     pub files: Vec<(String, Vec<u8>)>,
 }
 
-/// Host: lays the job into the guest's `memory`.
+/// On the host: lays the job into the guest's `memory`.
 pub fn put_job(memory: &File, job: &[u8]) -> Result<()> {
     ensure!(
         job.len() as u64 + 16 <= JOB_BYTES,
@@ -36,12 +39,12 @@ pub fn put_job(memory: &File, job: &[u8]) -> Result<()> {
     memory.write_all_at(&framed(JOB, job), ADDRESS).context("cannot write the guest's memory")
 }
 
-/// Guest: the job in its window.
+/// In the guest: the job in its window.
 pub fn job(window: &[u8]) -> Option<&[u8]> {
     unframed(JOB, window)
 }
 
-/// Guest: lays the answer into its window.
+/// In the guest: lays the answer into its window.
 pub fn put_answer(window: &mut [u8], answer: &Answer) -> Result<()> {
     let bytes = answer.to_bytes();
     let place = &mut window[JOB_BYTES as usize..];
@@ -57,7 +60,7 @@ pub fn put_answer(window: &mut [u8], answer: &Answer) -> Result<()> {
     Ok(())
 }
 
-/// Host: the answer, if the guest came as far as giving one.
+/// On the host: the answer, if the guest came as far as giving one.
 pub fn answer(memory: &File) -> Result<Option<Answer>> {
     let at = ADDRESS + JOB_BYTES;
     let mut head = [0; 16];
@@ -72,6 +75,7 @@ pub fn answer(memory: &File) -> Result<Option<Answer>> {
     Answer::from_bytes(&bytes).map(Some)
 }
 
+/// Magic number, length and content.
 fn framed(magic: &[u8; 8], content: &[u8]) -> Vec<u8> {
     [magic.as_slice(), &(content.len() as u64).to_le_bytes(), content].concat()
 }
@@ -107,7 +111,8 @@ impl Answer {
     }
 }
 
-/// One part: its name, its content and what follows. A name must be that of a file in the cell's folder.
+/// One part: its name, its content and what follows. `None` where it is damaged, and where the name would lead out of the
+/// cell's folder.
 fn part(bytes: &[u8]) -> Option<(&str, &[u8], &[u8])> {
     let end = bytes.iter().position(|&b| b == b'\n')?;
     let (name, length) = std::str::from_utf8(&bytes[..end]).ok()?.split_once(' ')?;
