@@ -12,7 +12,7 @@ fn headway(arguments: &[&str]) -> Command {
     command
 }
 
-/// Runs as root, or not at all.
+/// What `headway` with these arguments gave; `None`, with a word about it, where the test does not run as root.
 fn output(arguments: &[&str]) -> Option<Output> {
     is_root().then(|| headway(arguments).output().expect("headway runs"))
 }
@@ -78,13 +78,13 @@ fn root_nothing_is_left_after_kill_9() {
     assert!(namespaces().contains(&netns), "{netns} while the path is up");
     headway.kill().expect("kill -9");
     headway.wait().expect("the end of headway");
-    // The pipe ends when the command has died, too.
+    // The command inside holds the other end of the pipe, so the pipe ends when the command has died too.
     stdout.read_to_end(&mut Vec::new()).expect("the end of the command");
     assert!(!Path::new(&device).exists(), "{device} after kill -9");
     assert!(!namespaces().contains(&netns), "{netns} after kill -9");
 }
 
-/// Network namespaces that any process is in.
+/// The network namespaces that processes of this machine are in.
 fn namespaces() -> Vec<String> {
     let processes = std::fs::read_dir("/proc").expect("/proc").flatten();
     let links = processes.flat_map(|p| std::fs::read_link(p.path().join("ns/net")));
@@ -96,7 +96,7 @@ fn root_an_unprivileged_user_is_told_what_is_missing() {
     if !is_root() {
         return;
     }
-    // A copy, because the build folder may be closed to other users.
+    // A copy, because other users may not be able to read the build folder.
     let copy = std::env::temp_dir().join(format!("headway-unprivileged-{}", std::process::id()));
     std::fs::copy(env!("CARGO_BIN_EXE_headway"), &copy).expect("a copy");
     let out = Command::new(&copy).args(["emu", "10mbit 10ms", "--", "true"]).uid(65_534).gid(65_534).output();
@@ -108,8 +108,8 @@ fn root_an_unprivileged_user_is_told_what_is_missing() {
     assert!(words.iter().all(|w| error.contains(w)), "{error}");
 }
 
-/// A load that pauses, and messages beside it, on the running kernel. Whether the machine was quiet enough for the run to
-/// count is not the question.
+/// A load that pauses, and messages beside it, on the running kernel. The exit code is not looked at: on a busy machine the
+/// run may not count, and its files are right all the same.
 #[test]
 fn root_messages_run_beside_a_load_that_pauses() {
     let out = std::env::temp_dir().join(format!("headway-here-test-{}", std::process::id()));
@@ -130,7 +130,7 @@ fn root_messages_run_beside_a_load_that_pauses() {
     assert_eq!(load["end"]["sender_tcp_congestion"], "reno");
     assert!(read("cpu.txt").contains("\nboth 0 "), "one machine is both ends: {}", read("cpu.txt"));
     let bytes = |bin: usize| load["server_output_json"]["intervals"][bin]["sum"]["bytes"].as_u64().unwrap();
-    // The queue of 20 ms and what waits in the sockets is through after 0.5 s of the pause.
+    // The queue of 20 ms and what waits in the sockets are empty after the first 0.5 s of the pause.
     let (on, off): (u64, u64) = ((2..10).map(bytes).sum(), (15..20).map(bytes).sum());
     assert!(on > 300_000 && off < on / 4, "{on} bytes in 0.8 s, {off} in 0.5 s of the pause");
     assert_eq!(load["intervals"][0]["streams"].as_array().map(Vec::len), Some(2));

@@ -63,7 +63,7 @@ fn has(program: &str) -> bool {
     std::env::split_paths(&path).any(|dir| dir.join(program).is_file())
 }
 
-/// Every file below `dir` with its content, but those that depend on the machine or tell of the order of cells.
+/// Every file below `dir` with its content.
 fn raw_files(dir: &Path) -> BTreeMap<PathBuf, Vec<u8>> {
     let mut files = BTreeMap::new();
     let mut todo = vec![dir.to_path_buf()];
@@ -90,13 +90,13 @@ fn guests(headway: &Child) -> Vec<u32> {
     });
     let is_guest = |pid: &u32| {
         let line = fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
-        // Not the one that is only asked for its version.
+        // An emulator without a kernel is one that is only asked for its version.
         line.starts_with(b"qemu-system-x86_64\0") && line.windows(9).any(|word| word == b"\0-kernel\0")
     };
     children.filter(is_guest).collect()
 }
 
-/// Waits until a guest runs; its process id.
+/// Waits until a guest runs, and returns its process id.
 fn first_guest(headway: &mut Child) -> u32 {
     loop {
         if let Some(&pid) = guests(headway).first() {
@@ -158,14 +158,15 @@ fn messages_arrive_in_the_lab_as_they_were_due() {
     for row in rows {
         let [Ok(_), Ok(bytes), Ok(late_us), delay] = &row[..] else { panic!("{messages}") };
         assert!((64..=1200).contains(bytes));
-        // Half of 20 ms, and its own time on the wire at 10 Mbit/s; lost in the path: one in a thousand, or at the queue.
+        // The least delay is half of the 20 ms and the message's own time on the wire at 10 Mbit/s. A message without one was
+        // lost: the path loses one in a thousand, and the queue may drop.
         assert!(delay.as_ref().is_ok_and(|us| *us >= 10_000 + (bytes + 28) * 8 / 10) || delay.is_err());
         late += i64::from(*late_us > 500);
     }
     assert!(late < 10, "{late} of 256 left late: {messages}");
 }
 
-/// A limited rate, a limit of the pacing rate and a rival: the lab's own streams do as they are told.
+/// The lab's own streams keep to a limited rate and to a limited pacing rate, and leave the rest of the path to a rival.
 #[test]
 fn streams_in_the_lab_keep_to_their_limits() {
     if kernel("").is_none() {
@@ -188,7 +189,8 @@ fn streams_in_the_lab_keep_to_their_limits() {
         );
         load["end"]["sum_received"]["bytes"].as_u64().unwrap()
     };
-    // In two seconds: twice 500,000 but for what is under way; about 750,000 at most; what is left of 2,500,000.
+    // Bytes in two seconds: two streams of 2 Mbit/s carry 500,000 each, less what is under way;
+    // one stream paced at 3 Mbit/s carries about 750,000 at most; the rival has what is left of 2,500,000.
     let [limited, paced, rival] =
         ["rate/cells/000/load.json", "pacing/cells/000/load.json", "pacing/cells/000/rival.json"].map(bytes);
     assert!((900_000..=1_020_000).contains(&limited), "{limited}");
@@ -222,7 +224,7 @@ fn quic_is_the_same_to_the_byte_and_its_trace_replays() {
     assert!(replay.status.success(), "{}", text(&replay));
 }
 
-/// What is written but not sent is little: a pause begins when it should.
+/// A pause begins when it should, because a stream lets little wait that is written but not sent.
 #[test]
 fn quic_that_pauses_is_silent_in_the_pause() {
     if kernel("").is_none() {
@@ -238,7 +240,8 @@ fn quic_that_pauses_is_silent_in_the_pause() {
             |row: &Vec<&str>| (from_us..to_us).contains(&row[0].parse().unwrap()) && row[1] == "down";
         rows.clone().filter(within).map(|row| row[4].parse::<u64>().unwrap()).sum()
     };
-    // 128 kB take 100 ms; the connection itself took up to 100 ms to be made. The probes go on.
+    // The 128 kB that wait take another 100 ms, and the connection took up to 100 ms to be made. In the pause the latency
+    // probes go on, which are a few bytes.
     assert!(bytes(0, 600_000) > 300_000 && bytes(900_000, 1_500_000) < 10_000, "{link}");
     assert!(bytes(1_500_000, 2_000_000) > 300_000, "{link}");
 }
@@ -264,7 +267,7 @@ fn our_controllers_run_on_the_oldest_and_a_newer_kernel() {
     }
 }
 
-/// Application-limited data, and a socket amid its data: from `cubic` to `bbr3`, to `bbr1`, back to `bbr3`, and round again.
+/// A flow that pauses, and one that changes its controller amid its data: `cubic`, `bbr3`, `bbr1`, `bbr3`, and round again.
 #[test]
 fn a_socket_switches_and_pauses_on_each_kernel() {
     for version in ["6.1.", "6.12.", "7.2."] {
@@ -279,7 +282,7 @@ fn a_socket_switches_and_pauses_on_each_kernel() {
         let said = text(&output);
         println!("{version} {said}");
         assert!(output.status.success() && said.contains("[exit status: 0]"), "{said}");
-        // Flows of each; then init, ACK, restart from idle.
+        // How many events of each kind the controller has seen: flows that began, ACKs, restarts from idle.
         for (cc, flows) in [("bbr1", 11), ("bbr3", 21)] {
             let line = said.lines().find(|l| l.contains(&format!("cc: \"{cc}\""))).unwrap();
             let (_, kinds) = line.split_once("kinds: [").unwrap();
@@ -429,14 +432,15 @@ fn a_bench_that_is_killed_five_times_loses_nothing_has_nothing_twice_and_leaves_
         while cells("cut") < there && headway.try_wait().unwrap().is_none() {
             std::thread::yield_now();
         }
-        // Another moment of the cell each time: its boot, its load, its end.
+        // Killed at another moment of the cell each time: in its boot, in its load, at its end.
         let ms = SystemTime::UNIX_EPOCH.elapsed().unwrap().subsec_micros() % 2000;
         std::thread::sleep(Duration::from_millis(ms.into()));
         let guests = guests(&headway);
         kill(headway.id());
         headway.wait().unwrap();
         assert!(cells("cut") < all, "killed too late, {ms} ms after cell {there}");
-        // They end when the kernel has carried the signal out; the test's own time limit is the caller's.
+        // Guests end when the kernel has delivered their signal, which takes a moment. A guest that stays would make this
+        // loop endless, which the time limit of whoever runs the tests ends.
         while guests.iter().any(|guest| is_running(*guest)) {
             std::thread::yield_now();
         }
@@ -447,7 +451,7 @@ fn a_bench_that_is_killed_five_times_loses_nothing_has_nothing_twice_and_leaves_
     assert_eq!(raw_files(&s.0.join("cut")), raw_files(&s.0.join("whole")));
 }
 
-/// A process that has ended but was not waited for by its new parent counts as ended.
+/// Whether a process still runs. A zombie, which has ended and whose new parent has not waited for it, does not.
 fn is_running(pid: u32) -> bool {
     let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
     stat.rsplit_once(") ").is_some_and(|(_, rest)| !rest.starts_with(['Z', 'X']))

@@ -1,6 +1,8 @@
-//! What must be undone when the program ends, whichever way: a guard runs its action when dropped, and Ctrl-C,
-//! SIGTERM or SIGHUP run every action still pending before the process ends. What `kill -9` must not leave behind
-//! is held by file descriptors instead (namespaces, TUN devices, struct_ops links, guests).
+//! What must be undone before the program ends, in whatever way it does. A guard runs its action when it is dropped; Ctrl-C,
+//! SIGTERM and SIGHUP run every action that is still pending before they end the process.
+//!
+//! No code runs after `kill -9`. What that must not leave behind is held by file descriptors instead (namespaces, TUN
+//! devices, struct_ops links) or dies with its parent (guests, servers).
 
 use std::collections::BTreeMap;
 use std::sync::Mutex;
@@ -15,7 +17,7 @@ static NEXT: AtomicU64 = AtomicU64::new(0);
 #[derive(Debug)]
 pub struct Guard(u64);
 
-/// Registers an action.
+/// Registers an action that undoes something, to run when the guard is dropped or the program is interrupted.
 pub fn guard(action: impl FnOnce() + Send + 'static) -> Guard {
     let id = NEXT.fetch_add(1, Ordering::Relaxed);
     PENDING.lock().unwrap_or_else(|e| e.into_inner()).insert(id, Box::new(action));
@@ -23,7 +25,7 @@ pub fn guard(action: impl FnOnce() + Send + 'static) -> Guard {
 }
 
 impl Guard {
-    /// Forgets the action: what it would undo is to stay.
+    /// Forgets the action, because what it would undo is meant to stay.
     pub fn keep(self) {
         PENDING.lock().unwrap_or_else(|e| e.into_inner()).remove(&self.0);
     }
