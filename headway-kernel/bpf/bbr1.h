@@ -329,10 +329,16 @@ static __always_inline void bbr_update_cycle_phase(struct bbr1_sock *sk)
 		bbr_advance_cycle_phase(sk);
 }
 
+/* Every change of mode goes through here; Rust holds each against the table of those that can happen. */
+static __always_inline void bbr_set_mode(struct bbr1_sock *sk, u64 mode)
+{
+	sk->bbr->mode = mode;
+}
+
 /* (Re)enters STARTUP. */
 static __always_inline void bbr_reset_startup_mode(struct bbr1_sock *sk)
 {
-	sk->bbr->mode = BBR_STARTUP;
+	bbr_set_mode(sk, BBR_STARTUP);
 }
 
 /* (Re)enters PROBE_BW at a random phase, never the draining one. */
@@ -340,7 +346,7 @@ static __always_inline void bbr_reset_probe_bw_mode(struct bbr1_sock *sk)
 {
 	u64 back = mul_shift((u32)sk->ack->rand, sk->p->cycle_rand, 32);
 
-	sk->bbr->mode = BBR_PROBE_BW;
+	bbr_set_mode(sk, BBR_PROBE_BW);
 	sk->bbr->cycle_idx = sat_sub(sat_sub(sk->p->cycle_len, 1), back);
 	bbr_advance_cycle_phase(sk);
 }
@@ -532,7 +538,7 @@ static __always_inline void bbr_check_full_bw_reached(struct bbr1_sock *sk)
 static __always_inline void bbr_check_drain(struct bbr1_sock *sk)
 {
 	if (sk->bbr->mode == BBR_STARTUP && sk->bbr->full_bw_reached)
-		sk->bbr->mode = BBR_DRAIN;
+		bbr_set_mode(sk, BBR_DRAIN);
 	if (sk->bbr->mode == BBR_DRAIN &&
 	    bbr_packets_in_net_at_edt(sk, sk->ack->inflight) <= bbr_inflight(sk, bbr_max_bw(sk), GAIN_UNIT))
 		bbr_reset_probe_bw_mode(sk);
@@ -563,7 +569,7 @@ static __always_inline void bbr_update_min_rtt(struct bbr1_sock *sk)
 		bbr->min_rtt_stamp = ack->now_us;
 	}
 	if (sk->p->probe_rtt_mode_us && filter_expired && !bbr->idle_restart && bbr->mode != BBR_PROBE_RTT) {
-		bbr->mode = BBR_PROBE_RTT;
+		bbr_set_mode(sk, BBR_PROBE_RTT);
 		bbr_save_cwnd(sk);
 		bbr->probe_rtt_done_stamp = 0;
 	}

@@ -288,10 +288,16 @@ static __always_inline void brake_learn(const struct brake_ack *b, u64 bw)
 	b->s->usual_bw = brake_step(b->s->usual_bw, bw, weight);
 }
 
+/* Every change of mode goes through here; Rust holds each against the table of those that can happen. */
+static __always_inline void brake_set_mode(const struct brake_ack *b, u64 mode)
+{
+	b->s->mode = mode;
+}
+
 /* Starts to empty the queue. */
 static __always_inline void brake_enter_drain(const struct brake_ack *b, u64 bw)
 {
-	b->s->mode = BRAKE_DRAIN;
+	brake_set_mode(b, BRAKE_DRAIN);
 	b->s->bw = u64_max(u64_max(bw, b->s->last_bw), 1);
 	b->s->queue_rtt_us = b->s->slot_rtt_us;
 	b->s->quiet_delivered = 0;
@@ -338,7 +344,7 @@ static __always_inline u64 brake_is_not_ours(const struct brake_ack *b)
 static __always_inline void brake_drain(const struct brake_ack *b, u64 bw)
 {
 	if (!brake_is_inflated(b)) {
-		b->s->mode = BRAKE_HOLD;
+		brake_set_mode(b, BRAKE_HOLD);
 		b->s->base_bw = b->s->bw;
 		b->s->raise_rounds = b->s->rounds;
 		b->s->back_delivered = 0;
@@ -347,7 +353,7 @@ static __always_inline void brake_drain(const struct brake_ack *b, u64 bw)
 	if (!brake_was_quiet(b)) {
 		b->s->queue_rtt_us = u64_max(b->s->queue_rtt_us, b->s->slot_rtt_us);
 	} else if (brake_is_not_ours(b)) {
-		b->s->mode = BRAKE_WATCH;
+		brake_set_mode(b, BRAKE_WATCH);
 		b->s->false_entries++;
 		b->s->usual_rtt_us = b->s->slot_rtt_us;
 		b->s->usual_bw = bw;
@@ -407,7 +413,7 @@ static __always_inline void brake_hold(const struct brake_ack *b, u64 bw)
 	b->s->bw = u64_min(raised, b->s->target_bw);
 	is_over |= sat_sub(b->ack->now_us, b->s->entry_us) > b->p->hold_us && b->max_bw <= b->s->bw;
 	if (is_over) {
-		b->s->mode = BRAKE_WATCH;
+		brake_set_mode(b, BRAKE_WATCH);
 		b->s->releases++;
 	}
 }

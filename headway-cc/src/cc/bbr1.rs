@@ -45,6 +45,29 @@ pub enum Mode {
 }
 }
 
+impl Mode {
+    /// Whether the state machine may go from this mode to `next`. Each line is one reason to change; no event leads to
+    /// what is not here.
+    const fn may_become(self, next: Self) -> bool {
+        use Mode::*;
+        match (self, next) {
+            // A connection begins without any idea of the path's rate.
+            (Startup, Startup) => true,
+            // The pipe is full, so more speed would only make a longer queue; the queue that STARTUP built must go.
+            (Startup, Drain) => true,
+            // The queue is gone: from here on the estimate is kept, and tested once a cycle.
+            (Drain, ProbeBw) => true,
+            // A policer's rate was used for long enough: the cycle starts anew, to see whether it still polices.
+            (ProbeBw, ProbeBw) => true,
+            // The minimum RTT was not seen for too long.
+            (Startup | Drain | ProbeBw, ProbeRtt) => true,
+            // It was seen. A flow that never filled the pipe goes on looking for its rate, any other keeps its estimate.
+            (ProbeRtt, Startup | ProbeBw) => true,
+            _ => false,
+        }
+    }
+}
+
 /// One of Linux's gains, which are in 1/256.
 const fn bbr_unit(parts: u64) -> u64 {
     parts * (GAIN_UNIT >> 8)
@@ -460,15 +483,21 @@ fn bbr_update_cycle_phase(sk: &mut Sock) {
     }
 }
 
+/// Every change of mode goes through here; debug builds hold it against the table of those that can happen.
+fn bbr_set_mode(sk: &mut Sock, mode: Mode) {
+    debug_assert!(sk.bbr.mode.may_become(mode), "{:?} to {mode:?}", sk.bbr.mode);
+    sk.bbr.mode = mode;
+}
+
 /// (Re)enters STARTUP.
 fn bbr_reset_startup_mode(sk: &mut Sock) {
-    sk.bbr.mode = Mode::Startup;
+    bbr_set_mode(sk, Mode::Startup);
 }
 
 /// (Re)enters PROBE_BW at a random phase, never the draining one.
 fn bbr_reset_probe_bw_mode(sk: &mut Sock) {
     let back = mul_shift(sk.ack.rand & u64::from(u32::MAX), sk.p.cycle_rand, 32);
-    sk.bbr.mode = Mode::ProbeBw;
+    bbr_set_mode(sk, Mode::ProbeBw);
     sk.bbr.cycle_idx = sk.p.cycle_len.saturating_sub(1).saturating_sub(back);
     bbr_advance_cycle_phase(sk);
 }
@@ -651,7 +680,7 @@ fn bbr_check_full_bw_reached(sk: &mut Sock) {
 /// STARTUP to DRAIN when the pipe is full, DRAIN to PROBE_BW when the queue is gone.
 fn bbr_check_drain(sk: &mut Sock) {
     if sk.bbr.mode == Mode::Startup && sk.bbr.full_bw_reached {
-        sk.bbr.mode = Mode::Drain;
+        bbr_set_mode(sk, Mode::Drain);
     }
     if sk.bbr.mode == Mode::Drain
         && bbr_packets_in_net_at_edt(sk, sk.ack.inflight) <= bbr_inflight(sk, bbr_max_bw(sk), GAIN_UNIT)
@@ -683,7 +712,7 @@ fn bbr_update_min_rtt(sk: &mut Sock) {
     }
     if sk.p.probe_rtt_mode_us != 0 && filter_expired && !sk.bbr.idle_restart && sk.bbr.mode != Mode::ProbeRtt
     {
-        sk.bbr.mode = Mode::ProbeRtt;
+        bbr_set_mode(sk, Mode::ProbeRtt);
         bbr_save_cwnd(sk);
         sk.bbr.probe_rtt_done_stamp = 0;
     }

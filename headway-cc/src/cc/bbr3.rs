@@ -84,6 +84,42 @@ pub enum Mode {
 }
 }
 
+impl Mode {
+    /// Whether the state machine may go from this state to `next`. Each line is one reason to change; what is not here
+    /// would be a mistake of ours, since no event of the draft leads there.
+    const fn may_become(self, next: Self) -> bool {
+        use Mode::*;
+        match (self, next) {
+            // A connection begins without any idea of the path's rate.
+            (None, Startup) => true,
+            // The pipe is full, so more speed would only make a longer queue; the queue that Startup built must go.
+            (Startup, Drain) => true,
+            // The queue is gone, or has had enough rounds to go.
+            (Drain, ProbeBwDown) => true,
+            // Inflight leaves headroom for others and fits in the pipe: from here on the estimate is kept.
+            (ProbeBwDown, ProbeBwCruise) => true,
+            // It is time to look for more again. Down may be left for it too, when the wait is over before the queue is
+            // gone, or when a cautious probe met no loss and goes on.
+            (ProbeBwDown | ProbeBwCruise, ProbeBwRefill) => true,
+            // The pipe is full again, so what the probe adds is seen.
+            (ProbeBwRefill, ProbeBwUp) => true,
+            // The probe found the path's limit, or its bound, or loss; what it queued must go.
+            (ProbeBwUp, ProbeBwDown) => true,
+            // The minimum RTT was not seen for too long.
+            (Startup | Drain | ProbeBwDown | ProbeBwCruise | ProbeBwRefill | ProbeBwUp, ProbeRtt) => true,
+            // The minimum RTT was seen. A flow that never filled the pipe goes on looking for its rate; any other goes
+            // through Down, which starts a new cycle, to Cruise, because inflight is low already.
+            (ProbeRtt, Startup | ProbeBwDown) => true,
+            // The loss that ended Startup proved spurious, so its verdict on the pipe is void.
+            (Drain | ProbeBwDown | ProbeBwCruise | ProbeBwRefill | ProbeBwUp, Startup) => true,
+            // The loss that ended a probe proved spurious, so the probe is run again from its start. (Down and Cruise
+            // are above.)
+            (ProbeBwRefill, ProbeBwRefill) => true,
+            _ => false,
+        }
+    }
+}
+
 word! {
 /// What the ACKs of now tell of a probe of the bandwidth ([`Bbr3State::ack_phase`]).
 pub enum AckPhase {

@@ -43,6 +43,27 @@ pub enum BrakeMode {
 }
 }
 
+impl BrakeMode {
+    /// Whether the brake may go from this mode to `next`. Each line is one reason to change.
+    const fn may_become(self, next: Self) -> bool {
+        use BrakeMode::*;
+        match (self, next) {
+            // The path has become slower than the model, and the difference stands in its queue.
+            (Watch, Drain) => true,
+            // The queue is gone: from here on the flow looks for the rate that the path has now.
+            (Drain, Hold) => true,
+            // Our share of the queue is gone and the queue is still there: it is somebody else's, and yielding to it
+            // would only give the path away.
+            (Drain, Watch) => true,
+            // The bound was raised above what the path carries, and the queue is back.
+            (Hold, Drain) => true,
+            // The old rate is back, or was looked for long enough: the model is right again.
+            (Hold, Watch) => true,
+            _ => false,
+        }
+    }
+}
+
 row! {
 /// The brake's parameters.
 pub struct BrakeParams "brake_" {
@@ -357,10 +378,16 @@ fn brake_learn(b: &mut BrakeAck, bw: u64) {
     b.s.usual_bw = brake_step(b.s.usual_bw, bw, weight);
 }
 
+/// Every change of mode goes through here; debug builds hold it against the table of those that can happen.
+fn brake_set_mode(b: &mut BrakeAck, mode: BrakeMode) {
+    debug_assert!(b.s.mode.may_become(mode), "{:?} to {mode:?}", b.s.mode);
+    b.s.mode = mode;
+}
+
 /// Starts to empty the queue. What arrives through a queue is the rate of the path; of two slots the faster counts, so
 /// that a late ACK does not make it less.
 fn brake_enter_drain(b: &mut BrakeAck, bw: u64) {
-    b.s.mode = BrakeMode::Drain;
+    brake_set_mode(b, BrakeMode::Drain);
     b.s.bw = bw.max(b.s.last_bw).max(1);
     b.s.queue_rtt_us = b.s.slot_rtt_us;
     b.s.quiet_delivered = 0;
@@ -402,7 +429,7 @@ fn brake_is_not_ours(b: &BrakeAck) -> bool {
 /// A slot in [`BrakeMode::Drain`].
 fn brake_drain(b: &mut BrakeAck, bw: u64) {
     if !brake_is_inflated(b) {
-        b.s.mode = BrakeMode::Hold;
+        brake_set_mode(b, BrakeMode::Hold);
         b.s.base_bw = b.s.bw;
         b.s.raise_rounds = b.s.rounds;
         b.s.back_delivered = 0;
@@ -411,7 +438,7 @@ fn brake_drain(b: &mut BrakeAck, bw: u64) {
     if !brake_was_quiet(b) {
         b.s.queue_rtt_us = b.s.queue_rtt_us.max(b.s.slot_rtt_us);
     } else if brake_is_not_ours(b) {
-        b.s.mode = BrakeMode::Watch;
+        brake_set_mode(b, BrakeMode::Watch);
         b.s.false_entries += 1;
         (b.s.usual_rtt_us, b.s.usual_bw) = (b.s.slot_rtt_us, bw);
         return;
@@ -466,7 +493,7 @@ fn brake_hold(b: &mut BrakeAck, bw: u64) {
     b.s.bw = raised.min(b.s.target_bw);
     is_over |= b.ack.now_us.saturating_sub(b.s.entry_us) > b.p.hold_us && b.max_bw <= b.s.bw;
     if is_over {
-        b.s.mode = BrakeMode::Watch;
+        brake_set_mode(b, BrakeMode::Watch);
         b.s.releases += 1;
     }
 }

@@ -33,10 +33,11 @@ static __always_inline u64 bbr3_is_in_a_probe_bw_state(const struct bbr3_conn *c
 	return c->bbr->state >= BBR3_PROBE_BW_DOWN && c->bbr->state <= BBR3_PROBE_BW_UP;
 }
 
-/* §5.6.1 Takes the state and its gains. */
-static __always_inline void bbr3_set_state(struct bbr3_conn *c, u64 state)
+/* §5.6.1 The gains of the state, which say how fast it sends and how much it may have in flight. */
+static __always_inline void bbr3_set_gains(struct bbr3_conn *c)
 {
-	c->bbr->state = state;
+	u64 state = c->bbr->state;
+
 	c->bbr->pacing_gain = c->p->cruise_pacing_gain;
 	c->bbr->cwnd_gain = c->p->default_cwnd_gain;
 	if (state == BBR3_STARTUP) {
@@ -51,6 +52,13 @@ static __always_inline void bbr3_set_state(struct bbr3_conn *c, u64 state)
 	} else if (state == BBR3_PROBE_RTT) {
 		c->bbr->cwnd_gain = c->p->probe_rtt_cwnd_gain;
 	}
+}
+
+/* Every change of state goes through here; Rust holds each against the table of those that the draft knows. */
+static __always_inline void bbr3_set_state(struct bbr3_conn *c, u64 state)
+{
+	c->bbr->state = state;
+	bbr3_set_gains(c);
 }
 
 /* §5.6.4.2 BDPMultiple of a bandwidth, rounded up. */

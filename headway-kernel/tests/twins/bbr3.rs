@@ -136,7 +136,7 @@ fn wanted() -> Vec<String> {
 const BUGS: &[Bug] = &[
     Bug { file: "bbr3/braking.h", function: "bbr3_adapt_inflight_longterm_to_brake", from: "u64_max(", to: "u64_min(" },
     Bug { file: "bbr3/control.h", function: "bbr3_is_in_a_probe_bw_state", from: "<= BBR3_PROBE_BW_UP", to: "< BBR3_PROBE_BW_UP" },
-    Bug { file: "bbr3/control.h", function: "bbr3_set_state", from: "c->p->up_cwnd_gain", to: "c->p->default_cwnd_gain" },
+    Bug { file: "bbr3/control.h", function: "bbr3_set_gains", from: "c->p->up_cwnd_gain", to: "c->p->default_cwnd_gain" },
     Bug { file: "bbr3/control.h", function: "bbr3_bdp_multiple", from: "BW_UNIT - 1", to: "BW_UNIT" },
     Bug { file: "bbr3/control.h", function: "bbr3_bdp_multiple", from: ">= NO_RTT", to: "> NO_RTT" },
     Bug { file: "bbr3/control.h", function: "bbr3_offload_budget", from: "> 1 ?", to: ">= 1 ?" },

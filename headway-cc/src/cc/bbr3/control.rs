@@ -31,9 +31,9 @@ pub(super) fn bbr3_is_in_a_probe_bw_state(c: &Conn) -> bool {
     c.bbr.state >= Mode::ProbeBwDown && c.bbr.state <= Mode::ProbeBwUp
 }
 
-/// §5.6.1 Takes the state and its gains.
-pub(super) fn bbr3_set_state(c: &mut Conn, state: Mode) {
-    c.bbr.state = state;
+/// §5.6.1 The gains of the state, which say how fast it sends and how much it may have in flight.
+fn bbr3_set_gains(c: &mut Conn) {
+    let state = c.bbr.state;
     c.bbr.pacing_gain = c.p.cruise_pacing_gain;
     c.bbr.cwnd_gain = c.p.default_cwnd_gain;
     if state == Mode::Startup {
@@ -48,6 +48,14 @@ pub(super) fn bbr3_set_state(c: &mut Conn, state: Mode) {
     } else if state == Mode::ProbeRtt {
         c.bbr.cwnd_gain = c.p.probe_rtt_cwnd_gain;
     }
+}
+
+/// Every change of state goes through here, so that no state is ever entered with the gains of another. Debug builds
+/// also hold each change against the table of those that the draft knows.
+pub(super) fn bbr3_set_state(c: &mut Conn, state: Mode) {
+    debug_assert!(c.bbr.state.may_become(state), "{:?} to {state:?}", c.bbr.state);
+    c.bbr.state = state;
+    bbr3_set_gains(c);
 }
 
 /// §5.6.4.2 BDPMultiple of a bandwidth. Rounded up: a pipe that holds 3.2 packets is not full with 3.
@@ -208,7 +216,8 @@ mod tests {
         ];
         for (state, pacing, cwnd) in gains {
             with(|c| {
-                bbr3_set_state(c, state);
+                c.bbr.state = state;
+                bbr3_set_gains(c);
                 let per_cent = |gain: u64| (gain * 100 + GAIN_UNIT / 2) / GAIN_UNIT;
                 assert_eq!((per_cent(c.bbr.pacing_gain), per_cent(c.bbr.cwnd_gain)), (pacing, cwnd));
                 // 1 MB/s over 40 ms: less 1 % of pace, and twice 40 kB of window.
@@ -221,6 +230,13 @@ mod tests {
                 assert!(c.out.cwnd.abs_diff(400 * cwnd + extra) <= 1, "{}", c.out.cwnd);
             });
         }
+    }
+
+    #[test]
+    #[cfg(debug_assertions)]
+    #[should_panic(expected = "Startup to ProbeBwUp")]
+    fn a_change_of_state_that_no_event_makes_is_caught() {
+        with(|c| bbr3_set_state(c, Mode::ProbeBwUp));
     }
 
     #[test]
@@ -268,7 +284,7 @@ mod tests {
         ];
         for (state, cap) in caps {
             with(|c| {
-                bbr3_set_state(c, state);
+                c.bbr.state = state;
                 (c.bbr.inflight_longterm, c.out.cwnd) = (100_000, 1 << 30);
                 bbr3_bound_cwnd_for_model(c);
                 assert_eq!(c.out.cwnd, cap, "state {state:?}");
