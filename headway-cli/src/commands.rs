@@ -1,4 +1,17 @@
-//! What each subcommand does with its arguments.
+//! The subcommands: one file each, or one for a family. A file holds the arguments as clap reads them, with the help text, and a
+//! function that does what was asked and returns the exit code. What takes more than a few lines is done in the rooms below.
 
-pub mod check_switching;
+pub mod bench;
+mod check_switching;
+pub mod compare;
+pub mod doctor;
 pub mod emu;
+pub mod exchange;
+pub mod hidden;
+pub mod list;
+pub mod load;
+pub mod merge;
+pub mod plan;
+pub mod replay;
+pub mod report;
+pub mod sim;

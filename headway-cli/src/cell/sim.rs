@@ -1,22 +1,19 @@
 //! Simulated runs: `--in sim`, as the text files of a cell's raw folder, so that the report reads it as it reads any
-//! other; and `headway sim`, one run as a table or as JSON.
+//! other.
 //!
 //! `load.json` has the fields that `iperf3 -J --get-server-output` has, as far as a simulation knows them: no CPU
 //! time, and `start.version` says who wrote it. Layout and columns: `docs/architecture.md`.
 
-use crate::interop::packets;
 use crate::observe::messages::{self, Sent};
-use crate::plan::{Cell, PathEntry, Plan};
+use crate::plan::{Cell, Plan};
 use crate::raw::cell::CellResult;
-use crate::raw::folder::write_atomic;
-use crate::stats;
 use anyhow::{Context, Result, anyhow};
 use headway_cc::cc;
 use headway_cc::quic::sim as quic;
-use headway_cc::sim::{self, FlowBin, FlowRun, FlowSpec, LinkBin, Signals, SimRun, SimSpec};
+use headway_cc::sim::{self, FlowBin, FlowRun, FlowSpec, LinkBin, SimRun, SimSpec};
 use serde_json::{Value, json};
 use std::fmt::Write as _;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::time::Duration;
 
 const LINK_COLUMNS: &str = "# t_us dir rate_bps in_packets in_bytes out_packets out_bytes drop_packets drop_bytes \
@@ -52,113 +49,6 @@ pub fn run_cell(plan: &Plan, cell: &Cell, dir: &Path) -> Result<()> {
     result.kernel = MAKER.into();
     result.base_rtt_us = run.base_rtt_us;
     result.write(dir)
-}
-
-/// What `headway sim` was asked for.
-#[derive(Clone, Debug)]
-pub struct Show {
-    pub path: PathEntry,
-    pub ccs: Vec<String>,
-    /// Flows of each controller.
-    pub flows: u32,
-    pub seconds: u32,
-    pub seed: u64,
-    pub signals: Signals,
-    pub json: bool,
-    /// Where to write the packets: a capture, mahimahi's log.
-    pub pcap: Option<PathBuf>,
-    pub mahimahi: Option<PathBuf>,
-}
-
-/// One simulated run, as a table or as JSON.
-pub fn show(what: &Show) -> Result<String> {
-    anyhow::ensure!((1..=86_400).contains(&what.seconds), "--seconds must be between 1 and 86400");
-    anyhow::ensure!((1..=10_000).contains(&what.flows), "--flows must be between 1 and 10000");
-    let flows = what.ccs.iter().flat_map(|cc| vec![FlowSpec::bulk(cc); what.flows as usize]).collect();
-    let mut spec = SimSpec::new(what.path.path()?, flows, u64::from(what.seconds) * 1_000_000, what.seed);
-    spec.signals = what.signals;
-    spec.packets = what.pcap.is_some() || what.mahimahi.is_some();
-    let run = sim::run(&spec).map_err(|e| anyhow!("{e}"))?;
-    if let Some(file) = &what.pcap {
-        write_atomic(file, &packets::pcap(&run))?;
-    }
-    if let Some(file) = &what.mahimahi {
-        write_atomic(file, &packets::mahimahi(&run, &spec.path))?;
-    }
-    let value = summary(&run, &spec, &what.path);
-    Ok(if what.json { format!("{value:#}\n") } else { table(&value) })
-}
-
-/// The run in numbers; names as in `results.csv`.
-fn summary(run: &SimRun, spec: &SimSpec, path: &PathEntry) -> Value {
-    let seconds = run.duration_us as f64 / 1e6;
-    let rate = |f: &FlowRun| f.delivered_bytes as f64 * 8.0 / seconds;
-    let share = |part: u64, of: u64| if of == 0 { 0.0 } else { part as f64 / of as f64 };
-    let flow = |f: &FlowRun| {
-        json!({ "cc": f.cc, "goodput_bps": rate(f), "retransmit_rate": share(f.retransmitted_bytes, f.sent_bytes),
-                "timeouts": f.timeouts, "min_rtt_us": f.min_rtt_us, "mean_rtt_us": f.mean_rtt_us,
-                "max_rtt_us": f.max_rtt_us })
-    };
-    let delay = |rtt: u64| rtt.saturating_sub(run.base_rtt_us) as f64;
-    let mut delays: Vec<f64> = run.probes.iter().filter_map(|p| p.rtt_us.map(delay)).collect();
-    delays.sort_by(f64::total_cmp);
-    let quantile =
-        |q: f64| delays.get(((delays.len() as f64 * q) as usize).min(delays.len().saturating_sub(1)));
-    let capacity_bits = spec.path.capacity_bits(0, run.duration_us * 1000);
-    let payload_share = f64::from(run.mss) / f64::from(run.mss + sim::HEADER_BYTES);
-    let total: f64 = run.flows.iter().map(rate).sum();
-    let rates: Vec<f64> = run.flows.iter().map(rate).collect();
-    let utilisation =
-        (capacity_bits != u64::MAX).then(|| total * seconds / (capacity_bits as f64 * payload_share));
-    json!({
-        "path": path.name, "text": path.text, "seconds": seconds, "seed": spec.seed,
-        "signals": if spec.signals == Signals::Kernel { "kernel" } else { "exact" }, "base_rtt_us": run.base_rtt_us,
-        "goodput_bps": total, "utilisation": utilisation, "jain": stats::jain(&rates),
-        "queue_delay_p50_us": quantile(0.5), "queue_delay_p95_us": quantile(0.95),
-        "queue_delay_p99_us": quantile(0.99),
-        "drop_packets": run.down.iter().map(|b| b.drop_packets).sum::<u64>(),
-        "lost_packets": run.down.iter().map(|b| b.lost_packets).sum::<u64>(),
-        "mark_packets": run.down.iter().map(|b| b.mark_packets).sum::<u64>(),
-        "flows": run.flows.iter().map(flow).collect::<Vec<_>>(),
-    })
-}
-
-fn table(v: &Value) -> String {
-    let number =
-        |v: &Value, factor: f64| v.as_f64().map_or_else(|| "-".to_string(), |n| format!("{:.2}", n * factor));
-    let word = |key: &str| v[key].as_str().unwrap_or_default();
-    let (text, signals) = (word("text"), word("signals"));
-    let mut s = format!("{text}, {} s, seed {}, {signals} signals\n\n", v["seconds"], v["seed"]);
-    let _ = writeln!(
-        s,
-        "{:<8}{:>16}{:>14}{:>10}{:>14}{:>14}",
-        "cc", "goodput Mbit/s", "retransmit %", "timeouts", "mean RTT ms", "max RTT ms"
-    );
-    for f in v["flows"].as_array().into_iter().flatten() {
-        let _ = writeln!(
-            s,
-            "{:<8}{:>16}{:>14}{:>10}{:>14}{:>14}",
-            f["cc"].as_str().unwrap_or_default(),
-            number(&f["goodput_bps"], 1e-6),
-            number(&f["retransmit_rate"], 100.0),
-            f["timeouts"].to_string(),
-            number(&f["mean_rtt_us"], 1e-3),
-            number(&f["max_rtt_us"], 1e-3)
-        );
-    }
-    let _ = writeln!(
-        s,
-        "\nutilisation {} %, queueing delay p50 {} ms, p95 {} ms, p99 {} ms, Jain {}, dropped {}, lost {}, marked {} packets",
-        number(&v["utilisation"], 100.0),
-        number(&v["queue_delay_p50_us"], 1e-3),
-        number(&v["queue_delay_p95_us"], 1e-3),
-        number(&v["queue_delay_p99_us"], 1e-3),
-        number(&v["jain"], 1.0),
-        v["drop_packets"],
-        v["lost_packets"],
-        v["mark_packets"]
-    );
-    s
 }
 
 /// Writes `load.json` of the first `ours` flows and `rival.json` of the others if there are any, `probe.txt`, `link.txt`

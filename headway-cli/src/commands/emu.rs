@@ -1,9 +1,11 @@
 //! `headway emu PATH [--far CMD] -- CMD…`: a command or a shell inside the path.
 
 use crate::emu::{Emu, EmuOptions, Far, Netns};
+use crate::error::usage;
+use crate::plan::PathEntry;
 use crate::sys;
 use anyhow::{Context, Result, ensure};
-use headway_cc::path::Path;
+use clap::Args;
 use rustix::process::{Pid, Signal, kill_process_group};
 use std::ffi::OsString;
 use std::fs::File;
@@ -11,38 +13,48 @@ use std::io::Write;
 use std::net::Ipv4Addr;
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::PathBuf;
-use std::process::{Child, Command, ExitStatus};
+use std::process::{Child, Command, ExitCode, ExitStatus};
 use std::time::Duration;
 
-/// What `headway emu` was asked to do.
-#[derive(Clone, Debug)]
-pub struct EmuCommand {
-    pub path: Path,
-    pub mtu: u32,
-    pub seed: u64,
-    /// Program and arguments to run at the near end; empty: the user's shell.
-    pub near: Vec<OsString>,
-    /// A shell command for a far end of its own; without it the far end is the caller's namespace.
-    pub far: Option<OsString>,
-    /// Where to write the link's log in the end.
-    pub log: Option<PathBuf>,
+#[derive(Args)]
+pub struct EmuArgs {
+    /// A preset or a path text, such as '100mbit 40ms queue=1bdp'
+    path: String,
+    /// Shell command to run at the far end
+    ///
+    /// The far end is then a network namespace of its own. Without this flag it is this host, so that the command inside the path
+    /// reaches whatever the host reaches. The command finds its own address in $HEADWAY_LOCAL and the other end's in $HEADWAY_PEER.
+    #[arg(long, value_name = "COMMAND")]
+    far: Option<OsString>,
+    /// Write the log of the bottleneck (link.txt) to this file at the end
+    #[arg(long, value_name = "FILE")]
+    log: Option<PathBuf>,
+    /// MTU of the path in bytes
+    #[arg(long, default_value_t = 1500)]
+    mtu: u32,
+    /// Seed of the path's random losses and delays
+    #[arg(long, default_value_t = 1)]
+    seed: u64,
+    /// The command to run inside the path [default: $SHELL]
+    #[arg(last = true)]
+    command: Vec<OsString>,
 }
 
-/// Runs the command to its end and returns the exit code to pass on: the command's own, or 128 + the signal
-/// that ended it, as a shell reports it.
-pub fn run_command(what: &EmuCommand) -> Result<i32> {
+/// Runs the command to its end. The exit code is the command's own, or 128 + the signal that ended it, as a shell reports it.
+pub fn run(args: EmuArgs) -> Result<ExitCode> {
+    let path = usage(PathEntry::resolve(&args.path))?.path()?;
     // Opened first: a log that cannot be written must not cost a long run.
-    let log = what.log.as_deref().map(|file| create(file).map(|f| (f, file))).transpose()?;
-    let far = if what.far.is_some() { Far::Own } else { Far::Caller };
-    let options = EmuOptions { mtu: what.mtu, seed: what.seed, far, ..EmuOptions::default() };
-    let emu = Emu::up(&what.path, &options)?;
-    let far = match (&what.far, emu.far()) {
+    let log = args.log.as_deref().map(|file| create(file).map(|f| (f, file))).transpose()?;
+    let far = if args.far.is_some() { Far::Own } else { Far::Caller };
+    let options = EmuOptions { mtu: args.mtu, seed: args.seed, far, ..EmuOptions::default() };
+    let emu = Emu::up(&path, &options)?;
+    let far = match (&args.far, emu.far()) {
         (Some(command), Some(netns)) => Some(FarEnd::start(netns, command, &emu)?),
         _ => None,
     };
     let interrupts = sys::process::ignore_interrupts();
     emu.start_clock();
-    let status = run_near(&emu, &what.near);
+    let status = run_near(&emu, &args.command);
     drop(far);
     drop(interrupts);
     let link = emu.stop()?;
@@ -55,11 +67,12 @@ pub fn run_command(what: &EmuCommand) -> Result<i32> {
             l.in_packets, l.drop_packets, l.lost_packets, l.mark_packets
         );
     }
-    if let Some(why) = link.disturbed(what.path.base_rtt_us()) {
+    if let Some(why) = link.disturbed(path.base_rtt_us()) {
         eprintln!("warning: a measurement over this path would not count: {why}");
     }
     let status = status?;
-    Ok(status.code().unwrap_or_else(|| 128 + status.signal().unwrap_or(0)))
+    let code = status.code().unwrap_or_else(|| 128 + status.signal().unwrap_or(0));
+    Ok(ExitCode::from(code as u8))
 }
 
 fn create(file: &std::path::Path) -> Result<File> {

@@ -73,9 +73,8 @@ pub fn pacing(text: &str) -> Result<Option<u64>> {
     if text == "0" {
         return Ok(None);
     }
-    let bytes_per_s =
-        Kind::Rate.read(text).map_err(|e| anyhow!("`{text}` in `--pacing {text}`: {e}, or 0 for none"))?;
-    ensure!(bytes_per_s >= 1000, "`{text}` in `--pacing {text}`: at least 8kbit, or 0 for none");
+    let bytes_per_s = Kind::Rate.read(text).map_err(|e| anyhow!("`{text}`: {e}, or 0 for none"))?;
+    ensure!(bytes_per_s >= 1000, "`{text}`: at least 8kbit, or 0 for none");
     Ok(Some(bytes_per_s * 8))
 }
 
@@ -146,8 +145,8 @@ impl Pattern {
 
     /// `--rate 10mbit`.
     pub fn limited(rate: &str) -> Result<Self> {
-        let bytes_per_s = Kind::Rate.read(rate).map_err(|e| anyhow!("`{rate}` in `--rate {rate}`: {e}"))?;
-        ensure!(bytes_per_s >= 1000, "`{rate}` in `--rate {rate}`: at least 8kbit");
+        let bytes_per_s = Kind::Rate.read(rate).map_err(|e| anyhow!("`{rate}`: {e}"))?;
+        ensure!(bytes_per_s >= 1000, "`{rate}`: at least 8kbit");
         Ok(Self::Limited { rate_bps: bytes_per_s * 8 })
     }
 
@@ -155,10 +154,10 @@ impl Pattern {
     pub fn on_off(times: &str) -> Result<Self> {
         let (on, off) = times
             .split_once('/')
-            .ok_or_else(|| anyhow!("`--on-off {times}`: expected two times like 1s/500ms"))?;
+            .ok_or_else(|| anyhow!("expected two times like 1s/500ms, got `{times}`"))?;
         let read = |word: &str| {
-            let ms = Kind::Millis.read(word).map_err(|e| anyhow!("`{word}` in `--on-off {times}`: {e}"))?;
-            ensure!((10..=3_600_000).contains(&ms), "`{word}` in `--on-off {times}`: from 10ms to 3600s");
+            let ms = Kind::Millis.read(word).map_err(|e| anyhow!("`{word}`: {e}"))?;
+            ensure!((10..=3_600_000).contains(&ms), "`{word}`: from 10ms to 3600s");
             Ok(ms)
         };
         Ok(Self::OnOff { on_ms: read(on)?, off_ms: read(off)? })
@@ -220,9 +219,8 @@ impl FromStr for Rival {
 
     fn from_str(text: &str) -> Result<Self> {
         let (cc, extra) = text.split_once('+').unwrap_or((text, "0ms"));
-        let extra_rtt_us =
-            Kind::Micros.read(extra).map_err(|e| anyhow!("`{extra}` in `--against {text}`: {e}"))?;
-        ensure!(extra_rtt_us <= 10_000_000, "`{extra}` in `--against {text}`: at most 10s");
+        let extra_rtt_us = Kind::Micros.read(extra).map_err(|e| anyhow!("`{extra}`: {e}"))?;
+        ensure!(extra_rtt_us <= 10_000_000, "`{extra}`: at most 10s");
         Ok(Self { cc: cc.into(), extra_rtt_us })
     }
 }

@@ -1,0 +1,50 @@
+//! `headway compare`: judges a table of means that somebody else measured.
+
+use crate::metric::Better;
+use crate::raw::folder::write_atomic;
+use crate::report::compare::{self, Request};
+use anyhow::{Result, bail};
+use clap::Args;
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+#[derive(Args)]
+pub struct CompareArgs {
+    /// The table, a CSV file
+    ///
+    /// Columns that name the case, `cc` among them, then `..._mean`, `..._stddev` and `n`. Where a column `remark` claims something, it is
+    /// checked against the numbers.
+    #[arg(long, value_name = "FILE")]
+    summary: PathBuf,
+    /// The controller to compare with [default: the first in the file]
+    #[arg(long, value_name = "CC")]
+    baseline: Option<String>,
+    /// Lower values are better, as with delays, losses and times
+    #[arg(long)]
+    lower: bool,
+    /// Smallest difference that matters, in percent of the baseline
+    #[arg(long, default_value_t = 2.0, value_name = "PERCENT", value_parser = percent)]
+    margin: f64,
+    /// Write an HTML page as well
+    #[arg(long, value_name = "FILE")]
+    page: Option<PathBuf>,
+}
+
+fn percent(text: &str) -> Result<f64> {
+    match text.parse() {
+        Ok(percent) if f64::is_finite(percent) && percent >= 0.0 => Ok(percent),
+        _ => bail!("expected a percentage, 0 or more"),
+    }
+}
+
+pub fn run(args: CompareArgs) -> Result<ExitCode> {
+    let better = if args.lower { Better::Lower } else { Better::Higher };
+    let request = Request { baseline: args.baseline, better, margin: args.margin / 100.0 };
+    let comparison = compare::summary(&args.summary, &request)?;
+    print!("{}", comparison.text());
+    if let Some(page) = args.page {
+        write_atomic(&page, &comparison.page())?;
+        println!("\n{}", page.display());
+    }
+    Ok(ExitCode::SUCCESS)
+}

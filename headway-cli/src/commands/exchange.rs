@@ -1,0 +1,68 @@
+//! `headway export` and `headway import`: runs in the formats of other programs.
+
+use crate::interop::{self, flent, import};
+use anyhow::Result;
+use clap::Args;
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+#[derive(Args)]
+pub struct ExportArgs {
+    /// The run folder
+    dir: PathBuf,
+    #[command(flatten)]
+    formats: Formats,
+}
+
+/// At least one of them must be asked for.
+#[derive(Args)]
+#[group(required = true, multiple = true)]
+struct Formats {
+    /// Write a `.flent.gz` for each cell into this folder; flent plots it
+    #[arg(long, value_name = "DIR")]
+    flent: Option<PathBuf>,
+}
+
+/// Writes the files and prints their names.
+pub fn export(args: ExportArgs) -> Result<ExitCode> {
+    let mut files = Vec::new();
+    if let Some(to) = args.formats.flent {
+        files.extend(interop::export(&args.dir, &to, |plan, data| {
+            Ok((flent::END, flent::file(plan, data)?))
+        })?);
+    }
+    for file in files {
+        println!("{}", file.display());
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+#[derive(Args)]
+pub struct ImportArgs {
+    /// Files and folders
+    ///
+    /// Output of `iperf3 -J`, `.flent.gz` files, output of ping, pScheduler results, and folders of ESnet's testing harness. Folders are
+    /// searched for files of these kinds.
+    #[arg(required = true)]
+    path: Vec<PathBuf>,
+    /// The controller of runs whose file names none
+    #[arg(long, default_value = "", hide_default_value = true)]
+    cc: String,
+    /// Print means, standard deviations and counts instead of runs
+    ///
+    /// This is the table that `headway compare --summary` judges.
+    #[arg(long)]
+    summary: bool,
+}
+
+/// Prints a row for each run on standard output, and what does not count, with the reason, on standard error. Exit code 1 when
+/// nothing counts.
+pub fn import(args: ImportArgs) -> Result<ExitCode> {
+    let imported = import::read(&args.path, &args.cc)?;
+    for (file, reason) in imported.iter().filter_map(|i| Some((&i.file, i.run.as_ref().err()?))) {
+        eprintln!("excluded: {}: {reason}", file.display());
+    }
+    let to_csv = if args.summary { import::summary_csv } else { import::runs_csv };
+    print!("{}", to_csv(&imported));
+    Ok(if imported.iter().any(|i| i.run.is_ok()) { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}

@@ -1,0 +1,40 @@
+//! Subcommands that `headway --help` does not show: those that this program starts itself, and those for its developers.
+
+use crate::cell::remote::far;
+use crate::commands::check_switching;
+use crate::lab;
+use anyhow::Result;
+use clap::Args;
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+#[derive(Args)]
+pub struct InLabArgs {
+    /// A version or a prefix of one (6.1), or a vmlinuz file
+    #[arg(long)]
+    kernel: Option<String>,
+    /// Each argument is one command, whose words are split at blanks
+    commands: Vec<String>,
+}
+
+pub fn in_lab(args: InLabArgs) -> Result<ExitCode> {
+    let kernel = lab::Kernel::find(args.kernel.as_deref(), None, &["iperf3"])?;
+    print!("{}", lab::run_commands(&kernel, args.commands)?);
+    Ok(ExitCode::SUCCESS)
+}
+
+pub fn check_switching() -> Result<ExitCode> {
+    print!("{}", check_switching::check()?);
+    Ok(ExitCode::SUCCESS)
+}
+
+#[derive(Args)]
+pub struct FarEndArgs {
+    /// The folder that the program was copied to, which it removes
+    folder: PathBuf,
+}
+
+pub fn far_end(args: FarEndArgs) -> Result<ExitCode> {
+    far::serve(&args.folder)?;
+    Ok(ExitCode::SUCCESS)
+}

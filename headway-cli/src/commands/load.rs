@@ -1,0 +1,75 @@
+//! `headway load` and `headway unload`: controllers that stay in the kernel after this program has ended.
+
+use crate::error::{sentence, usage};
+use anyhow::Result;
+use clap::Args;
+use headway_kernel::loaded::{self, Order};
+use std::process::ExitCode;
+
+#[derive(Args)]
+#[command(after_help = "\
+Examples:
+  headway load bbr1
+  headway load bbr1 --as gentle --set probe_rtt_mode_us=0s,cwnd_gain=1.5
+
+Then choose it, for
+  new connections of this network namespace:
+    sysctl -w net.ipv4.tcp_congestion_control=bbr1
+  new connections over one route:
+    ip route change default via 192.0.2.1 congctl bbr1
+  one connection, with setsockopt(TCP_CONGESTION), as any user:
+    iperf3 -C bbr1 -c HOST")]
+pub struct LoadArgs {
+    /// One of our controllers, as `headway list` shows them
+    #[arg(value_name = "CONTROLLER")]
+    cc: String,
+    /// The name that sockets choose [default: the controller's own]
+    ///
+    /// At most 15 letters, digits or `_`.
+    #[arg(long = "as", value_name = "NAME")]
+    name: Option<String>,
+    /// Parameters that differ from their defaults (comma separated)
+    ///
+    /// The flag may also be given several times. Gains are decimals; times and rates have units. `headway list --params CONTROLLER` shows
+    /// all parameters with their defaults and ranges.
+    #[arg(long = "set", value_name = "PARAM=VALUE", value_delimiter = ',')]
+    settings: Vec<String>,
+}
+
+pub fn load(args: LoadArgs) -> Result<ExitCode> {
+    let order = usage(Order::new(&args.cc, args.name.as_deref(), &args.settings))?;
+    let loaded = order.load()?;
+    println!("`{}` is loaded: {}", loaded.name, loaded.what());
+    Ok(ExitCode::SUCCESS)
+}
+
+#[derive(Args)]
+pub struct UnloadArgs {
+    /// Names, as `headway list` shows them
+    #[arg(required_unless_present = "all", conflicts_with = "all")]
+    name: Vec<String>,
+    /// Everything that `headway load` has loaded
+    #[arg(long)]
+    all: bool,
+}
+
+/// Unloads what can be unloaded. Of several refusals the last is the error, and those before it are printed here.
+pub fn unload(args: UnloadArgs) -> Result<ExitCode> {
+    let names = match args.all {
+        true => loaded::all()?.into_iter().map(|l| l.name).collect(),
+        false => args.name,
+    };
+    let mut refused = None;
+    for name in names {
+        match loaded::unload(&name) {
+            Ok(0) => println!("`{name}` is unloaded"),
+            Ok(users) => println!("`{name}` is unloaded; {users} sockets keep it until they close"),
+            Err(e) => {
+                if let Some(earlier) = refused.replace(e) {
+                    eprintln!("error: {}", sentence(&earlier));
+                }
+            }
+        }
+    }
+    refused.map_or(Ok(ExitCode::SUCCESS), Err)
+}
