@@ -25,6 +25,7 @@ mod segment;
 #[cfg(test)]
 mod tests;
 
+use crate::observe::lateness::{Lateness, lateness_limit_us};
 use crate::sys;
 use crate::sys::clock::monotonic_ns;
 use anyhow::{Context, Result, anyhow, ensure};
@@ -33,7 +34,6 @@ use forward::{DirectionSpec, Orders, Outcome};
 use headway_cc::link::{LinkSpec, LinkStats};
 use headway_cc::path::Path;
 use headway_kernel::need::Check;
-pub use log::Lateness;
 use std::io;
 use std::net::Ipv4Addr;
 use std::os::fd::OwnedFd;
@@ -119,13 +119,6 @@ pub struct EmuLog {
     /// Reads of the devices: fewer than packets when the kernel hands over several at once.
     #[cfg(test)]
     pub reads: u64,
-}
-
-/// How late the threads that make or time packets may be in at most one of a thousand cases, in microseconds: 5 % of the base
-/// RTT, and 1 ms at least. A run in which one is later does not count, because its own lateness would look like delay of
-/// the path.
-pub fn lateness_limit_us(base_rtt_us: u64) -> u64 {
-    (base_rtt_us / 20).max(1000)
 }
 
 impl EmuLog {

@@ -2,6 +2,7 @@
 
 pub mod cpu;
 pub mod hiccup;
+pub mod lateness;
 pub mod machine;
 pub mod messages;
 pub mod probe;

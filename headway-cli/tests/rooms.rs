@@ -18,8 +18,6 @@ const EXCEPTIONS: &[(&str, &str)] = &[
     ("load/quic.rs", "cell"),
     ("load/streams.rs", "cell"),
     ("observe/cpu.rs", "load"),
-    ("observe/hiccup.rs", "emu"),
-    ("observe/messages.rs", "emu"),
     ("stats/aa.rs", "plan"),
 ];
 

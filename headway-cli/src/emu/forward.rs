@@ -6,9 +6,10 @@
 //! takes time, and the looking itself would delay the packets.
 
 use super::Detour;
-use super::log::{Bins, Histogram};
+use super::log::Bins;
 use super::packet::{self, HEAD_MAX};
 use super::segment::{Batch, Pool, READ_MAX, Segment};
+use crate::observe::lateness::Histogram;
 use crate::sys;
 use crate::sys::clock::monotonic_ns;
 use crate::sys::tun::{Tun, VNET_BYTES};

@@ -16,7 +16,8 @@ mod noq;
 mod quinn;
 
 use crate::cell::sim;
-use crate::emu::{Netns, lateness_limit_us};
+use crate::emu::Netns;
+use crate::observe::lateness::lateness_limit_us;
 use crate::plan::traffic::Traffic;
 use crate::sys;
 use anyhow::{Context, Result, anyhow};

@@ -3,7 +3,7 @@
 //! For places without an emulator, whose lateness says the same. It wakes on a fixed schedule: a stall of 50 ms counts as
 //! fifty late wake-ups, not as one.
 
-use crate::emu::lateness_limit_us;
+use crate::observe::lateness::lateness_limit_us;
 use crate::observe::probe;
 use crate::sys;
 use std::sync::Arc;

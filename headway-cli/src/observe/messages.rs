@@ -5,7 +5,7 @@
 //! start of the load; `late_us` is how long after its moment the message was handed to the kernel; `delay_us` is one way
 //! and counts from the moment it was due, so that a sender that was held up hides nothing; `-` when it never arrived.
 
-use crate::emu::lateness_limit_us;
+use crate::observe::lateness::lateness_limit_us;
 use crate::observe::probe::now_us;
 use crate::stats;
 use crate::sys;
