@@ -5,6 +5,7 @@ pub mod import;
 pub mod packets;
 mod ping;
 pub mod pscheduler;
+mod reading;
 
 use crate::metric::CellData;
 use crate::plan::{Cell, Plan};

@@ -25,7 +25,7 @@ mod tails;
 mod tests;
 mod words;
 
-pub use words::quoted;
+pub use words::csv;
 
 use crate::metric::{self, Metric};
 use crate::plan::traffic::Traffic;

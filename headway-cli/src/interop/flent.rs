@@ -4,7 +4,7 @@
 //! after the load, and its box plots cut these off; so the load starts at 5 s here too. There is no wall-clock
 //! time in a cell: all of them start at one fixed moment.
 
-use super::import::{Rtt, Run};
+use super::reading::{Rtt, Run};
 use crate::load::iperf::Interval;
 use crate::metric::CellData;
 use crate::plan::Plan;

@@ -5,39 +5,14 @@
 //! says that it is one; ESnet's testing harness names them `src-cmd:HOST:ITERATION`. What does not count is named with
 //! its reason. Nobody knows the order of such runs, so there are no blocks.
 
+use super::reading::{self, Rtt, Run, json_in};
 use super::{flent, ping, pscheduler};
-use crate::load::iperf::{self, Load};
+use crate::report::csv;
 use crate::stats;
 use crate::sys::program::pipe_through;
 use anyhow::{Context, Result, ensure};
 use serde_json::Value;
 use std::path::{Path, PathBuf};
-
-/// A run that counts. What its file does not say is `None` or empty.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub struct Run {
-    pub kind: &'static str,
-    pub host: String,
-    pub streams: Option<u64>,
-    /// Pacing of each stream in bit/s; 0 for none.
-    pub pacing_bps: u64,
-    pub cc: String,
-    pub seconds: Option<f64>,
-    pub goodput_bps: Option<f64>,
-    pub retransmits: Option<u64>,
-    pub rtt: Option<Rtt>,
-}
-
-/// Round trips of one run, in milliseconds.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Rtt {
-    pub min_ms: f64,
-    pub median_ms: f64,
-    /// Where there are enough answers for it.
-    pub p95_ms: Option<f64>,
-    /// Share of the probes without an answer; `None` where the file does not count them.
-    pub loss: Option<f64>,
-}
 
 /// What became of a file.
 #[derive(Debug)]
@@ -104,56 +79,8 @@ fn parse(text: &str, cc: &str) -> Result<Run, String> {
     match &value {
         Some(v) if has("x_values") => flent::run(v, cc),
         Some(v) if pscheduler::is_result(v) => pscheduler::run(v, cc),
-        _ => iperf3(text, cc),
+        _ => reading::iperf3(text, cc),
     }
-}
-
-/// iperf3's JSON, whose `-J` form also carries what [`Load`] does not keep.
-pub fn iperf3(text: &str, cc: &str) -> Result<Run, String> {
-    let text = iperf::unstreamed(text);
-    let mut load = iperf::parse_iperf3(&text)?;
-    load.sender_cc = load.sender_cc.filter(|name| !name.is_empty()).or((!cc.is_empty()).then(|| cc.into()));
-    let cc = load.sender_cc.clone().ok_or("it names no controller (give one with --cc)")?;
-    load.judge(&cc)?;
-    let value = json_in(&text).unwrap_or_default();
-    let test = &value["start"]["test_start"];
-    Ok(Run {
-        kind: "iperf3",
-        host: value["start"]["connecting_to"]["host"].as_str().unwrap_or_default().into(),
-        streams: test["num_streams"].as_u64(),
-        pacing_bps: test["fqrate"].as_u64().unwrap_or(0),
-        cc,
-        seconds: Some(load.received_us as f64 / 1e6),
-        goodput_bps: Some(load.received_bytes as f64 * 8e6 / load.received_us.max(1) as f64),
-        retransmits: load.retransmits,
-        rtt: srtt(&load),
-    })
-}
-
-/// The senders' smoothed RTT over all intervals.
-fn srtt(load: &Load) -> Option<Rtt> {
-    let ms: Vec<f64> = load.sent.iter().flat_map(|i| &i.srtt_us).map(|us| *us as f64 / 1e3).collect();
-    Rtt::of(&ms, None)
-}
-
-impl Rtt {
-    /// `None` where nothing was answered.
-    pub fn of(answers_ms: &[f64], loss: Option<f64>) -> Option<Self> {
-        Some(Self {
-            min_ms: answers_ms.iter().copied().reduce(f64::min)?,
-            median_ms: crate::stats::median(answers_ms)?,
-            p95_ms: crate::stats::percentile(answers_ms, 0.95).ok(),
-            loss,
-        })
-    }
-}
-
-/// The first JSON object in a text that has other text around it.
-pub fn json_in(text: &str) -> Option<Value> {
-    let starts = text.match_indices('{').map(|(at, _)| at).take(100);
-    starts
-        .filter_map(|at| serde_json::Deserializer::from_str(&text[at..]).into_iter::<Value>().next()?.ok())
-        .find(|v| v.as_object().is_some_and(|o| !o.is_empty()))
 }
 
 /// What a file of ESnet's testing harness says by its name and by the `HOST-meta.json` beside it.
@@ -173,38 +100,54 @@ impl Job {
     }
 }
 
-/// One row a run; what does not count has its reason in the last column.
+/// The columns of [`runs_csv`].
+const COLUMNS: [&str; 14] = [
+    "file",
+    "kind",
+    "host",
+    "streams",
+    "pacing_mbps",
+    "cc",
+    "seconds",
+    "goodput_mbps",
+    "retransmits",
+    "rtt_min_ms",
+    "rtt_median_ms",
+    "rtt_p95_ms",
+    "loss_percent",
+    "status",
+];
+
+/// One row a run; the last column of a file that does not count has the reason.
 pub fn runs_csv(imported: &[Imported]) -> String {
-    let mut text = String::from(
-        "file,kind,host,streams,pacing_mbps,cc,seconds,goodput_mbps,retransmits,rtt_min_ms,rtt_median_ms,rtt_p95_ms,loss_percent,status\n",
-    );
-    let number = |v: Option<f64>| v.map_or(String::new(), |v| v.to_string());
-    for Imported { file, run } in imported {
-        let r = run.clone().unwrap_or_default();
-        let rtt = |of: fn(&Rtt) -> Option<f64>| number(r.rtt.as_ref().and_then(of));
-        let words = [
-            file.display().to_string(),
-            r.kind.into(),
-            r.host.clone(),
-            r.streams.map_or(String::new(), |n| n.to_string()),
-            if run.is_ok() { mbps(r.pacing_bps as f64) } else { String::new() },
-            r.cc.clone(),
-            number(r.seconds),
-            r.goodput_bps.map_or(String::new(), mbps),
-            r.retransmits.map_or(String::new(), |n| n.to_string()),
-            rtt(|r| Some(r.min_ms)),
-            rtt(|r| Some(r.median_ms)),
-            rtt(|r| r.p95_ms),
-            rtt(|r| r.loss.map(|l| l * 100.0)),
-            run.as_ref().err().map_or("ok", |e| e.as_str()).to_string(),
-        ];
-        text += &(words.map(|w| crate::report::quoted(&w)).join(",") + "\n");
-    }
-    text
+    let head = COLUMNS.map(String::from).to_vec();
+    csv(std::iter::once(head).chain(imported.iter().map(row)))
 }
 
-/// Mean and standard deviation of goodput by host, streams, pacing and controller: what `compare --summary` reads. One
-/// run alone has no standard deviation and is left out.
+fn row(Imported { file, run }: &Imported) -> Vec<String> {
+    let number = |v: Option<f64>| v.map_or(String::new(), |v| v.to_string());
+    let r = run.clone().unwrap_or_default();
+    let rtt = |of: fn(&Rtt) -> Option<f64>| number(r.rtt.as_ref().and_then(of));
+    vec![
+        file.display().to_string(),
+        r.kind.into(),
+        r.host.clone(),
+        r.streams.map_or(String::new(), |n| n.to_string()),
+        if run.is_ok() { mbps(r.pacing_bps as f64) } else { String::new() },
+        r.cc.clone(),
+        number(r.seconds),
+        r.goodput_bps.map_or(String::new(), mbps),
+        r.retransmits.map_or(String::new(), |n| n.to_string()),
+        rtt(|r| Some(r.min_ms)),
+        rtt(|r| Some(r.median_ms)),
+        rtt(|r| r.p95_ms),
+        rtt(|r| r.loss.map(|l| l * 100.0)),
+        run.as_ref().err().map_or("ok", |e| e.as_str()).to_string(),
+    ]
+}
+
+/// Mean and standard deviation of goodput by host, streams, pacing and controller: what `compare --summary` reads. A
+/// group of one run has no standard deviation and is left out.
 pub fn summary_csv(imported: &[Imported]) -> String {
     let mut groups: Vec<([String; 4], Vec<f64>)> = Vec::new();
     for run in imported.iter().filter_map(|i| i.run.as_ref().ok()) {
@@ -216,13 +159,13 @@ pub fn summary_csv(imported: &[Imported]) -> String {
             None => groups.push((key, vec![goodput / 1e6])),
         }
     }
-    let mut text = String::from("host,streams,pacing_mbps,cc,goodput_mbps_mean,goodput_mbps_stddev,n\n");
-    for (key, values) in &groups {
-        let (Some(mean), Some(sd)) = (stats::mean(values), stats::deviation(values)) else { continue };
-        let key = key.each_ref().map(|w| crate::report::quoted(w)).join(",");
-        text += &format!("{key},{mean:.6},{sd:.6},{}\n", values.len());
-    }
-    text
+    let head = ["host", "streams", "pacing_mbps", "cc", "goodput_mbps_mean", "goodput_mbps_stddev", "n"];
+    let row = |(key, values): ([String; 4], Vec<f64>)| {
+        let (mean, sd) = (stats::mean(&values)?, stats::deviation(&values)?);
+        let numbers = [format!("{mean:.6}"), format!("{sd:.6}"), values.len().to_string()];
+        Some(key.into_iter().chain(numbers).collect())
+    };
+    csv(std::iter::once(head.map(String::from).to_vec()).chain(groups.into_iter().filter_map(row)))
 }
 
 fn mbps(bps: f64) -> String {

@@ -3,7 +3,7 @@
 //! ping rounds: from 100 ms on it prints whole milliseconds, from 10 ms on tenths (`-3` prints all). Its summary line is
 //! the only place where all losses are counted.
 
-use super::import::{Rtt, Run};
+use super::reading::{Rtt, Run};
 
 pub fn is_ping(text: &str) -> bool {
     text.lines().take(20).any(|l| l.starts_with("PING ")) || text.contains(" packets transmitted, ")

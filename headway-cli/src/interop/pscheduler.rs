@@ -3,7 +3,7 @@
 //! Tasks are of task schema 1 and throughput schema 4, the first that takes any controller's name (7 with `--pacing`). The warm-up is
 //! iperf3's `omit`, so the load lasts as long as in a cell. What a task belongs to is in its `reference`.
 
-use super::import::{self, Run, json_in};
+use super::reading::{self, Run, json_in};
 use crate::plan::traffic::Pattern;
 use crate::plan::{Cell, Place, Plan};
 use anyhow::{Context, Result, ensure};
@@ -106,7 +106,7 @@ pub fn run(value: &Value, cc: &str) -> Result<Run, String> {
     }
     let host = spec["dest"].as_str().unwrap_or_default().to_string();
     if json_in(diags).is_some_and(|v| v["end"]["sum_received"].is_object()) {
-        let run = import::iperf3(diags, cc)?;
+        let run = reading::iperf3(diags, cc)?;
         return Ok(Run {
             kind: "pscheduler",
             host: if host.is_empty() { run.host.clone() } else { host },

@@ -2,30 +2,30 @@
 
 use super::findings::{Comparison, Findings};
 use super::run::{NOT_RUN, Run, RunCell};
-use super::words::{aligned, quoted};
+use super::words::{self, aligned};
 use crate::metric::{METRICS, Metric};
 use serde_json::{Map, Value, json};
 
-/// One row a cell: path, cc, streams, block, seed, place, status, then the metrics; a missing value is empty.
+/// `results.csv`, one row a cell: path, cc, streams, block, seed, place, status, then the metrics; a missing value is empty.
 pub fn csv(run: &Run) -> String {
-    let names: Vec<&str> = METRICS.iter().map(|m| m.name).collect();
-    let mut text = format!("path,cc,streams,block,seed,place,status,{}\n", names.join(","));
-    for cell in &run.cells {
-        let c = &cell.cell;
-        let mut row = vec![
-            quoted(&run.plan.paths[c.path].name),
-            quoted(c.cc.as_str()),
-            run.plan.traffic(c.path).streams.to_string(),
-            c.block.to_string(),
-            c.seed.to_string(),
-            quoted(&run.place()),
-            quoted(cell.status()),
-        ];
-        row.extend(cell.values.iter().map(|v| v.as_ref().map_or(String::new(), |v| v.to_string())));
-        text.push_str(&row.join(","));
-        text.push('\n');
-    }
-    text
+    let names = ["path", "cc", "streams", "block", "seed", "place", "status"].into_iter();
+    let head = names.chain(METRICS.iter().map(|m| m.name)).map(String::from).collect();
+    words::csv(std::iter::once(head).chain(run.cells.iter().map(|cell| csv_row(run, cell))))
+}
+
+fn csv_row(run: &Run, cell: &RunCell) -> Vec<String> {
+    let c = &cell.cell;
+    let mut row = vec![
+        run.plan.paths[c.path].name.clone(),
+        c.cc.to_string(),
+        run.plan.traffic(c.path).streams.to_string(),
+        c.block.to_string(),
+        c.seed.to_string(),
+        run.place(),
+        cell.status().to_string(),
+    ];
+    row.extend(cell.values.iter().map(|v| v.as_ref().map_or(String::new(), |v| v.to_string())));
+    row
 }
 
 /// The same rows with the reasons for what is missing, and the comparisons.

@@ -69,12 +69,14 @@ pub fn percent(share: f64) -> String {
     }
 }
 
-/// A word of a CSV line.
-pub fn quoted(word: &str) -> String {
-    match word.contains(['"', ',', '\n', '\r']) {
-        true => format!("\"{}\"", word.replace('"', "\"\"")),
-        false => word.to_string(),
+/// Rows as CSV, with quotes where a word needs them.
+pub fn csv(rows: impl IntoIterator<Item = Vec<String>>) -> String {
+    let mut writer = csv::Writer::from_writer(Vec::new());
+    for row in rows {
+        writer.write_record(&row).expect("rows of one table are equally long, and memory takes all");
     }
+    let bytes = writer.into_inner().expect("memory takes all");
+    String::from_utf8(bytes).expect("words are UTF-8, and so is what stands between them")
 }
 
 #[cfg(test)]
@@ -93,7 +95,7 @@ mod tests {
 
     #[test]
     fn a_word_with_a_comma_is_quoted() {
-        assert_eq!(quoted("plain text"), "plain text");
-        assert_eq!(quoted("a, \"b\""), "\"a, \"\"b\"\"\"");
+        let row = ["plain text", "a, \"b\"", "", "1.5"].map(String::from).to_vec();
+        assert_eq!(csv([row]), "plain text,\"a, \"\"b\"\"\",,1.5\n");
     }
 }
