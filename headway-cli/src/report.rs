@@ -6,6 +6,8 @@
 //! its charts for people. `compare` judges tables that somebody else measured. Called by `headway report`, `bench`,
 //! `merge` and `compare`.
 
+#[cfg(test)]
+mod aa;
 mod chart;
 pub mod compare;
 mod esnet;

@@ -8,10 +8,8 @@
 //!
 //! Where there are no blocks: two summaries (`welch`), or percentiles pooled over runs (`bootstrap`).
 
-#[cfg(test)]
-mod aa;
 pub mod bootstrap;
-mod distribution;
+pub mod distribution;
 pub mod welch;
 
 use headway_cc::rand::Rng;

@@ -18,7 +18,6 @@ const EXCEPTIONS: &[(&str, &str)] = &[
     ("load/quic.rs", "cell"),
     ("load/streams.rs", "cell"),
     ("observe/cpu.rs", "load"),
-    ("stats/aa.rs", "plan"),
 ];
 
 #[test]

@@ -6,6 +6,7 @@
 use super::judge::Spread;
 use crate::metric::{CellData, METRICS};
 use crate::plan::{Cell, Place, Plan};
+use crate::raw::folder::cell_dir;
 use serde::Serialize;
 use serde_json::Value;
 use std::fs;
@@ -126,7 +127,7 @@ impl Run {
 
 impl RunCell {
     fn read(dir: &Path, plan: &Plan, cell: &Cell) -> Self {
-        let folder = dir.join("cells").join(format!("{:03}", cell.index));
+        let folder = cell_dir(dir, cell);
         let (mut data, excluded) =
             match folder.exists().then(|| CellData::read(&folder, &plan.paths[cell.path])) {
                 None => (None, Some(NOT_RUN.to_string())),

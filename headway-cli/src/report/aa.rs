@@ -1,10 +1,11 @@
 //! A/A: how often is a controller judged different from itself? The cells are in the order of a real plan; the usual
 //! order, all of A and then all of B, stands beside it. `docs/method.md` shows the table that these tests print.
 
-use super::welch::{Moments, welch};
-use super::{Shift, Verdict, distribution::normal_quantile};
 use crate::plan::traffic::Traffic;
 use crate::plan::{Label, Place, Request};
+use crate::stats::distribution::normal_quantile;
+use crate::stats::welch::{Moments, welch};
+use crate::stats::{Shift, Verdict};
 use headway_cc::rand::Rng;
 use headway_cc::sim::{self, FlowSpec, SimSpec};
 
