@@ -1,8 +1,10 @@
-//! METRICS: one row per metric, computed from a cell's raw folder.
+//! What is measured: one row of [`METRICS`] for each metric, computed from the raw files of a cell.
 //!
-//! A new metric is one row here; CSV, JSON, report and comparison follow, for old runs too. All of a cell's
-//! times are put on one clock, the microseconds since the start of the load generator, and all summaries use the
-//! window from the end of the warm-up to the end of the load phase unless the row says otherwise.
+//! A new metric is one row here; CSV, JSON, report and comparison follow, and because they start from the raw files, old
+//! runs get it too. The files are read by `CellData`, which puts all times on one clock, microseconds since the start of
+//! the load generator. A metric covers the time from the end of the warm-up to the end of the load unless its row says
+//! otherwise. `drop` holds what happens around a fall of the path's rate, `messages` what a message flow felt. Nothing here
+//! compares controllers: that is the report's part.
 
 mod drop;
 mod messages;
@@ -30,7 +32,7 @@ const CPU: Unit = Unit { factor: 1.0, word: "s/GB" };
 const PACKETS: Unit = Unit { factor: 1.0, word: "packets" };
 const INDEX: Unit = Unit { factor: 1.0, word: "" };
 
-/// Which way is good.
+/// Which way a metric is good.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Better {
     Higher,
@@ -52,9 +54,11 @@ pub struct Metric {
     pub label: &'static str,
     pub unit: &'static Unit,
     pub better: Better,
-    /// Primary metrics have a margin and get a verdict; the others get an interval.
+    /// Metrics with a margin are primary and get a verdict; the others get an interval only. Every verdict more makes
+    /// Holm's correction stricter for all, so there are few.
     pub margin: Option<Margin>,
-    /// What a run has that did not get there in time: a lower bound, not a value.
+    /// For a metric that waits for an event: the value of a run that ended before the event came. The true one is at
+    /// least that, so it is a lower bound.
     pub ceiling: Option<fn(&CellData) -> f64>,
     pub about: &'static str,
     /// The value, or why there is none.
@@ -74,7 +78,8 @@ impl Metric {
     }
 }
 
-/// What the reason for a missing value begins with where the run was not meant to have one.
+/// Begins the reason for a missing value where the run was not meant to have one, such as a message delay without
+/// messages. The page leaves such metrics out instead of showing a gap.
 pub const NOT_ASKED: &str = "not asked for: ";
 
 /// Every metric, in the order of the CSV's columns.
@@ -387,10 +392,11 @@ pub fn index_of(name: &str) -> usize {
     METRICS.iter().position(|m| m.name == name).expect("the name is one of the table's")
 }
 
+/// Payload that arrived, over the receiver's intervals.
 fn goodput_bps(cell: &CellData) -> Result<f64, String> {
     match cell.received() {
         Ok(intervals) => Ok(rate_bps(&intervals)),
-        // Without the server's intervals only the whole phase is known, warm-up included.
+        // Where the server's intervals did not come back, only the total of the whole load phase is known.
         Err(_) => {
             let load = cell.load.as_ref().map_err(String::clone)?;
             Ok(load.received_bytes as f64 * 8e6 / load.received_us.max(1) as f64)
@@ -413,6 +419,7 @@ fn rival_goodput_bps(cell: &CellData) -> Result<f64, String> {
     }
 }
 
+/// What arrived, a rival's part included, as a share of the payload that the bottleneck could have carried meanwhile.
 fn utilisation(cell: &CellData) -> Result<f64, String> {
     let intervals = cell.received()?;
     let (first, last) = (intervals[0], intervals[intervals.len() - 1]);
@@ -446,6 +453,7 @@ fn probe_loss(cell: &CellData) -> Result<f64, String> {
     if sent == 0 { Err("no probes".into()) } else { Ok(lost as f64 / sent as f64) }
 }
 
+/// The sum of a counter of the link log, in the direction of the data, over the load phase.
 fn link_sum(cell: &CellData, count: fn(&LinkBin) -> u64) -> Result<f64, String> {
     if cell.down.is_empty() {
         return Err("no link log".into());
@@ -454,6 +462,7 @@ fn link_sum(cell: &CellData, count: fn(&LinkBin) -> u64) -> Result<f64, String> 
     Ok(inside.map(count).sum::<u64>() as f64)
 }
 
+/// CPU time of one side for each GB that arrived, from the percent of one CPU that the load generator reports.
 fn cpu_s_per_gb(cell: &CellData, side: fn(&Load) -> Option<f64>) -> Result<f64, String> {
     let load = cell.load.as_ref().map_err(String::clone)?;
     let percent = side(load).ok_or("no CPU time was measured")?;
@@ -474,12 +483,14 @@ fn jain(cell: &CellData) -> Result<f64, String> {
     stats::jain(&streams).ok_or_else(|| "nothing arrived".into())
 }
 
+/// The worst lateness of the emulator in each bin of the link log, both directions.
 fn late_us(cell: &CellData) -> Result<Vec<f64>, String> {
     let inside = cell.down.iter().chain(&cell.up).filter(|b| (0..cell.load_us()).contains(&b.t_us));
     let late: Vec<f64> = inside.filter_map(|b| b.late_us_max).map(|us| us as f64).collect();
     if late.is_empty() { Err("no emulator".into()) } else { Ok(late) }
 }
 
+/// A percentile, or that there are too few of `what` for it.
 fn percentile(values: &[f64], q: f64, what: &str) -> Result<f64, String> {
     stats::percentile(values, q)
         .map_err(|needed| format!("n too small: {} {what}, {needed} needed", values.len()))

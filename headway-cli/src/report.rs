@@ -1,4 +1,4 @@
-//! Raw folder → numbers → table, CSV, JSON and one HTML page that opens offline.
+//! Makes the results of a run folder: a table, CSV, JSON and one HTML page that opens offline.
 //!
 //! A report reads nothing but the run's folder and writes nothing but `results.csv`, `results.json` and `report.html` in
 //! it, each under a temporary name first. `run` reads the folder, `judge` says what pairs of values amount to, `findings`
@@ -62,12 +62,13 @@ pub struct Summary {
     pub page: PathBuf,
 }
 
-/// Fails on a name that is no metric.
+/// Fails on a name that is no metric, so that a typing error shows before a run of hours and not after it.
 pub fn known(metrics: &[String]) -> anyhow::Result<()> {
     metrics.iter().try_for_each(|name| metric::find(name).map(drop))
 }
 
-/// Printed as well where flows compete, where messages ran beside the load, and for a suite.
+/// Metrics that the table shows beside the primary ones: where flows compete, where messages ran beside the load, and for
+/// a suite.
 const RIVALRY: [&str; 2] = ["jain", "rival_goodput_bps"];
 const MESSAGES: [&str; 3] = ["message_delay_p50_us", "message_delay_p999_us", "message_over_100ms_s"];
 const SUITE: [&str; 3] =
@@ -76,8 +77,8 @@ const SUITE: [&str; 3] =
 /// Makes results and report of the run in `run_dir`.
 ///
 /// # Errors
-/// One sentence and a hint when the folder is no run, is of another layout, holds no usable plan, or cannot be
-/// written to; an unknown metric in `options`.
+/// One sentence and a hint when the folder is no run, has another layout, holds no plan that can be read, or cannot be
+/// written to; or when `options` names an unknown metric.
 pub fn report(run_dir: &Path, options: &Options) -> anyhow::Result<Summary> {
     let extra = options.metrics.iter().map(|name| metric::find(name)).collect::<anyhow::Result<Vec<_>>>()?;
     let run = Run::read(run_dir)?;

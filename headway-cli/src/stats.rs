@@ -1,12 +1,13 @@
-//! Estimates, intervals and verdicts for paired blocks. Pure: numbers in, numbers out.
+//! Estimates, intervals, tests and verdicts. Numbers in, numbers out: nothing here knows what was measured.
 //!
-//! A comparison is a list of gains, one a block: the log ratio of candidate and baseline, signed so that
-//! positive is better. The estimate is the Hodges–Lehmann median of the Walsh averages, the interval inverts the
-//! exact signed-rank test, and `p` is that test's. Ties share their mean rank and zeros keep their rank but no
-//! sign (Pratt); the null distribution of `p` is then the exact one of those very ranks. The interval uses the
-//! distribution without ties, which ties only make conservative. `docs/method.md` says why this and nothing else.
+//! A comparison is a list of gains, one for each block: the log ratio of candidate and baseline, with the sign that makes
+//! a positive one better. Its estimate is the Hodges–Lehmann one, the median of all pairwise (Walsh) averages; its interval
+//! inverts the exact signed-rank test, and `p` is that test's. For `p`, equal sizes share their mean rank, and zeros keep
+//! their rank but count for neither side (Pratt); the null distribution is the exact one of those very ranks. The interval
+//! uses the distribution without ties, which can only make it wider than needed. `docs/method.md` says why this method.
 //!
-//! Where there are no blocks: two summaries (`welch`), or percentiles pooled over runs (`bootstrap`).
+//! Without blocks there are `welch`, for two samples of which only mean and deviation are known, and `bootstrap`, for
+//! percentiles of probes pooled over runs. `report::judge` is the main caller.
 
 pub mod bootstrap;
 pub mod distribution;
@@ -15,23 +16,23 @@ pub mod welch;
 use headway_cc::rand::Rng;
 use std::fmt;
 
-/// Level of the printed intervals and of the family-wise tests.
+/// Level of the printed intervals, and one minus the chance of a false verdict in a family.
 const LEVEL: f64 = 0.95;
 
 /// Fewest blocks for which an exact 95 % interval exists: 2/2⁵ > 0.05 > 2/2⁶.
 pub const MIN_BLOCKS: usize = 6;
 
-/// Comparisons that make a noise floor.
+/// Comparisons of a sample with itself from which its noise floor is taken.
 const FLOOR_DRAWS: usize = 400;
 
-/// The location of a sample of paired differences. Bounds are infinite where the sample is too small for them.
+/// The location of a sample of paired differences. The ends of an interval are infinite where the sample is too small.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Shift {
     pub n: usize,
     pub center: f64,
     pub low: f64,
     pub high: f64,
-    /// The 90 % interval, which is what the two one-sided tests of equivalence at 5 % amount to.
+    /// The 90 % interval: equivalence is two one-sided tests at 5 %, which amount to this interval within the margin.
     pub low90: f64,
     pub high90: f64,
     /// Two-sided, exact.
@@ -89,8 +90,8 @@ impl Verdict {
         }
     }
 
-    /// `shift`: improvements (positive is better); `p_family`: its p after [`holm`]; `margin`: on the scale of
-    /// the improvements.
+    /// What an improvement (positive is better) amounts to, given its p value after [`holm`] and the smallest improvement
+    /// that matters, on the same scale.
     pub fn of(shift: &Shift, p_family: f64, margin: f64) -> Self {
         let within = |low: f64, high: f64| low >= -margin && high <= margin;
         let trivial = within(shift.low, shift.high);
@@ -113,7 +114,8 @@ impl fmt::Display for Verdict {
     }
 }
 
-/// Holm's step-down adjustment of a family of p values, in the order given.
+/// Holm's step-down correction of a family of p values, in the order given. One comparison in twenty looks significant by
+/// chance; after the correction the chance that any of the family does is one in twenty.
 pub fn holm(ps: &[f64]) -> Vec<f64> {
     let mut order: Vec<usize> = (0..ps.len()).collect();
     order.sort_by(|a, b| ps[*a].total_cmp(&ps[*b]));
@@ -126,8 +128,8 @@ pub fn holm(ps: &[f64]) -> Vec<f64> {
     adjusted
 }
 
-/// What noise alone shows: of the comparisons of a sample with itself, both sides of every block drawn from it, 95 %
-/// have an estimate within ± this. `None` below [`MIN_BLOCKS`] values.
+/// What noise alone shows: if a sample is compared with itself, both sides of every block drawn from it, 95 % of the
+/// estimates lie within ± this. `None` below [`MIN_BLOCKS`] values.
 pub fn noise_floor(values: &[f64]) -> Option<f64> {
     if values.len() < MIN_BLOCKS {
         return None;
@@ -142,7 +144,8 @@ pub fn noise_floor(values: &[f64]) -> Option<f64> {
     Some(sizes[(LEVEL * FLOOR_DRAWS as f64).ceil() as usize - 1])
 }
 
-/// Fewest blocks with which the smallest p of `comparisons` can pass Holm at 5 %.
+/// Fewest blocks with which any of so many comparisons can still be significant: the smallest p value that n blocks can
+/// have is 2/2ⁿ, and Holm multiplies it by their number.
 pub fn blocks_needed(comparisons: usize) -> usize {
     let passes = |n: usize| 2.0 / 2f64.powi(n as i32) * comparisons as f64 <= 1.0 - LEVEL;
     (MIN_BLOCKS..64).find(|n| passes(*n)).unwrap_or(64)
@@ -164,7 +167,7 @@ pub fn mean(values: &[f64]) -> Option<f64> {
     (!values.is_empty()).then(|| values.iter().sum::<f64>() / values.len() as f64)
 }
 
-/// Standard deviation of a sample; none of a single value.
+/// Standard deviation of a sample; `None` below two values.
 pub fn deviation(values: &[f64]) -> Option<f64> {
     let mean = mean(values).filter(|_| values.len() > 1)?;
     let sum: f64 = values.iter().map(|v| (v - mean).powi(2)).sum();
@@ -188,8 +191,11 @@ pub fn quartiles(values: &[f64]) -> Option<(f64, f64)> {
     Some((at(0.25), at(0.75)))
 }
 
-/// A percentile within a run, only where a distribution-free 95 % interval of it has two finite ends.
-/// Otherwise how many samples that takes: 72 for p95, 368 for p99, 3688 for p99.9.
+/// A percentile within a run, where there are enough values for a distribution-free 95 % interval of it with two finite
+/// ends. With fewer, the percentile would be little more than the largest value.
+///
+/// # Errors
+/// How many values it takes: 72 for p95, 368 for p99, 3688 for p99.9.
 pub fn percentile(values: &[f64], q: f64) -> Result<f64, usize> {
     let needed = samples_needed(q);
     if values.len() < needed {
@@ -204,12 +210,12 @@ pub fn quantile(values: &[f64], q: f64) -> Option<f64> {
     sorted(values).get(rank.max(1) - 1).copied()
 }
 
-/// Samples for which neither the smallest nor the largest is beyond the quantile's interval.
+/// How many values an interval of the quantile `q` needs so that both of its ends lie among them.
 pub fn samples_needed(q: f64) -> usize {
     ((1.0 - LEVEL) / 2.0).log(q.max(1.0 - q)).ceil() as usize
 }
 
-/// Jain's fairness index; `None` when nothing was delivered.
+/// Jain's fairness index: 1 when all shares are equal, 1/n when one has everything; `None` when there is nothing to share.
 pub fn jain(shares: &[f64]) -> Option<f64> {
     let (sum, squares) = shares.iter().fold((0.0, 0.0), |(s, q), x| (s + x, q + x * x));
     (squares > 0.0).then(|| sum * sum / (shares.len() as f64 * squares))
@@ -221,8 +227,8 @@ fn walsh_averages(x: &[f64]) -> Vec<f64> {
     sorted(&pairs.map(|(i, j)| (x[i] + x[j]) / 2.0).collect::<Vec<_>>())
 }
 
-/// The exact signed-rank interval: the test rejects a shift below the k-th smallest Walsh average or above the
-/// k-th largest, k the largest rank sum that still lies in the rejected tail, plus one.
+/// The exact signed-rank interval. It reaches from the k-th smallest Walsh average to the k-th largest, where k − 1 is the
+/// largest rank sum that still lies in the rejected tail: the test rejects every shift outside of that.
 fn interval(walsh: &[f64], n: usize, level: f64) -> (f64, f64) {
     let null = null_distribution(&(1..=n).map(|r| 2 * r).collect::<Vec<_>>());
     let mut tail = 0.0;
@@ -247,7 +253,7 @@ fn signed_rank_p(x: &[f64]) -> f64 {
     (2.0 * upper.min(lower)).min(1.0)
 }
 
-/// Twice the rank of each absolute value, zeros ranked too; ties share the mean, which doubling keeps whole.
+/// Twice the rank of each absolute value, zeros ranked too. Ties share their mean rank, and twice that is a whole number.
 fn doubled_ranks(x: &[f64]) -> Vec<usize> {
     let below = |v: f64| x.iter().filter(|w| w.abs() < v.abs()).count();
     let equal = |v: f64| x.iter().filter(|w| w.abs() == v.abs()).count();

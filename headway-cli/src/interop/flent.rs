@@ -1,8 +1,8 @@
-//! flent's data files (version 4): one `.flent.gz` a cell, which flent opens, plots and combines.
+//! flent's data files (version 4): one `.flent.gz` for each cell, which flent opens, plots and combines; and theirs, read.
 //!
 //! A cell becomes flent's test `tcp_nup`: uploads with a ping beside them. flent's tests idle for five seconds before and
-//! after the load, and its box plots cut these off; so the load starts at 5 s here too. There is no wall-clock
-//! time in a cell: all of them start at one fixed moment.
+//! after the load, and its box plots cut these off, so the load starts at 5 s here too. A cell has no wall-clock time, but
+//! flent wants one; all start at one fixed moment.
 
 use super::reading::{Rtt, Run};
 use crate::load::iperf::Interval;
@@ -12,19 +12,19 @@ use crate::sys::program::pipe_through;
 use anyhow::{Result, anyhow};
 use serde_json::{Map, Value, json};
 
-/// What flent leaves idle at both ends of a test.
+/// Seconds that flent leaves idle at both ends of a test.
 const DELAY_S: f64 = 5.0;
 const STEP_US: i64 = 100_000;
-/// The moment at which every exported test starts: flent wants one.
+/// The moment at which every exported test starts.
 const START: &str = "2020-01-01T00:00:00.000000Z";
 const START_EPOCH_S: f64 = 1_577_836_800.0;
 
 pub const END: &str = ".flent.gz";
 
-/// A cell as flent has it.
+/// A cell as a compressed data file of flent.
 pub fn file(plan: &Plan, data: &CellData) -> Result<Vec<u8>> {
     let text = serde_json::to_string(&value(plan, data)?)?;
-    // Without name and time the same cell gives the same bytes.
+    // `-n` leaves out name and time, so that the same cell gives the same bytes.
     pipe_through("gzip", &["-9nc"], text.as_bytes())
 }
 
@@ -82,7 +82,7 @@ fn value(plan: &Plan, data: &CellData) -> Result<Value> {
 
 const PING: &str = "Ping (ms) ICMP";
 
-/// A series that flent makes of all uploads.
+/// A series that flent computes from all uploads: its name, and how its value follows from theirs.
 type Aggregate = (&'static str, fn(&[f64]) -> f64);
 
 const AGGREGATES: [Aggregate; 3] = [
@@ -91,7 +91,8 @@ const AGGREGATES: [Aggregate; 3] = [
     ("TCP upload fairness", |rates| crate::stats::jain(rates).unwrap_or(1.0)),
 ];
 
-/// A data file of flent's: uploads, or downloads where there are none. `cc` is for files that name no controller.
+/// Reads a data file of flent: its uploads, or its downloads where there are none. `cc` is the controller where the file
+/// names none.
 pub fn run(value: &Value, cc: &str) -> Result<Run, String> {
     let results = value["results"].as_object().ok_or("the flent file has no results")?;
     let streams = ["TCP upload", "TCP download"].iter().find_map(|way| {
@@ -134,12 +135,12 @@ pub fn run(value: &Value, cc: &str) -> Result<Run, String> {
     })
 }
 
-/// `::3`, and ` BE::1` as the rrul tests have it; not ` sum`, ` avg`, ` fairness`.
+/// Whether a series is one stream: `::3`, or ` BE::1` as in the rrul tests, but not ` sum`, ` avg` or ` fairness`.
 fn is_number_of_a_stream(end: &str) -> bool {
     end.rsplit_once("::").is_some_and(|(_, n)| n.parse::<u32>().is_ok())
 }
 
-/// One stream: ours first, then the rival's.
+/// One stream of the load or of its rival.
 struct Flow {
     cc: String,
     stream: usize,
@@ -157,7 +158,7 @@ fn flows(data: &CellData) -> Result<Vec<Flow>> {
         let placed = |list: &[Interval]| -> Vec<(i64, Interval)> {
             list.iter().map(|i| (data.span_us(i).start, i.clone())).collect()
         };
-        // Without the server's intervals, what the client handed to its sockets.
+        // Where the server's intervals are missing: what the client handed to its sockets.
         let received = if load.received.is_empty() { &load.sent } else { &load.received };
         let streams = received.first().map_or(0, |i| i.stream_bytes.len());
         flows.extend((0..streams).map(|stream| Flow {
@@ -171,7 +172,7 @@ fn flows(data: &CellData) -> Result<Vec<Flow>> {
 }
 
 impl Flow {
-    /// Rate in Mbit/s by interval, with the sender's smoothed RTT in ms where it is known.
+    /// flent's raw values: the rate of each interval in Mbit/s, and the sender's smoothed RTT in ms where it is known.
     fn raw(&self) -> Vec<Value> {
         let at = |us: i64| START_EPOCH_S + DELAY_S + us as f64 / 1e6;
         let rates = self.received.iter().map(|(start, i)| {
@@ -190,14 +191,14 @@ impl Flow {
     }
 }
 
-/// Seconds since the start of flent's test and milliseconds, of every answered probe that lies within it.
+/// The answered probes within flent's test: seconds since its start, and RTT in milliseconds.
 fn pings(data: &CellData) -> Vec<(f64, f64)> {
     let placed = |sent_us: i64, rtt_us: f64| (DELAY_S + sent_us as f64 / 1e6, rtt_us / 1e3);
     let all = data.probes.iter().filter_map(|p| Some(placed(p.sent_us, p.rtt_us?)));
     all.filter(|(s, _)| *s >= 0.0).collect()
 }
 
-/// The common time axis.
+/// The time axis that all series of a data file share.
 struct Bins {
     count: usize,
 }

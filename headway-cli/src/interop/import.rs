@@ -1,9 +1,9 @@
-//! `headway import`: runs that other programs made, one row a run, and the means that `headway compare --summary` judges.
+//! `headway import`: runs that other programs made, one row a run, or the means that `headway compare --summary` judges.
 //!
-//! A file's format shows in its content: iperf3's JSON (`-J` or `--json-stream`), a flent data file, a pScheduler
-//! throughput result (bare, in its run, or wrapped in text), the output of ping. In a folder every file is tried whose name
-//! says that it is one; ESnet's testing harness names them `src-cmd:HOST:ITERATION`. What does not count is named with
-//! its reason. Nobody knows the order of such runs, so there are no blocks.
+//! A file's format is recognised by its content: iperf3's JSON (`-J` or `--json-stream`), a flent data file, a pScheduler
+//! throughput result (bare, in its run, or with other text around it), the output of ping. In a folder every file is tried
+//! whose name says that it may be one; ESnet's testing harness names them `src-cmd:HOST:ITERATION`. A run that does not count
+//! is named with its reason. Nobody knows in which order such runs were made, so there are no blocks.
 
 use super::reading::{self, Rtt, Run, json_in};
 use super::{flent, ping, pscheduler};
@@ -21,7 +21,10 @@ pub struct Imported {
     pub run: Result<Run, String>,
 }
 
-/// Reads files and folders, in order of their names. `cc`: the controller of runs whose file names none.
+/// Reads files, and folders in the order of their files' names. `cc` is the controller of runs whose file names none.
+///
+/// # Errors
+/// A folder cannot be read, or there is no file to try. A file that cannot be read is not an error but a row with a reason.
 pub fn read(paths: &[PathBuf], cc: &str) -> Result<Vec<Imported>> {
     let mut files = Vec::new();
     for path in paths {

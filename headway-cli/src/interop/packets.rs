@@ -1,8 +1,9 @@
-//! The packets of a simulated run as a capture (pcap) and as mahimahi's log of a link.
+//! The packets of a simulated run, as a capture (pcap) and as mahimahi's log of a link.
 //!
 //! The capture is what tcpdump would show at the sender: data as it leaves, ACKs as they arrive. Headers are made up from
-//! what the simulation knows: 10.0.0.1 port 40000 + flow sends to 10.0.0.2 port 5201; there is no SACK option,
-//! though the sender knows every arrival, and no window to speak of. Payloads are cut off, as `tcpdump -s` cuts them.
+//! what the simulation knows: 10.0.0.1 port 40000 + flow sends to 10.0.0.2 port 5201. ACKs carry no SACK option, though the
+//! simulated sender knows every arrival, and every packet announces the largest window. Payloads are cut off, as
+//! `tcpdump -s` cuts them.
 
 use headway_cc::path::Path;
 use headway_cc::sim::{HEADER_BYTES, PacketRow, SimRun, Step, What};
@@ -14,16 +15,16 @@ const IP: usize = 20;
 const TCP: usize = 32;
 const MS: u64 = 1_000_000;
 
-/// The sequence numbers of one flow.
+/// What the sequence numbers of one flow's packets follow from.
 #[derive(Default)]
 struct Numbers {
-    /// Stream position after each segment, by its number.
+    /// The position in the stream after each segment, by the segment's number; it wraps at 2³², as in TCP.
     ends: Vec<u32>,
-    /// What is acknowledged after so many arrivals, in segments.
+    /// After each arrival, the number of segments that have arrived without a gap: what an ACK then acknowledges.
     acknowledged: Vec<u64>,
 }
 
-/// A capture: pcap with nanoseconds, raw IP.
+/// The capture: pcap with time stamps in nanoseconds, packets from the IP header on.
 pub fn pcap(run: &SimRun) -> Vec<u8> {
     let numbers = numbers(&run.packets);
     let mut file = Vec::new();
@@ -75,7 +76,7 @@ fn numbers(rows: &[PacketRow]) -> BTreeMap<u32, Numbers> {
 }
 
 impl Numbers {
-    /// Sequence number at which a segment starts: the stream begins after the SYN.
+    /// Sequence number at which a segment starts. The SYN takes number 0, so the stream begins at 1.
     fn start(&self, segment: u64) -> u32 {
         let before = segment.checked_sub(1).and_then(|at| self.ends.get(at as usize));
         before.copied().unwrap_or(0).wrapping_add(1)
@@ -156,8 +157,8 @@ fn echo(is_request: bool, number: u16) -> Vec<u8> {
     vec![if is_request { 8 } else { 0 }, 0, 0, 0, 0, 1, n[0], n[1]]
 }
 
-/// mahimahi's log of the link that carries the data: chances (`#`), arrivals (`+`), departures (`-`, with their delay in
-/// the queue) and drops (`d`), in whole milliseconds. A path without a limit has no chances.
+/// mahimahi's log of the link that carries the data, in whole milliseconds: what the link could have carried (`#`), arrivals
+/// (`+`), departures with their delay in the queue (`-`) and drops (`d`). A path without a rate limit has no `#` lines.
 pub fn mahimahi(run: &SimRun, path: &Path) -> String {
     let mut text = String::from(
         "# mahimahi mm-link (downlink) [simulated] > headway\n# command line: headway sim\n# queue: simulated\n\
@@ -179,7 +180,7 @@ pub fn mahimahi(run: &SimRun, path: &Path) -> String {
             Step::Drop { packets } => (row.t_ns / MS, format!("d {packets} {}", row.bytes)),
         });
     }
-    // A packet leaves the queue before it arrives, which is when the simulator knows of it.
+    // The simulator reports a packet when it arrives, which is later than when it left the queue: hence sorted again.
     lines.sort_by_key(|(ms, _)| *ms);
     lines.iter().for_each(|(ms, line)| {
         let _ = writeln!(text, "{ms} {line}");

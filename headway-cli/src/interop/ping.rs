@@ -1,7 +1,7 @@
-//! The output of ping: iputils, busybox, BSD.
+//! The output of ping: that of iputils, busybox and the BSDs.
 //!
-//! ping rounds: from 100 ms on it prints whole milliseconds, from 10 ms on tenths (`-3` prints all). Its summary line is
-//! the only place where all losses are counted.
+//! ping rounds: from 100 ms on it prints whole milliseconds, from 10 ms on tenths (`-3` prints all digits). Losses are taken
+//! from its summary line, the only place where all of them are counted.
 
 use super::reading::{Rtt, Run};
 
@@ -9,7 +9,7 @@ pub fn is_ping(text: &str) -> bool {
     text.lines().take(20).any(|l| l.starts_with("PING ")) || text.contains(" packets transmitted, ")
 }
 
-/// Round trips and losses of one ping.
+/// Reads round-trip times and losses of one ping.
 pub fn run(text: &str) -> Result<Run, String> {
     let answers: Vec<f64> = text.lines().filter_map(time_ms).collect();
     let counted = text.lines().find_map(counts);
@@ -22,7 +22,7 @@ pub fn run(text: &str) -> Result<Run, String> {
     Ok(Run { kind: "ping", host: host.unwrap_or_default().into(), rtt: Some(rtt), ..Run::default() })
 }
 
-/// The time of an answer; a duplicate is no answer of its own.
+/// The time of an answer in milliseconds. A duplicate is left out: it is a second answer to the same request.
 fn time_ms(line: &str) -> Option<f64> {
     if line.ends_with("(DUP!)") {
         return None;
@@ -31,7 +31,8 @@ fn time_ms(line: &str) -> Option<f64> {
     rest.split_whitespace().next()?.parse().ok()
 }
 
-/// Sent and received, of the summary line: `5 packets transmitted, 3 received, 40% packet loss, time 819ms`.
+/// Requests sent and answers received, from a summary line such as
+/// `5 packets transmitted, 3 received, 40% packet loss, time 819ms`.
 fn counts(line: &str) -> Option<(u64, u64)> {
     let (sent, rest) = line.split_once(" packets transmitted, ")?;
     let received = rest.split_whitespace().next()?;

@@ -1,7 +1,8 @@
-//! pScheduler's throughput test: tasks for the cells of a plan, results read back.
+//! pScheduler's throughput test: tasks for the cells of a plan, and results read back.
 //!
-//! Tasks are of task schema 1 and throughput schema 4, the first that takes any controller's name (7 with `--pacing`). The warm-up is
-//! iperf3's `omit`, so the load lasts as long as in a cell. What a task belongs to is in its `reference`.
+//! Tasks have task schema 1 and throughput schema 4, the first that takes any controller's name (7 with `--pacing`). The
+//! warm-up is iperf3's `omit`, so that the load lasts as long as in a cell. The task's `reference` says to which cell of which
+//! plan it belongs.
 
 use super::reading::{self, Run, json_in};
 use crate::plan::traffic::Pattern;
@@ -10,7 +11,10 @@ use anyhow::{Context, Result, ensure};
 use serde_json::{Value, json};
 use std::path::{Path, PathBuf};
 
-/// One task a cell into `to`, in the order of execution.
+/// Writes one task for each cell into `to`, numbered in the order of execution, and returns the files.
+///
+/// # Errors
+/// The plan asks for something that a pScheduler task cannot do, such as flows that compete; or a file cannot be written.
 pub fn write_tasks(plan: &Plan, to: &Path) -> Result<Vec<PathBuf>> {
     let tasks = plan.cells.iter().map(|c| Ok((c, task(plan, c)?))).collect::<Result<Vec<_>>>()?;
     std::fs::create_dir_all(to).with_context(|| format!("cannot create `{}`", to.display()))?;
@@ -47,7 +51,7 @@ fn task(plan: &Plan, cell: &Cell) -> Result<Value> {
         warmup_s < seconds,
         "the warm-up, {warmup_s} s, leaves nothing of {seconds} s\nhint: --warmup, --seconds"
     );
-    // With a port it is an iperf3 server of somebody else; without, pScheduler starts both ends.
+    // A port means that an iperf3 server is already running there; without one pScheduler starts both ends.
     let (dest, port) = match host.rsplit_once(':') {
         Some((dest, port)) if !dest.contains(':') => (dest, Some(port)),
         _ => (host.as_str(), None),
@@ -82,7 +86,7 @@ fn task(plan: &Plan, cell: &Cell) -> Result<Value> {
     }))
 }
 
-/// Is it a result, or something that holds one?
+/// Whether it is a result, or something that holds one.
 pub fn is_result(value: &Value) -> bool {
     result(value).is_some()
 }
@@ -92,7 +96,8 @@ fn result(value: &Value) -> Option<&Value> {
     [value, &value["result-merged"], &value["result"]].into_iter().find(|v| v["succeeded"].is_boolean())
 }
 
-/// One throughput result. Where its `diags` hold iperf3's own JSON, that says more and is judged as any other.
+/// Reads one throughput result. Where its `diags` hold iperf3's own JSON, that is read instead, because it says more. `cc` is
+/// the controller where the result names none.
 pub fn run(value: &Value, cc: &str) -> Result<Run, String> {
     let result = result(value).ok_or("it holds no pScheduler result")?;
     let diags = result["diags"].as_str().unwrap_or_default();
@@ -115,7 +120,7 @@ pub fn run(value: &Value, cc: &str) -> Result<Run, String> {
     }
     let summary = &result["summary"]["summary"];
     let number = |key: &str| summary[key].as_f64().filter(|v| *v > 0.0);
-    // What arrived; without it what was sent, which is all that older tools tell.
+    // What arrived; or what was sent, where an older tool reports nothing else.
     let goodput = number("receiver-throughput-bits").or_else(|| number("throughput-bits"));
     if cc.is_empty() {
         return Err("it names no controller (give one with --cc)".into());

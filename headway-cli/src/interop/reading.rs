@@ -22,18 +22,19 @@ pub struct Run {
     pub rtt: Option<Rtt>,
 }
 
-/// Round trips of one run, in milliseconds.
+/// Round-trip times of one run, in milliseconds.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Rtt {
     pub min_ms: f64,
     pub median_ms: f64,
-    /// Where there are enough answers for it.
+    /// `None` where there are too few answers for it.
     pub p95_ms: Option<f64>,
     /// Share of the probes without an answer; `None` where the file does not count them.
     pub loss: Option<f64>,
 }
 
-/// iperf3's JSON, whose `-J` form also carries what [`Load`] does not keep.
+/// Reads iperf3's JSON. Host, streams and pacing stand in the JSON of the test's start, which [`Load`] does not keep. `cc` is
+/// the controller where the file names none.
 pub fn iperf3(text: &str, cc: &str) -> Result<Run, String> {
     let text = iperf::unstreamed(text);
     let mut load = iperf::parse_iperf3(&text)?;

@@ -1,7 +1,7 @@
-//! What the message flow beside the load felt: the game server's view.
+//! What the message flow beside the load felt: the delay that players of a game or callers would notice.
 //!
-//! Over messages due after the warm-up. Percentiles are of those that arrived; a lost one counts in the loss, and as
-//! above every limit.
+//! All figures are over the messages due after the warm-up. Percentiles are of those that arrived. A lost message counts in
+//! the loss and as longer than any limit, because its receiver waits for it in vain.
 
 use super::{CellData, NOT_ASKED, percentile};
 use crate::observe::messages::Sent;
@@ -14,7 +14,7 @@ pub fn worst_us(cell: &CellData) -> Result<f64, String> {
     delays_us(&due(cell)?).into_iter().reduce(f64::max).ok_or_else(|| "no message arrived".into())
 }
 
-/// Each message stands for the time until the next one.
+/// Seconds in which messages took longer than the limit: each message stands for the time until the next one.
 pub fn over_s(cell: &CellData, limit_us: i64) -> Result<f64, String> {
     let due = due(cell)?;
     let per_second = cell.result.traffic.messages.map_or(1, |m| m.per_second);

@@ -1,5 +1,8 @@
-//! A/A: how often is a controller judged different from itself? The cells are in the order of a real plan; the usual
-//! order, all of A and then all of B, stands beside it. `docs/method.md` shows the table that these tests print.
+//! A/A tests: how often is a controller judged different from itself?
+//!
+//! Both arms draw from the same noise, so every verdict is a false one. The cells stand in the order of a real plan; the
+//! usual order, all runs of A and then all of B, is counted beside it. `docs/method.md` shows the table that these tests
+//! print.
 
 use crate::plan::traffic::Traffic;
 use crate::plan::{Label, Place, Request};
@@ -11,7 +14,7 @@ use headway_cc::sim::{self, FlowSpec, SimSpec};
 
 /// Runs of each arm.
 const BLOCKS: usize = 10;
-/// Smallest improvement that matters; goodput's.
+/// The smallest improvement that matters, as for goodput.
 const MARGIN: f64 = 0.02;
 
 /// Arm (0 or 1) and block of each cell, in the order of execution.
@@ -45,8 +48,8 @@ fn all_a_then_all_b() -> Order {
     (0..2).flat_map(|arm| (0..BLOCKS).map(move |block| (arm, block))).collect()
 }
 
-/// The values of both arms, from `noise` of each place in the order, with a drift of that many standard deviations
-/// from the first cell to the last.
+/// The values of both arms. `noise` gives that of each place in the order; `drift` is the log of how much larger values
+/// have become from the first cell to the last.
 fn arms(order: &Order, noise: impl Fn(usize) -> f64, drift: f64) -> [Vec<f64>; 2] {
     let mut values = [vec![0.0; BLOCKS], vec![0.0; BLOCKS]];
     for (at, (arm, block)) in order.iter().enumerate() {
@@ -55,7 +58,7 @@ fn arms(order: &Order, noise: impl Fn(usize) -> f64, drift: f64) -> [Vec<f64>; 2
     values
 }
 
-/// Is there a verdict that there is a difference?
+/// Whether the verdict is one of difference, however small.
 fn is_judged_different(shift: &Shift) -> bool {
     use Verdict::{Better, BetterTrivial, Worse, WorseTrivial};
     matches!(Verdict::of(shift, shift.p, MARGIN), Better | Worse | BetterTrivial | WorseTrivial)
@@ -76,7 +79,7 @@ fn unpaired(arms: &[Vec<f64>; 2]) -> bool {
     is_judged_different(&welch(&a, &b).unwrap())
 }
 
-/// Percent of the comparisons with a false verdict: in blocks, and all A before all B.
+/// In percent, how many comparisons have a false verdict: in blocks, and with all of A before all of B.
 fn rates(comparisons: usize, drift: f64, noise: impl Fn(usize) -> Vec<f64>) -> [f64; 2] {
     let mut hits = [0; 2];
     for i in 0..comparisons {

@@ -1,7 +1,8 @@
-//! Inline SVG: forest plot, dots of every run, order of the runs, distribution of the probes.
+//! Charts as inline SVG: forest plot, dots of every run, order of the runs, distribution of the probes.
 //!
-//! Horizontal positions are percentages and heights are pixels, so a chart follows the width of its column
-//! without scaling its text. Colours are classes (`c0` … for controllers); the style sheet knows light and dark.
+//! They need no script. Horizontal positions are percentages and heights are pixels, so a chart follows the width of its
+//! column without scaling its text. Colours are classes (`c0` and so on for controllers), because the style sheet has a light
+//! and a dark set. `page` places them.
 
 use super::findings::Comparison;
 use super::judge::Scale;
@@ -11,10 +12,10 @@ use crate::metric::{METRICS, Metric};
 use crate::stats::{self, MIN_BLOCKS};
 use maud::{Markup, html};
 
-/// Controllers beyond this share colours again.
+/// As many colours as can be told apart; more controllers share them, and differ by the shape of their mark.
 const COLOURS: usize = 6;
 
-/// Class of a controller's colour.
+/// The class that gives a controller its colour.
 pub fn colour(run: &Run, cc: &str) -> String {
     format!("c{}", index_of(run, cc) % COLOURS)
 }
@@ -23,7 +24,7 @@ fn index_of(run: &Run, cc: &str) -> usize {
     run.plan.labels().position(|c| c == cc).unwrap_or(0)
 }
 
-/// A controller's mark: colour and shape, so that neither is needed to tell two apart.
+/// A controller's mark. It differs in colour and in shape, so that a reader who sees no colours can tell two apart.
 pub fn key(run: &Run, cc: &str) -> Markup {
     html! { svg class={ "key " (colour(run, cc)) } width="12" height="12" aria-hidden="true" { (mark(run, cc, "50%", "50%", false, "")) } }
 }
@@ -42,7 +43,7 @@ fn mark(run: &Run, cc: &str, x: &str, y: &str, hollow: bool, title: &str) -> Mar
     }
 }
 
-/// Improvements with their intervals, a row a comparison, on a scale that shows 1 % and 500 % alike.
+/// Improvements with their intervals, one row a comparison, on a scale that shows 1 % and 500 % in one chart.
 pub fn forest(run: &Run, comparisons: &[&Comparison]) -> Markup {
     let ratios = comparisons.iter().filter(|c| c.judged.scale == Scale::Ratio);
     let bounds = ratios
@@ -65,7 +66,9 @@ pub fn forest(run: &Run, comparisons: &[&Comparison]) -> Markup {
     }
 }
 
+/// The scale of the forest plot: linear near 0, logarithmic beyond, symmetric.
 struct Forest {
+    /// The improvement, as a share, at both edges.
     widest: f64,
 }
 
@@ -75,7 +78,7 @@ impl Forest {
         50.0 + 49.0 * (bent(share) / bent(self.widest)).clamp(-1.0, 1.0)
     }
 
-    /// From the edge inwards, as many as their texts have room for on a telephone.
+    /// Ticks from the edge inwards, as many as have room for their texts on a telephone.
     fn ticks(&self) -> Vec<f64> {
         let steps = [10.0, 5.0, 2.0, 1.0, 0.5, 0.2, 0.1, 0.05, 0.02];
         let mut inside: Vec<f64> = Vec::new();
@@ -131,8 +134,7 @@ pub fn verdict_class(c: &Comparison) -> String {
     format!("v-{}", word.replace([' ', '(', ')'], ""))
 }
 
-/// Every run of one metric on one path, a strip a controller; excluded runs are hollow. Nothing when no run has
-/// a value.
+/// Every run of one metric on one path, one strip a controller; excluded runs are hollow. `None` when no run has a value.
 pub fn dots(run: &Run, path: usize, index: usize) -> Option<Markup> {
     let metric = &METRICS[index];
     let cells = run.cells.iter().filter(|c| c.cell.path == path);
@@ -159,6 +161,7 @@ pub fn dots(run: &Run, path: usize, index: usize) -> Option<Markup> {
     })
 }
 
+/// Which way the metric is good.
 pub fn arrow(metric: &Metric) -> &'static str {
     if metric.better == crate::metric::Better::Higher { "↑" } else { "↓" }
 }
@@ -181,7 +184,7 @@ fn strip(run: &Run, path: usize, cc: &str, index: usize, scale: &Linear) -> Mark
     }
 }
 
-/// A metric's runs in the order in which they were made: what drifts shows.
+/// A metric's runs in the order in which they were made, so that a drift of the machine or the path shows.
 pub fn order(run: &Run, path: usize, index: usize) -> Option<Markup> {
     let metric = &METRICS[index];
     let cells: Vec<&RunCell> =
@@ -209,7 +212,7 @@ pub fn order(run: &Run, path: usize, index: usize) -> Option<Markup> {
     })
 }
 
-/// Cumulative distribution of the queueing delay over the probes of all runs that count.
+/// Cumulative distribution of the queueing delay, over the probes of all runs that count.
 pub fn distribution(run: &Run, path: usize) -> Option<Markup> {
     let pooled: Vec<(&str, Vec<f64>)> =
         run.plan.labels().map(|cc| (cc, pooled_delays_ms(run, path, cc))).collect();
@@ -243,7 +246,7 @@ fn pooled_delays_ms(run: &Run, path: usize, cc: &str) -> Vec<f64> {
     delays
 }
 
-/// The curve through two hundred quantiles: more than a screen shows.
+/// The curve through two hundred quantiles, which is finer than a screen shows and keeps the page small.
 fn steps(sorted: &[f64], x: &Linear, y: &Linear) -> String {
     let Some(last) = sorted.len().checked_sub(1) else { return String::new() };
     let at = |i: usize| {
@@ -261,7 +264,7 @@ struct Linear {
 }
 
 impl Linear {
-    /// Covers the values, from 0 where 0 is not far away; `None` without values.
+    /// Covers the values, and begins at 0 where 0 is not far away; `None` without values.
     fn over(values: impl Iterator<Item = f64>) -> Option<Self> {
         let finite = values.filter(|v| v.is_finite());
         let (low, high) = finite.fold((f64::INFINITY, f64::NEG_INFINITY), |(l, h), v| (l.min(v), h.max(v)));
@@ -348,7 +351,7 @@ fn pct(x: f64) -> String {
     format!("{x:.2}%")
 }
 
-/// Minus signs and dashes as a typesetter would have them, from the plain ones of the terminal.
+/// Text of the terminal with the minus signs and dashes that a page should have.
 pub fn typeset(text: &str) -> String {
     if text == "-" {
         return "–".into();

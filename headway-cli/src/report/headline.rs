@@ -1,4 +1,4 @@
-//! What stands first where messages ran beside the load: the delay that a game's players feel.
+//! The table that stands first on the page where messages ran beside the load: the delay that players of a game feel.
 
 use super::chart::key;
 use super::run::Run;
@@ -17,7 +17,7 @@ const COLUMNS: [(&str, &str); 8] = [
     ("message_loss", "lost"),
 ];
 
-/// The table, where any path has messages.
+/// The table; `None` where no path has messages.
 pub fn messages(run: &Run) -> Option<Markup> {
     let paths: Vec<usize> =
         (0..run.plan.paths.len()).filter(|path| run.plan.traffic(*path).messages.is_some()).collect();

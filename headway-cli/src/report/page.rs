@@ -1,4 +1,7 @@
-//! `report.html`: one file that holds everything it needs and asks no one for anything.
+//! `report.html`, for people: verdicts first, then each path with its charts, then how to read it and how to run it again.
+//!
+//! It computes nothing: `findings` has the numbers, `chart` draws, `series` holds what the script draws, `shell` is the
+//! document around it.
 
 use super::chart::{arrow, distribution, dots, forest, key, order, typeset, verdict_class};
 use super::findings::{Comparison, Findings};
@@ -84,7 +87,7 @@ fn header(run: &Run, primary: &[&Comparison], notes: &[String]) -> Markup {
     }
 }
 
-/// The traffic, or that it differs from path to path.
+/// The traffic in words, or that it differs from path to path.
 fn load_in_words(plan: &Plan) -> String {
     let t = plan.traffic(0);
     if (0..plan.paths.len()).any(|path| plan.traffic(path) != t) {
@@ -115,7 +118,7 @@ fn load_tool(run: &Run) -> String {
     version.map_or(String::new(), |version| format!(", {version}"))
 }
 
-/// How often each verdict fell, in the order of their weight.
+/// How often a candidate got each verdict; those that matter most come first.
 fn tally(run: &Run, cc: &str, primary: &[&Comparison]) -> Markup {
     let own: Vec<&&Comparison> = primary.iter().filter(|c| c.candidate == cc).collect();
     let order = [
@@ -153,7 +156,7 @@ fn place_in_words(plan: &Plan) -> String {
     }
 }
 
-/// The command of the run, as `env.json` has it; else the same run spelled out from the plan.
+/// The command of the run as `env.json` has it; without one, a command that makes the same run, from the plan.
 fn command(run: &Run) -> String {
     run.env["command"].as_str().map_or_else(|| run.plan.command(), str::to_string)
 }
@@ -164,7 +167,7 @@ fn controls(run: &Run) -> Markup {
             @for cc in run.plan.labels() {
                 button type="button" aria-pressed="true" data-toggle=(cc) { (key(run, cc)) " " (cc) @if cc == run.baseline() { span class="quiet" { " baseline" } } }
             }
-            // A bar that stays in sight has no room for a suite.
+            // The bar stays in sight while the page scrolls, and a suite has too many paths for it.
             @for (i, path) in run.plan.paths.iter().enumerate().filter(|_| run.plan.suite.is_empty()) { a href={ "#path-" (i) } { (path.name) } }
         }
     }
@@ -274,7 +277,7 @@ fn every_run(run: &Run, path: usize) -> Markup {
     }
 }
 
-/// Percentiles over all probes of a path; nothing where the blocks are too few for the bootstrap.
+/// Percentiles over all probes of a path; empty where there are too few blocks for the bootstrap.
 fn tail_table(run: &Run, path: usize, tails: &[Tail]) -> Markup {
     let rows: Vec<&Tail> = tails.iter().filter(|t| t.path == path).collect();
     html! {
@@ -301,12 +304,12 @@ fn base_rtt(run: &Run, path: usize) -> String {
     data.map_or("no run counts".into(), |d| format!("base RTT {:.1} ms", d.result.base_rtt_us as f64 / 1e3))
 }
 
-/// Whether the path's text says more than its name: not where the text is the name, and a real path has none.
+/// Whether the path's text says more than its name does. A path given as text is its own name, and a real path has no text.
 fn is_described(entry: &PathEntry) -> bool {
     !entry.text.is_empty() && entry.name != entry.text
 }
 
-/// All metrics of a path. Those that were not declared primary get an interval and no verdict.
+/// All metrics of a path. Those that are not primary have an interval and no verdict.
 fn metric_table(run: &Run, path: usize, comparisons: &[Comparison]) -> Markup {
     let of = |m: usize, cc: &str| {
         comparisons.iter().find(|c| c.path == path && c.metric.name == METRICS[m].name && c.candidate == *cc)
@@ -337,7 +340,7 @@ fn metric_table(run: &Run, path: usize, comparisons: &[Comparison]) -> Markup {
     }
 }
 
-/// Not where every run says that it was not meant to have the metric.
+/// Whether the metric belongs on this path. It does not where every run says that it was not meant to have it.
 fn was_asked_for(run: &Run, path: usize, m: usize) -> bool {
     let mut values = run.cells.iter().filter(|c| c.cell.path == path).map(|c| &c.values[m]);
     values.any(|v| !v.as_ref().is_err_and(|reason| reason.starts_with(NOT_ASKED)))
@@ -437,7 +440,7 @@ fn environment_section(run: &Run) -> Markup {
     }
 }
 
-/// Objects become dotted names; lists of words become one line.
+/// The entries of a JSON value, one row each: objects become dotted names, lists of words one line.
 fn flatten(name: &str, value: &Value, rows: &mut Vec<(String, String)>) {
     match value {
         Value::Null => {}

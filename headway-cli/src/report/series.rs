@@ -1,5 +1,7 @@
-//! The time series behind a path's charts, as compact JSON: one time axis, per controller the median over
-//! blocks and the range from the lowest to the highest block.
+//! The time series behind a path's charts, as compact JSON: one time axis, and for each controller the median over blocks
+//! with the range from the lowest to the highest block.
+//!
+//! `page.js` draws them in the browser, which lets a reader zoom; the JSON stands inside the page.
 
 use super::run::Run;
 use crate::load::iperf::Interval;
@@ -7,15 +9,15 @@ use crate::metric::{BIN_US, CellData};
 use crate::stats;
 use serde_json::{Value, json};
 
-/// More points than this do not fit a screen; longer runs get longer bins.
+/// As many points as fit on a screen; longer runs get longer bins.
 const MAX_BINS: i64 = 600;
 
-/// Everything the page's script needs: controllers, and per path the axis in seconds and the series.
+/// Everything that the page's script needs: the controllers, and for each path the axis in seconds and the series.
 pub fn json(run: &Run) -> String {
     let charted = if run.has_series() { run.plan.paths.len() } else { 0 };
     let paths: Vec<Value> = (0..charted).map(|path| path_json(run, path)).collect();
     let text = json!({ "ccs": run.plan.ccs, "paths": paths }).to_string();
-    // The text stands inside a script element: nothing in it may look like that element's end.
+    // The text stands inside a script element, and nothing in it may look like the end of that element.
     text.replace('<', "\\u003c")
 }
 
@@ -72,7 +74,7 @@ impl Axis {
     }
 }
 
-/// The receiver's rate; the sender's where the receiver's intervals did not come back.
+/// The rate at the receiver, or at the sender where the receiver's intervals did not come back.
 fn goodput_mbps(data: &CellData, axis: &Axis) -> Vec<Option<f64>> {
     let Ok(load) = &data.load else { return Vec::new() };
     let side = if load.received.is_empty() { &load.sent } else { &load.received };
@@ -110,7 +112,7 @@ fn delay_ms(data: &CellData, axis: &Axis) -> Vec<Option<f64>> {
     samples.iter().map(|bin| stats::median(bin)).collect()
 }
 
-/// Payload that the path could carry; the same for every cell, so any that counts will do.
+/// The payload that the path could carry. It is the same for every cell of a path, so the first that counts is taken.
 fn capacity_mbps(run: &Run, path: usize, axis: &Axis) -> Vec<Option<f64>> {
     let Some(data) = run.plan.labels().find_map(|cc| run.data_of(path, cc).next()) else {
         return vec![None; axis.bins];

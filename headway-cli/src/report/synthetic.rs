@@ -1,6 +1,6 @@
-//! Raw folders without a measurement, for tests of everything behind them: seeded, in the layout of
-//! `docs/architecture.md`, with series that look like a model-based and a loss-based controller. No figure in
-//! them says anything about a real controller.
+//! Run folders that nobody measured, for tests of everything that reads one: in the layout of `docs/architecture.md`, from
+//! fixed seeds, with series that look like a model-based and a loss-based controller. No figure in them says anything about
+//! a real controller.
 
 use crate::plan::{Cell, LAYOUT, PathEntry, Place, Plan};
 use serde_json::{Value, json};
@@ -8,7 +8,7 @@ use std::fmt::Write as _;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// A folder that is removed when it goes out of scope, unless `HEADWAY_KEEP` names a place for it to stay.
+/// A folder that is removed when it goes out of scope. To look at one, set `HEADWAY_KEEP` to the folder in which it stays.
 #[derive(Debug)]
 pub struct Folder {
     pub dir: PathBuf,
@@ -85,7 +85,7 @@ pub fn plan(blocks: u32) -> Plan {
         text: text.into(),
         ..PathEntry::default()
     };
-    // As JSON, so that a plan may grow optional fields without this file noticing.
+    // Made from JSON, so that optional fields can be added to a plan without a change here.
     let plan = json!({
         "layout": LAYOUT, "place": Place::Lab, "ccs": ccs, "paths": paths.map(entry), "streams": 1, "blocks": blocks,
         "seconds": SECONDS, "warmup_ms": 5000, "seed": 1, "trace": false, "cells": cells,
@@ -111,8 +111,9 @@ struct Step {
     retransmits: u64,
 }
 
-/// Plausible shapes only: a model-based flow holds a small queue and drains it now and then, a loss-based one
-/// saws between half a buffer and a full one, and collapses where packets are lost at random.
+/// What a flow gets and how long its queue is. The shapes are plausible and no more: a model-based flow holds a small queue
+/// and drains it now and then; a loss-based one saws between half a buffer and a full one, and collapses where packets are
+/// lost at random.
 fn steps(cc: &str, path: usize, seed: u64) -> Vec<Step> {
     let mut random = SplitMix(seed.wrapping_mul(31) + cc.len() as u64 * 7919);
     let (_, rtt_us, _) = path_at(path, 0);
@@ -242,7 +243,7 @@ fn link(steps: &[Step]) -> String {
     text
 }
 
-/// From `from_s` on the receiver of a cell gets a tenth.
+/// Lets the receiver of a cell get a tenth of the data from `from_s` on.
 pub fn slow_down(folder: &Folder, cell: usize, from_s: f64) {
     let file = folder.cell(cell).join("load.json");
     let mut load: Value = serde_json::from_str(&fs::read_to_string(&file).unwrap()).unwrap();
@@ -255,8 +256,8 @@ pub fn slow_down(folder: &Folder, cell: usize, from_s: f64) {
     write(&file, &load.to_string());
 }
 
-/// A hundred messages a second in every cell: 20 ms and a base of up to 10 ms on the way, 100 ms more with `cubic`; one
-/// in a hundred is lost.
+/// Adds a hundred messages a second to every cell. They take 20 to 30 ms, with `cubic` 100 ms more; one in a hundred is
+/// lost.
 pub fn add_messages(folder: &Folder) {
     let plan = folder.dir.join("plan.json");
     edit(&plan, "messages", json!("200@100"));

@@ -1,4 +1,4 @@
-//! The run as text: `results.csv`, `results.json` and the table on stdout; how numbers are written.
+//! The run as text: `results.csv` and `results.json` for programs, and the table that is printed.
 
 use super::findings::{Comparison, Findings};
 use super::run::{NOT_RUN, Run, RunCell};
@@ -28,7 +28,7 @@ fn csv_row(run: &Run, cell: &RunCell) -> Vec<String> {
     row
 }
 
-/// The same rows with the reasons for what is missing, and the comparisons.
+/// `results.json`: the same rows with the reasons for missing values, and all that was found.
 pub fn json(run: &Run, findings: &Findings) -> anyhow::Result<String> {
     let value = json!({
         "layout": run.plan.layout,
@@ -66,7 +66,7 @@ fn cell_json(run: &Run, cell: &RunCell) -> Value {
     Value::Object(row)
 }
 
-/// JSON knows no infinity: an open end of an interval is null.
+/// One comparison. The open end of an interval becomes null, because JSON knows no infinity.
 fn comparison_json(run: &Run, c: &Comparison) -> Value {
     let shift = &c.judged.improvement;
     json!({
@@ -92,7 +92,7 @@ fn comparison_json(run: &Run, c: &Comparison) -> Value {
     })
 }
 
-/// The comparison in aligned columns, then the counts and the notes.
+/// What is printed: the comparisons in aligned columns, then counts, exclusions, second attempts and notes.
 pub fn text(run: &Run, findings: &Findings, printed: impl Fn(&Metric) -> bool) -> String {
     let mut rows = vec![COLUMNS.map(String::from).to_vec()];
     rows.extend(findings.comparisons.iter().filter(|c| printed(c.metric)).map(|c| row(run, c)));

@@ -1,5 +1,7 @@
-//! Percentiles that no single run has enough probes for: all probes of a controller on a path in one heap, with
-//! intervals from resampling whole blocks. Exploratory: an interval, no verdict.
+//! Percentiles of the queueing delay that no single run has enough probes for.
+//!
+//! All probes of a controller on a path are taken together, and the interval comes from resampling whole blocks. It is for
+//! exploring: nobody said before the run which percentile would decide, so there is no verdict.
 
 use super::run::Run;
 use crate::metric::CellData;
@@ -7,7 +9,7 @@ use crate::stats::bootstrap::{self, Interval, Pool, bootstrap};
 use crate::stats::samples_needed;
 use serde_json::{Value, json};
 
-/// Said below the table.
+/// The explanation below the table.
 pub const ABOUT: &str = "All probes of all blocks together, an interval by the bootstrap of whole blocks (BCa); \
                          improvement over the baseline in the same blocks. Without a verdict.";
 
@@ -22,11 +24,11 @@ pub struct Tail {
     pub name: &'static str,
     pub blocks: usize,
     pub delay_us: Interval,
-    /// As a share of the baseline's, positive is better; `None` for the baseline itself, and where its delay is 0.
+    /// As a share of the baseline's delay, positive is better; `None` for the baseline itself, and where its delay is 0.
     pub improvement: Option<Interval>,
 }
 
-/// Every percentile that enough blocks and probes support.
+/// Every percentile for which there are enough blocks and probes.
 pub fn of(run: &Run) -> Vec<Tail> {
     let mut tails = Vec::new();
     for path in 0..run.plan.paths.len() {
@@ -66,7 +68,7 @@ fn improvement(run: &Run, path: usize, own: Vec<(u32, Vec<f64>)>, q: f64) -> Opt
     bootstrap(ours.len(), |times| 1.0 - cand.percentile(times, q) / base.percentile(times, q))
 }
 
-/// Block and queueing delays of every cell that counts and has any.
+/// Block and queueing delays, in microseconds, of every cell that counts and has any.
 fn delays(run: &Run, path: usize, cc: &str) -> Vec<(u32, Vec<f64>)> {
     let of = |data: &CellData| (data.result.cell.block, data.queue_delays_us());
     run.data_of(path, cc).map(of).filter(|(_, delays)| !delays.is_empty()).collect()

@@ -1,16 +1,16 @@
-//! The BCa bootstrap of whole blocks, for what has no value a run: percentiles of probes pooled over runs.
+//! The BCa bootstrap of whole blocks, for percentiles that no single run has enough probes for.
 //!
-//! Probes of a run are autocorrelated, so a run is drawn whole or not at all (Efron 1987, bias-corrected and
-//! accelerated). Below [`MIN_BLOCKS`] blocks its intervals are too short, and there is none.
+//! Probes of one run are not independent of each other, so a run is drawn whole or not at all. The interval is
+//! bias-corrected and accelerated (Efron 1987). With few blocks it would be too short, so below [`MIN_BLOCKS`] there is none.
 
 use super::distribution::{normal, normal_quantile};
 use super::{LEVEL, sorted};
 use headway_cc::rand::Rng;
 
-/// Fewest blocks for which the coverage comes near the level.
+/// Fewest blocks for which the interval covers the true value about as often as it promises.
 pub const MIN_BLOCKS: usize = 10;
 const RESAMPLES: usize = 10_000;
-/// The same blocks give the same interval.
+/// Fixed, so that the same blocks give the same interval.
 const SEED: u64 = 1;
 
 /// An estimate with its 95 % interval.
@@ -21,8 +21,8 @@ pub struct Interval {
     pub high: f64,
 }
 
-/// `statistic` takes how often each block was drawn. `None` below [`MIN_BLOCKS`] blocks, and where the statistic is
-/// not finite for some draw.
+/// The estimate of a statistic and its 95 % interval. `statistic` is told how often each block was drawn. `None` below
+/// [`MIN_BLOCKS`] blocks, and where the statistic is not finite for some draw.
 pub fn bootstrap(blocks: usize, statistic: impl Fn(&[u32]) -> f64) -> Option<Interval> {
     if blocks < MIN_BLOCKS {
         return None;
@@ -43,7 +43,7 @@ pub fn bootstrap(blocks: usize, statistic: impl Fn(&[u32]) -> f64) -> Option<Int
         quantile(&draws, normal(bias + z / (1.0 - acceleration * z)))
     };
     let tail = (1.0 - LEVEL) / 2.0;
-    // Every draw the same: nothing varies, and the bias is not defined.
+    // Where every draw gives the same value, the bias is not defined, and the interval is that value.
     match draws[0] == draws[RESAMPLES - 1] {
         true => Some(Interval { estimate, low: estimate, high: estimate }),
         false => Some(Interval { estimate, low: end(tail), high: end(1.0 - tail) }),
@@ -68,14 +68,15 @@ fn acceleration(blocks: usize, statistic: impl Fn(&[u32]) -> f64) -> f64 {
     if squares == 0.0 { 0.0 } else { cubes / (6.0 * squares.powf(1.5)) }
 }
 
-/// Interpolated between neighbours.
+/// The quantile of sorted values, interpolated between neighbours.
 fn quantile(values: &[f64], q: f64) -> f64 {
     let position = q * (values.len() - 1) as f64;
     let (below, part) = (position.floor() as usize, position.fract());
     values[below] + part * (values[(below + 1).min(values.len() - 1)] - values[below])
 }
 
-/// Samples of several blocks in one heap, the largest first, each with the block that it is of.
+/// The samples of several blocks together, the largest first, each with the number of its block. Sorted once, so that the
+/// percentile of each of ten thousand draws takes one pass.
 #[derive(Clone, Debug)]
 pub struct Pool {
     samples: Vec<(f64, usize)>,
@@ -94,7 +95,7 @@ impl Pool {
         self.samples.len()
     }
 
-    /// The percentile when block b is there `times[b]` times; NaN when nothing is there.
+    /// The percentile of a draw that has block b `times[b]` times; NaN for an empty draw.
     pub fn percentile(&self, times: &[u32], q: f64) -> f64 {
         let total: u64 = self.sizes.iter().zip(times).map(|(size, t)| size * u64::from(*t)).sum();
         let above = total - ((q * total as f64).ceil() as u64).clamp(1, total.max(1)).min(total);

@@ -1,11 +1,11 @@
-//! The normal and Student's t distribution, as far as intervals and p values need them.
+//! The normal distribution and Student's t distribution, as far as intervals and p values need them.
 //!
-//! Both come from the regularised incomplete gamma and beta functions (Abramowitz & Stegun 6.5, 26.5): a series or a
-//! continued fraction each, to the last digits of an `f64`. Quantiles halve an interval until it cannot be halved.
+//! Both come from the regularised incomplete gamma and beta functions (Abramowitz & Stegun 6.5, 26.5), computed by a series
+//! or a continued fraction to the last digits of an `f64`. A quantile is found by bisection, down to neighbouring numbers.
 
-/// Relative size of the term at which a series or fraction is left.
+/// A series or fraction ends at a term of this relative size: below the last digit of an `f64`.
 const TINY: f64 = 1e-16;
-/// More terms than any argument here takes.
+/// A bound for the loop, larger than any argument here needs.
 const TERMS: u32 = 10_000;
 
 /// P(X ≤ x) of the standard normal distribution.
@@ -19,7 +19,7 @@ pub fn normal_quantile(p: f64) -> f64 {
     match p {
         p if p <= 0.0 => f64::NEG_INFINITY,
         p if p >= 1.0 => f64::INFINITY,
-        // The lower half has all the digits.
+        // Near 0 a number has more digits than near 1, so the upper half is the mirror image of the lower.
         p if p > 0.5 => -normal_quantile(1.0 - p),
         p => -halve(|x| normal(-x) <= p),
     }
@@ -105,7 +105,7 @@ fn fraction(b0: f64, term: impl Fn(u32) -> (f64, f64)) -> f64 {
     1.0 / value
 }
 
-/// ln Γ(x) for x > 0: Stirling's series where it is exact enough, reached by Γ(x + 1) = x Γ(x).
+/// ln Γ(x) for x > 0 by Stirling's series. It is exact enough from 15 on; a smaller x gets there by Γ(x + 1) = x Γ(x).
 fn ln_gamma(x: f64) -> f64 {
     let (mut x, mut product) = (x, 1.0);
     while x < 15.0 {
