@@ -33,7 +33,7 @@ use ends::{DEVICE, Ends};
 use forward::{DirectionSpec, Orders, Outcome};
 use headway_cc::link::{LinkSpec, LinkStats};
 use headway_cc::path::Path;
-use headway_kernel::need::Check;
+use headway_kernel::Check;
 use std::io;
 use std::net::Ipv4Addr;
 use std::os::fd::OwnedFd;

@@ -16,8 +16,8 @@ impl std::fmt::Display for Usage {
 impl std::error::Error for Usage {}
 
 /// Marks an error as one of a wrong argument.
-pub fn usage<T>(result: Result<T>) -> Result<T> {
-    result.map_err(|e| Usage(sentence(&e)).into())
+pub fn usage<T>(result: Result<T, impl Into<anyhow::Error>>) -> Result<T> {
+    result.map_err(|e| Usage(sentence(&e.into())).into())
 }
 
 /// What failed, from the outermost cause to the innermost, and then what to do about it: the hints of all causes come last,
@@ -41,7 +41,7 @@ mod tests {
     fn hints_come_last() {
         let error = anyhow!("no such file\nhint: make it").context("cannot read it\nhint: ask for it");
         assert_eq!(sentence(&error), "cannot read it: no such file\nhint: ask for it\nhint: make it");
-        let usage = usage::<()>(Err(error)).unwrap_err();
+        let usage = usage(Err::<(), _>(error)).unwrap_err();
         assert!(usage.is::<Usage>() && usage.to_string().ends_with("hint: make it"));
     }
 }

@@ -31,7 +31,7 @@ use crate::sys::lab as sys;
 use crate::sys::program::find_program;
 use anyhow::{Context, Result, anyhow, bail};
 use emulator::{Seat, start, watch};
-use headway_kernel::need::Check;
+use headway_kernel::Check;
 use std::path::Path;
 use std::time::Duration;
 

@@ -11,8 +11,12 @@ use headway_cc::cc::{Ack, Control, Event};
 
 use rustix::net::sockopt;
 
-use crate::replay::{ReplayReport, replay_check};
+use crate::btf::Api;
+use crate::need::has_rights;
+use crate::programs::object;
+use crate::trace::Columns;
 use crate::*;
+use headway_cc::cc::params::ParamTable;
 
 /// A name of this process's own, so that tests neither meet each other nor somebody's controller.
 fn own_name(tag: char) -> String {
@@ -82,7 +86,7 @@ fn root_a_live_socket_switches_and_survives_detach() {
     assert_eq!((counters.flows, counters.without_storage), (2, 0), "each switch is a new flow");
     assert!(counters.traced >= traced.events, "{counters:?}");
     assert_eq!(traced.lost, 0);
-    let report = replay_check(&sink.text()).unwrap_or_else(|e| panic!("{e:#}"));
+    let report = replay(&sink.text()).unwrap_or_else(|e| panic!("{e:#}"));
     assert_eq!((report.events, report.flows), (traced.events, 2));
     let name = attached.name().to_string();
     drop(attached);
@@ -312,7 +316,7 @@ fn root_sockets_without_storage_still_send() {
     }
     assert!(output.status.success(), "{}", text_of(&output));
     let traced = trace.finish().unwrap();
-    let report = replay_check(&sink.text()).unwrap_or_else(|e| panic!("{e:#}"));
+    let report = replay(&sink.text()).unwrap_or_else(|e| panic!("{e:#}"));
     let counters = attached.counters().unwrap();
     println!("{traced:?} {report:?} {counters:?}");
     assert_eq!((traced.lost, report.events), (0, traced.events));
@@ -363,10 +367,12 @@ fn root_the_kernels_own_bbr_decides_the_same() {
     let wanted = Wanted { spare_flows: 1, ..Wanted::new(&ORACLE, &name, true) };
     let attached = register(&wanted).unwrap_or_else(|e| panic!("{e:#}"));
     let sink = Shared::default();
-    let ring = attached.map(RING).unwrap();
+    let ring = map_of(&attached.object, RING).unwrap();
     let columns =
         Columns { names: vec!["-".into(); Ack::FIELDS.len() + Control::FIELDS.len() + 2], set: Vec::new() };
-    let trace = Trace::start(ring, attached.map(COUNTERS).unwrap(), columns, Box::new(sink.clone())).unwrap();
+    let trace =
+        Trace::start(ring, map_of(&attached.object, COUNTERS).unwrap(), columns, Box::new(sink.clone()))
+            .unwrap();
     let output = in_lab(&name, &format!("{TROUBLE}\n{PROBE_RTT}"));
     assert!(output.status.success(), "{}", text_of(&output));
     assert_eq!(trace.finish().unwrap().lost, 0);
@@ -440,7 +446,7 @@ fn lacks_rights() {
     let error = format!("{:#}", attach("bbr1", &Options::default()).unwrap_err());
     println!("{error}");
     assert!(error.starts_with("cannot attach `bbr1`: ") && error.contains("\nhint: run as root"), "{error}");
-    assert!(!check()[0].ok);
+    assert!(!needs()[0].ok);
 }
 
 const HOPS: usize = 20;
@@ -489,7 +495,10 @@ fn root_two_thousand_flows_finish() {
     let output = in_lab(attached.name(), &script);
     assert!(output.status.success() && text_of(&output).contains("1 passed"), "{}", text_of(&output));
     let counters = attached.counters().unwrap();
-    println!("{counters:?}, {} bytes of state a flow", attached.map("flows").unwrap().value_size());
+    println!(
+        "{counters:?}, {} bytes of state a flow",
+        map_of(&attached.object, "flows").unwrap().value_size()
+    );
     assert_eq!((counters.flows, counters.without_storage), (CROWD as u64, 0));
 }
 
@@ -554,7 +563,7 @@ impl Traced {
     fn finish(self) -> Run {
         let traced = self.trace.finish().unwrap();
         let text = self.sink.text();
-        let report = replay_check(&text).unwrap_or_else(|e| panic!("{e:#}"));
+        let report = replay(&text).unwrap_or_else(|e| panic!("{e:#}"));
         println!("{traced:?} {report:?}");
         let counters = self.attached.counters().unwrap();
         assert_eq!((traced.lost, report.events), (0, traced.events));

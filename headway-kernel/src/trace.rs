@@ -1,8 +1,4 @@
-//! The trace: what the BPF programs put into their ring buffer, as the lines of `acks.txt`.
-//!
-//! One line an event: the flow (`ID:PORT`, a new ID each time a socket starts with the controller), then the
-//! words of [`Ack`](headway_cc::cc::Ack), of [`Control`](headway_cc::cc::Control) and of the controller's state. Before
-//! them their names, and a line `# set NAME=VALUE …` if the controller did not have its default parameters.
+//! The trace: what the BPF programs put into their ring buffer, as lines of text.
 
 use std::fmt::Write as _;
 use std::io::{BufWriter, Write};
@@ -11,33 +7,40 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
-use anyhow::{Context, Result, anyhow, ensure};
 use headway_cc::cc;
 use libbpf_rs::{MapHandle, RingBufferBuilder};
 
-use crate::{read_counters, to_words};
+use crate::error::{Context, Error, Result, ensure};
+use crate::object::{read_counters, to_words};
 
-/// How often the reader empties the ring. It is not woken: that would cost each event ten times what it costs itself.
+/// How often the reader empties the ring. It polls because being woken would make each event cost ten times as much.
 const POLL: Duration = Duration::from_millis(20);
 
-/// Words of a record before the columns: flow and port.
+/// Words of a record before the columns: flow and port (`struct record` in `bpf/tcp.bpf.h`).
 const HEAD: usize = 2;
 
-/// Names of the words of a record, and the parameters that are not the defaults.
+/// What a trace says before its events.
 #[derive(Clone, Debug)]
-pub struct Columns {
-    pub names: Vec<String>,
-    pub set: Vec<String>,
+pub(crate) struct Columns {
+    /// Names of the words of a record after the flow.
+    pub(crate) names: Vec<String>,
+    /// The parameters that are not the defaults, `NAME=VALUE` each.
+    pub(crate) set: Vec<String>,
 }
 
 impl Columns {
     /// The lines before the events.
-    pub(super) fn header(&self) -> String {
+    pub(crate) fn header(&self) -> String {
         cc::trace_header(&self.names, &self.set)
     }
 }
 
-/// A trace being written by a thread of its own.
+/// A trace that is being written, by a thread of its own. Dropping it ends it and says nothing of failures.
+///
+/// Each line is one event, its words separated by one space: the flow (`ID:PORT`, the local port, and a new ID each time a
+/// socket starts with the controller), then the words of [`Ack`](headway_cc::cc::Ack), of
+/// [`Control`](headway_cc::cc::Control) and of the controller's state. The first line, after `# `, names the columns; a line
+/// `# set NAME=VALUE …` follows if the controller does not have its default parameters.
 #[derive(Debug)]
 pub struct Trace {
     stop: Arc<AtomicBool>,
@@ -56,7 +59,7 @@ pub struct Traced {
 }
 
 impl Trace {
-    pub(super) fn start(
+    pub(crate) fn start(
         ring: MapHandle,
         counters: MapHandle,
         columns: Columns,
@@ -71,10 +74,10 @@ impl Trace {
         Ok(Trace { stop, reader: Some(reader), counters, lost_before })
     }
 
-    /// Writes what is still in the ring, then closes the sink.
+    /// Writes what is still in the ring, then closes the sink. Fails when the sink or the ring did.
     pub fn finish(mut self) -> Result<Traced> {
         let reader = self.end().expect("finish consumes the trace");
-        let events = reader.join().map_err(|_| anyhow!("the reader of the trace panicked"))??;
+        let events = reader.join().map_err(|_| Error::new("the reader of the trace panicked"))??;
         Ok(Traced { events, lost: read_counters(&self.counters)?.trace_lost - self.lost_before })
     }
 
@@ -123,8 +126,8 @@ const STOP: i32 = -1;
 
 fn drain(ring: &MapHandle, take: impl FnMut(&[u8]) -> i32, stop: &AtomicBool) -> Result<()> {
     let mut builder = RingBufferBuilder::new();
-    builder.add(ring, take)?;
-    let buffer = builder.build()?;
+    builder.add(ring, take).context("cannot open the trace's ring")?;
+    let buffer = builder.build().context("cannot open the trace's ring")?;
     while !stop.load(Ordering::Acquire) {
         buffer.consume().context("cannot read the trace")?;
         thread::park_timeout(POLL);

@@ -9,7 +9,7 @@ use crate::plan::{Label, Place, Plan};
 use crate::sys::program::find_program;
 use anyhow::{Result, bail};
 use headway_kernel as kernel;
-use headway_kernel::need::Check;
+use headway_kernel::Check;
 
 /// The controllers that there are on this machine and in the lab, for [`Plan::check`].
 pub fn known() -> Known {
@@ -25,7 +25,7 @@ pub fn known() -> Known {
 pub fn need(plan: &Plan) -> Result<()> {
     let is_ours = |cc: &Label| kernel::available().attachable.contains(&cc.controller());
     let bpf = match plan.transport.is_tcp() && plan.ccs.iter().any(is_ours) {
-        true => kernel::check(),
+        true => kernel::needs(),
         false => Vec::new(),
     };
     let load = if plan.transport.is_tcp() { vec![load_tool(plan.tool)] } else { Vec::new() };

@@ -198,7 +198,7 @@ pub fn conclude(
 #[derive(Debug)]
 pub struct Sender {
     pub name: String,
-    trace: Option<kernel::trace::Trace>,
+    trace: Option<kernel::Trace>,
     attached: Option<kernel::Attached>,
     _undo: Option<Guard>,
 }
@@ -230,7 +230,7 @@ impl Sender {
         Ok(Self {
             name: attached.name().to_string(),
             trace,
-            _undo: undo(&attached)?,
+            _undo: undo(&mut attached),
             attached: Some(attached),
         })
     }
@@ -241,8 +241,8 @@ impl Sender {
         if kernel::is_registered(name) {
             return Ok(Self::ready(name));
         }
-        let attached = kernel::attach(cc, &kernel::Options { name: Some(name.into()), trace: false })?;
-        Ok(Self { name: name.to_string(), trace: None, _undo: undo(&attached)?, attached: Some(attached) })
+        let mut attached = kernel::attach(cc, &kernel::Options { name: Some(name.into()), trace: false })?;
+        Ok(Self { name: name.to_string(), trace: None, _undo: undo(&mut attached), attached: Some(attached) })
     }
 
     /// Ends the trace, then takes the controller out of the kernel; the name that it had there. What would make the
@@ -266,8 +266,8 @@ impl Sender {
 }
 
 /// Before Linux 6.4 nothing takes a name out of the kernel when this process is interrupted, unless it is asked to.
-fn undo(attached: &kernel::Attached) -> Result<Option<Guard>> {
-    Ok(attached.undo()?.map(|undo| interrupt::guard(|| undo.run())))
+fn undo(attached: &mut kernel::Attached) -> Option<Guard> {
+    attached.undo().map(|undo| interrupt::guard(|| undo.run()))
 }
 
 /// Who competes: a controller of its own, or the very one under test.

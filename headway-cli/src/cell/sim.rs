@@ -291,8 +291,7 @@ mod tests {
             let path = "20mbit 40ms queue=1bdp loss=0.5% @1s 5mbit".parse().unwrap();
             let mut spec = SimSpec::new(path, vec![FlowSpec::bulk(cc)], 2_000_000, 3);
             spec.trace = true;
-            let report =
-                headway_kernel::replay::replay_check(&acks_txt(&run(&spec).unwrap()).unwrap()).unwrap();
+            let report = headway_kernel::replay(&acks_txt(&run(&spec).unwrap()).unwrap()).unwrap();
             assert!(cc.starts_with(report.cc) && report.events > 100, "{cc}: {report:?}");
         }
     }

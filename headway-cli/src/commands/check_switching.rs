@@ -11,9 +11,7 @@ use anyhow::{Context, Result, ensure};
 use rustix::net::sockopt::set_tcp_congestion;
 
 use crate::emu::{Emu, EmuOptions};
-use headway_kernel::replay::{ReplayReport, replay_check};
-use headway_kernel::trace::Trace;
-use headway_kernel::{Attached, Options, attach};
+use headway_kernel::{Attached, Options, ReplayReport, Trace, attach, replay};
 
 #[cfg(test)]
 mod root_tests;
@@ -80,7 +78,7 @@ impl Traced {
     fn finish(self) -> Result<ReplayReport> {
         let traced = self.trace.finish()?;
         let text = self.text.0.lock().expect("nobody panics with it");
-        let report = replay_check(std::str::from_utf8(&text)?)?;
+        let report = replay(std::str::from_utf8(&text)?)?;
         let without_storage = self.attached.counters()?.without_storage;
         ensure!((traced.lost, without_storage) == (0, 0), "{traced:?}, {without_storage} without storage");
         Ok(report)

@@ -5,8 +5,7 @@ use crate::emu;
 use crate::lab;
 use crate::plan::tool::Tool;
 use anyhow::Result;
-use headway_kernel::need::Check;
-use headway_kernel::{self as kernel, loaded};
+use headway_kernel::{self as kernel, Check};
 use std::fmt::Write as _;
 use std::process::ExitCode;
 
@@ -14,11 +13,11 @@ use std::process::ExitCode;
 /// no rights and no particular kernel, so that every machine can be brought to have it.
 pub fn run() -> Result<ExitCode> {
     let lab = lab::check();
-    let here = [emu::check(), kernel::check(), vec![need::load_tool(Tool::Iperf3)]].concat();
+    let here = [emu::check(), kernel::needs(), vec![need::load_tool(Tool::Iperf3)]].concat();
     let text = [
         verdict("--in sim", &[]),
         verdict("--in lab", &lab),
-        verdict("headway load", &loaded::check()),
+        verdict("headway load", &kernel::load_needs()),
         verdict("--in here", &here),
     ];
     print!("{}", text.concat());

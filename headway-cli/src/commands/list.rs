@@ -6,7 +6,7 @@ use crate::plan::suite;
 use anyhow::Result;
 use clap::Args;
 use headway_cc::{cc, path};
-use headway_kernel::{self as kernel, loaded};
+use headway_kernel as kernel;
 use std::fmt::Write as _;
 use std::process::ExitCode;
 
@@ -22,7 +22,7 @@ pub struct ListArgs {
 
 pub fn run(args: ListArgs) -> Result<ExitCode> {
     match (args.params, args.loaded) {
-        (Some(cc), _) => print!("{}", usage(loaded::params_text(&cc))?),
+        (Some(cc), _) => print!("{}", usage(kernel::params_text(&cc))?),
         (None, true) => print!("{}", loaded_text()),
         (None, false) => print!("{}\n{}\n{}", controllers(), loaded_text(), paths_and_suites()),
     }
@@ -46,7 +46,7 @@ fn controllers() -> String {
 
 /// What `headway load` has put into the kernel, and how it fares.
 fn loaded_text() -> String {
-    let all = match loaded::all() {
+    let all = match kernel::loaded() {
         Ok(all) if all.is_empty() => return "loaded in the kernel: nothing by headway\n".into(),
         Ok(all) => all,
         Err(_) => return "loaded in the kernel: only root can see it\n".into(),

@@ -3,7 +3,7 @@
 use crate::error::{sentence, usage};
 use anyhow::Result;
 use clap::Args;
-use headway_kernel::loaded::{self, Order};
+use headway_kernel::{self as kernel, Order};
 use std::process::ExitCode;
 
 #[derive(Args)]
@@ -56,20 +56,20 @@ pub struct UnloadArgs {
 /// Unloads what can be unloaded. Of several refusals the last is the error, and those before it are printed here.
 pub fn unload(args: UnloadArgs) -> Result<ExitCode> {
     let names = match args.all {
-        true => loaded::all()?.into_iter().map(|l| l.name).collect(),
+        true => kernel::loaded()?.into_iter().map(|l| l.name).collect(),
         false => args.name,
     };
     let mut refused = None;
     for name in names {
-        match loaded::unload(&name) {
+        match kernel::unload(&name) {
             Ok(0) => println!("`{name}` is unloaded"),
             Ok(users) => println!("`{name}` is unloaded; {users} sockets keep it until they close"),
             Err(e) => {
                 if let Some(earlier) = refused.replace(e) {
-                    eprintln!("error: {}", sentence(&earlier));
+                    eprintln!("error: {}", sentence(&earlier.into()));
                 }
             }
         }
     }
-    refused.map_or(Ok(ExitCode::SUCCESS), Err)
+    refused.map_or(Ok(ExitCode::SUCCESS), |e| Err(e.into()))
 }

@@ -1,8 +1,9 @@
 //! `headway replay`: checks a trace of ACKs against the Rust controller.
 
-use anyhow::Result;
+use anyhow::{Context, Result};
 use clap::Args;
 use headway_kernel::replay;
+use std::fs;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
@@ -12,7 +13,14 @@ pub struct ReplayArgs {
     file: PathBuf,
 }
 
+/// Replays the file and prints what was compared; the first difference is an error.
 pub fn run(args: ReplayArgs) -> Result<ExitCode> {
-    println!("{}", replay::replay_file(&args.file)?);
+    let file = args.file.display();
+    let text = fs::read_to_string(&args.file).with_context(|| format!("cannot read `{file}`"))?;
+    let r = replay(&text).with_context(|| format!("`{file}` does not replay"))?;
+    println!(
+        "{} events of {} flows: every decision and state of `{}` is equal in Rust",
+        r.events, r.flows, r.cc
+    );
     Ok(ExitCode::SUCCESS)
 }

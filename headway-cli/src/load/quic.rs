@@ -199,7 +199,7 @@ mod tests {
     use super::*;
     use crate::load::iperf::{Load, parse_iperf3};
     use crate::plan::traffic::Pattern;
-    use headway_kernel::replay::replay_check;
+    use headway_kernel::replay;
 
     fn run(stack: Stack, cc: &str, traffic: &Traffic) -> (Load, Done) {
         let job = Job { stack, cc, traffic, seed: 3, is_traced: true };
@@ -225,7 +225,7 @@ mod tests {
             // Four streams of 500 kB a second at most; how much of it depends on how busy the machine is.
             assert!((500_000..=2_040_000).contains(&load.received_bytes), "{cc}: {}", load.received_bytes);
             assert!(load.sender_cpu_percent.is_some_and(|p| p > 0.0) && load.mss_bytes == Some(1416), "{cc}");
-            let replayed = done.acks.map(|text| replay_check(&text).unwrap());
+            let replayed = done.acks.map(|text| replay(&text).unwrap());
             assert_eq!(replayed.is_none(), cc.contains('-'), "{cc}");
             assert!(replayed.is_none_or(|r| r.events > 100 && r.flows == 1), "{cc}");
         }
