@@ -11,7 +11,7 @@ use headway_kernel::{Options, attach};
 use rustix::net::sockopt::set_tcp_congestion;
 
 pub fn main() -> Result<(), Box<dyn Error>> {
-    // From here on any socket of this machine can choose it; settings would follow the name, as in `bbr3:cwnd_gain=2.5`.
+    // From here on any socket of this machine can choose it; settings would follow the name, as in `bbr3:default_cwnd_gain=2.5`.
     let bbr3 = attach("bbr3", &Options::default())?;
     println!("attached as `{}`", bbr3.name());
 

@@ -6,7 +6,7 @@
 //!
 //! ```no_run
 //! # use std::net::TcpStream;
-//! let bbr3 = headway_kernel::attach("bbr3:cwnd_gain=2.5", &Default::default())?;
+//! let bbr3 = headway_kernel::attach("bbr3:default_cwnd_gain=2.5", &Default::default())?;
 //! let socket = TcpStream::connect("192.0.2.1:443").unwrap();
 //! rustix::net::sockopt::set_tcp_congestion(&socket, bbr3.name()).unwrap();
 //! // … send …
@@ -105,7 +105,7 @@ pub struct Options {
     pub trace: bool,
 }
 
-/// Registers the controller `cc`, with the settings that follow its name if any (`bbr3:cwnd_gain=2.5`), with the running kernel.
+/// Registers the controller `cc`, with the settings that follow its name if any (`bbr3:default_cwnd_gain=2.5`), with the running kernel.
 ///
 /// Fails when the controller or a setting is unknown, when the kernel or the user's rights do not allow it (the hint says
 /// what to do), or when the name is taken.

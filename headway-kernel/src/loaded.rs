@@ -47,7 +47,7 @@ const UNLOAD_TIME: Duration = Duration::from_secs(10);
 /// ```no_run
 /// use headway_kernel::Order;
 ///
-/// let loaded = Order::new("bbr3", Some("my_bbr3"), ["cwnd_gain=2.5"])?.load()?;
+/// let loaded = Order::new("bbr3", Some("my_bbr3"), ["default_cwnd_gain=2.5"])?.load()?;
 /// println!("`{}` is loaded: {}", loaded.name, loaded.what());
 /// # Ok::<(), headway_kernel::Error>(())
 /// ```
@@ -287,7 +287,7 @@ fn remove_pin(pin: &Path) -> Result<()> {
 const BEFORE_LINKS_IN_FORCE: u32 = 1;
 
 impl Loaded {
-    /// The controller, its settings and its age in words: `bbr3 with cwnd_gain=2.5, 3 min ago`.
+    /// The controller, its settings and its age in words: `bbr3 with default_cwnd_gain=2.5, 3 min ago`.
     pub fn what(&self) -> String {
         let settings = match &self.settings {
             None => "with parameters of another version of headway".to_string(),

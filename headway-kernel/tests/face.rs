@@ -18,7 +18,7 @@ fn root_a_controller_is_loaded_through_the_public_face_only() {
     }
     let name = format!("hwf{}", std::process::id());
     let options = Options { name: Some(name.clone()), trace: true };
-    let mut attached = attach("bbr3:cwnd_gain=2.5", &options).unwrap();
+    let mut attached = attach("bbr3:default_cwnd_gain=2.5", &options).unwrap();
     let text = Text::default();
     let trace = attached.trace(text.clone()).unwrap();
     assert!(is_registered(&name));
@@ -28,7 +28,7 @@ fn root_a_controller_is_loaded_through_the_public_face_only() {
     let text = String::from_utf8(text.0.lock().unwrap().clone()).unwrap();
     let report = replay(&text).unwrap();
     assert_eq!((report.cc, report.flows, report.events), ("bbr3", 1, traced.events));
-    assert!(text.contains("\n# set cwnd_gain=2.5\n") && report.events > 10, "{report:?}");
+    assert!(text.contains("\n# set default_cwnd_gain=2.5\n") && report.events > 10, "{report:?}");
     drop(attached);
     assert!(!is_registered(&name));
     example::main().unwrap();
