@@ -16,13 +16,17 @@ pub struct CompareArgs {
     /// checked against the numbers.
     #[arg(long, value_name = "FILE")]
     summary: PathBuf,
-    /// The controller to compare with [default: the first in the file]
+    /// Baseline controller [default: first in the file]
     #[arg(long, value_name = "CC")]
     baseline: Option<String>,
-    /// Lower values are better, as with delays, losses and times
+    /// Lower values are better
+    ///
+    /// As with delays, losses and times. Without this flag, higher values are better.
     #[arg(long)]
     lower: bool,
-    /// Smallest difference that matters, in percent of the baseline
+    /// Smallest difference that matters
+    ///
+    /// In percent of the baseline.
     #[arg(long, default_value_t = 2.0, value_name = "PERCENT", value_parser = percent)]
     margin: f64,
     /// Write an HTML page as well

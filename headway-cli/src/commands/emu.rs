@@ -26,7 +26,9 @@ pub struct EmuArgs {
     /// reaches whatever the host reaches. The command finds its own address in $HEADWAY_LOCAL and the other end's in $HEADWAY_PEER.
     #[arg(long, value_name = "COMMAND")]
     far: Option<OsString>,
-    /// Write the log of the bottleneck (link.txt) to this file at the end
+    /// Write the bottleneck's log to this file
+    ///
+    /// It is written at the end, in the form of link.txt of a run folder: a row for each direction and 100 ms.
     #[arg(long, value_name = "FILE")]
     log: Option<PathBuf>,
     /// MTU of the path in bytes

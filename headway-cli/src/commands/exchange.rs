@@ -18,7 +18,9 @@ pub struct ExportArgs {
 #[derive(Args)]
 #[group(required = true, multiple = true)]
 struct Formats {
-    /// Write a `.flent.gz` for each cell into this folder; flent plots it
+    /// Folder for .flent.gz files, one for each cell
+    ///
+    /// flent opens and plots them.
     #[arg(long, value_name = "DIR")]
     flent: Option<PathBuf>,
 }

@@ -15,7 +15,9 @@ pub struct ListArgs {
     /// Show only what is loaded in the kernel
     #[arg(long, conflicts_with = "params")]
     loaded: bool,
-    /// Show a controller's parameters: default, range and purpose
+    /// Show the parameters of a controller
+    ///
+    /// With the default, the range and the purpose of each.
     #[arg(long, value_name = "CONTROLLER")]
     params: Option<String>,
 }

@@ -23,14 +23,14 @@ pub struct LoadArgs {
     /// One of our controllers, as `headway list` shows them
     #[arg(value_name = "CONTROLLER")]
     cc: String,
-    /// The name that sockets choose [default: the controller's own]
+    /// Its name for sockets [default: the controller's]
     ///
     /// At most 15 letters, digits or `_`.
     #[arg(long = "as", value_name = "NAME")]
     name: Option<String>,
-    /// Parameters that differ from their defaults (comma separated)
+    /// Parameters to change, with commas
     ///
-    /// The flag may also be given several times. Gains are decimals; times and rates have units. `headway list --params CONTROLLER` shows
+    /// All others keep their defaults. The flag may also be given several times. Gains are decimals; times and rates have units. `headway list --params CONTROLLER` shows
     /// all parameters with their defaults and ranges.
     #[arg(long = "set", value_name = "PARAM=VALUE", value_delimiter = ',')]
     settings: Vec<String>,

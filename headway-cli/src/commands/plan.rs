@@ -45,7 +45,7 @@ pub struct PlanArgs {
     /// `headway list` shows the suites. Paths that are given beside a suite get the traffic that the flags below ask for.
     #[arg(long, help_heading = WHAT)]
     suite: Option<String>,
-    /// Repetitions
+    /// How often to repeat everything
     ///
     /// A block runs every controller on every path once, in random order, and runs of one block are compared in pairs. A confidence
     /// interval needs 6 blocks. Verdicts over several paths need a few more, and the report says how many.
@@ -60,7 +60,7 @@ pub struct PlanArgs {
     /// Length of each load, in seconds
     #[arg(long, default_value_t = 10, help_heading = TRAFFIC)]
     seconds: u32,
-    /// Seconds left out [default: 20 RTT, at least 2]
+    /// Seconds not counted [default: 20 RTT, at least 2]
     ///
     /// The metrics of the summary begin after this much of the load, so that they do not show how a controller starts. The default is 20
     /// round trips of the longest path and at least 2 s, but at most a third of the load.
@@ -85,8 +85,8 @@ pub struct PlanArgs {
     /// Competing controller: cubic+80ms
     ///
     /// As many streams of this controller as are under test share the path, with a longer round trip where one is added after `+`. The report
-    /// then has their goodput, which is the harm done to them if the baseline is that very controller, and Jain's index of
-    /// fairness. `none` is nobody.
+    /// then has their goodput and Jain's index of fairness. Where the baseline is that very controller, what their goodput loses is the
+    /// harm that the other candidates do. `none` is nobody.
     #[arg(long, value_delimiter = ',', default_value = "none", value_name = "CC[+RTT]", value_parser = traffic::rival, help_heading = TRAFFIC)]
     against: Vec<Option<Rival>>,
     /// Rate of each stream's application: 2mbit
@@ -96,7 +96,7 @@ pub struct PlanArgs {
     rate: Option<Pattern>,
     /// Send and pause in turns: 1s/500ms
     ///
-    /// Each stream always has data to send for the first time and never for the second, and again.
+    /// Each stream has data to send for the first time, has none for the second, and so on.
     #[arg(long, value_name = "ON/OFF", value_parser = Pattern::on_off, help_heading = TRAFFIC)]
     on_off: Option<Pattern>,
     /// Small datagrams beside the load: 200@64
@@ -274,9 +274,9 @@ fn warmup_ms(text: &str) -> Result<u64> {
 pub struct TasksArgs {
     #[command(flatten)]
     plan: PlanArgs,
-    /// Write a pScheduler task (JSON) for each cell into this folder
+    /// Folder for pScheduler tasks, one for each cell
     ///
-    /// Needs --in remote HOST: pScheduler runs the task from this machine to HOST.
+    /// They are JSON files. Needs --in remote HOST: pScheduler runs the tasks from this machine to HOST.
     #[arg(long, value_name = "DIR")]
     pscheduler: PathBuf,
 }

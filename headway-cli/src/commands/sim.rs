@@ -15,36 +15,40 @@ use std::process::ExitCode;
 
 #[derive(Args)]
 pub struct SimArgs {
-    /// Controllers that share the path (comma separated)
+    /// Controllers that share the path, with commas
     #[arg(long, value_delimiter = ',', default_value = "bbr1")]
     cc: Vec<String>,
-    /// A preset or a path text, as `headway list` shows them
+    /// A preset or a path text
+    ///
+    /// `headway list` shows the presets and the words of a path text.
     #[arg(long, default_value = "clean")]
     path: String,
     /// Flows of each controller
     #[arg(long, default_value_t = 1, value_parser = value_parser!(u32).range(1..=10_000))]
     flows: u32,
-    /// Length of the run in seconds of virtual time
+    /// Length in seconds of virtual time
     #[arg(long, default_value_t = 30, value_parser = value_parser!(u32).range(1..=86_400))]
     seconds: u32,
-    /// Seed of every random choice; the same seed gives the same run
+    /// Seed of every random choice
+    ///
+    /// The same seed gives the same run.
     #[arg(long, default_value_t = 1)]
     seed: u64,
-    /// What controllers are told about each packet: exact or kernel
+    /// Signals: exact or kernel
     ///
-    /// exact: what the sender knew when it sent the packet. kernel: only what our code in a stock kernel can reconstruct of that when
+    /// What controllers are told about each packet that is acknowledged. exact: what the sender knew when it sent the packet. kernel: only what our code in a stock kernel can reconstruct of that when
     /// the ACK arrives.
     #[arg(long, value_parser = ["exact", "kernel"], hide_possible_values = true, default_value = "exact")]
     signals: String,
     /// Print JSON instead of a table
     #[arg(long)]
     json: bool,
-    /// Write a capture, as tcpdump would make it at the sender
+    /// Write a capture, as tcpdump would at the sender
     #[arg(long, value_name = "FILE")]
     pcap: Option<PathBuf>,
-    /// Write mahimahi's log of the link that carries the data
+    /// Write mahimahi's log of the link
     ///
-    /// In the format of `mm-link --downlink-log`.
+    /// Of the direction that carries the data, in the format of `mm-link --downlink-log`.
     #[arg(long, value_name = "FILE")]
     mahimahi: Option<PathBuf>,
 }

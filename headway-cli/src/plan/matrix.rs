@@ -1,10 +1,12 @@
-//! The matrix: where a flag of `bench` has several values, each path becomes one entry of the plan for each of them.
+//! The matrix: where flags of `bench` have several values, each path becomes one entry of the plan for each combination.
+//!
+//! A new axis is one field of [`Axes`] and one line of [`Axes::expand`].
 
 use crate::plan::path::PathEntry;
 use crate::plan::traffic::{self, Direction, Rival, Traffic};
 use anyhow::{Result, ensure};
 
-/// The values of the flags that take lists; one each is no matrix.
+/// The values of the flags that take lists. With one value each there is no matrix.
 #[derive(Clone, Debug)]
 pub struct Axes {
     pub streams: Vec<u32>,
@@ -13,11 +15,12 @@ pub struct Axes {
     pub cpu_load_percent: Vec<u32>,
     pub mtu: Vec<u32>,
     pub against: Vec<Option<Rival>>,
-    /// The lab's kernels; these apply to a suite's rows as well, which bring their own traffic.
+    /// The lab's kernels. Unlike the other axes they are no traffic, so that they apply to a suite's rows as well, which bring their
+    /// own traffic.
     pub kernels: Vec<String>,
 }
 
-/// One value each: what `bench` does unless told otherwise.
+/// What `bench` does unless told otherwise.
 impl Default for Axes {
     fn default() -> Self {
         Self {
@@ -33,7 +36,7 @@ impl Default for Axes {
 }
 
 impl Axes {
-    /// The traffic that the plan's paths have where no list says otherwise: the first values.
+    /// The first value of each list in `rest`: the traffic of a plan without a matrix.
     pub fn first(&self, rest: Traffic) -> Traffic {
         Traffic {
             streams: self.streams[0],
@@ -57,13 +60,14 @@ impl Axes {
         distinct("--kernel", &self.kernels)
     }
 
-    /// Nothing but the kernel has several values.
+    /// Whether no axis of the traffic has several values, so that paths need no traffic of their own.
     pub fn is_only_kernels(&self) -> bool {
         let lists = [self.streams.len(), self.pacing_bps.len(), self.direction.len(), self.mtu.len()];
         lists == [1; 4] && [self.against.len(), self.cpu_load_percent.len()] == [1; 2]
     }
 
-    /// Every path with every combination of values, the last axis changing fastest. Only values of lists are in its name.
+    /// Every path with every combination of values, the last axis changing fastest. Its name shows the values of the axes that have
+    /// several. Rows of a suite keep their own traffic.
     pub fn expand(&self, paths: Vec<PathEntry>, usual: &Traffic) -> Vec<PathEntry> {
         let mut paths = paths;
         if !self.is_only_kernels() {
@@ -99,7 +103,8 @@ impl Axes {
     }
 }
 
-/// The entries with each of the values; those that `set` refuses stay as they are, once.
+/// Every entry once for each value. `set` applies a value and returns its label for the name; an entry for which it returns `None`
+/// stays as it is, once.
 fn cross<T>(
     paths: Vec<PathEntry>,
     values: &[T],

@@ -7,14 +7,15 @@ use crate::plan::traffic::{self, Traffic};
 use crate::plan::{Plan, matrix, suite};
 use anyhow::Result;
 
-/// What a place takes for a cell beside its load, in seconds: the lab boots a guest (3 s measured) and ends it; elsewhere the
-/// prober idles and the ends are set up.
+/// Seconds that a cell of the lab takes beside its load: its guest boots (3 s, measured) and ends.
 const LAB_EXTRA_S: u64 = 6;
+/// The same of a cell with a real clock: its ends are set up, and the prober measures the idle path.
 const REAL_EXTRA_S: u64 = 3;
-/// Bits over the path that one core simulates a second (measured); a QUIC stack encrypts them, which costs most of it.
+/// Bits over the path that one core simulates in a second (measured).
 const SIM_TCP_BPS: u64 = 30_000_000_000;
+/// The same with a QUIC stack, which encrypts them.
 const SIM_QUIC_BPS: u64 = 1_500_000_000;
-/// The rate at which a QUIC stack gets through a cell of the lab (measured); TCP there keeps up with the clock.
+/// Bits over the path that a QUIC stack sends in a second of the lab's wall time (measured). TCP keeps up with the clock there.
 const LAB_QUIC_BPS: u64 = 25_000_000;
 
 impl Plan {

@@ -1,4 +1,5 @@
-//! Suites: named lists of paths with the traffic that belongs on them. A new suite is one row of [`SUITES`].
+//! Suites: named lists of paths with the traffic that belongs on them. A new suite is one row of [`SUITES`]; the plan, the
+//! dry run, `headway list` and the report follow from it.
 
 mod catalogue;
 
@@ -13,21 +14,23 @@ pub struct Suite {
     pub name: &'static str,
     pub about: &'static str,
     pub rows: fn() -> Vec<Row>,
-    /// What its source asks for besides, and why it is no row.
+    /// What its source asks for as well, and why there is no row for it. A dry run says so, because a suite that is silently
+    /// incomplete would claim more than it measures.
     pub missing: &'static [(&'static str, &'static str)],
-    /// The baseline runs under a second label as well: what is found between the two is noise.
+    /// Whether the baseline runs under a second label as well, so that the report shows how much noise alone makes.
     pub has_twin: bool,
 }
 
 /// One path and what happens on it.
 #[derive(Clone, Debug)]
 pub struct Row {
-    /// What the report calls it: the path's name, and the traffic where it is not the usual one.
+    /// Its name in the report: the path's name, and the traffic where it is not the usual one.
     pub name: String,
     /// A preset's name, a drop's name or a path text.
     pub path: String,
     pub traffic: Traffic,
-    /// Where it is honest.
+    /// The places ([`Place::word`]) where a measurement says something about the controller. Elsewhere it would show a guest or a
+    /// machine that cannot keep up with the rate, or the place has no such controller.
     pub places: &'static [&'static str],
 }
 
@@ -35,22 +38,22 @@ pub struct Row {
 pub const SUITES: &[Suite] = &[
     Suite {
         name: "drop",
-        about: "falls of the rate and what must not be taken for one, each beside a message flow; every pair of two \
-                values of factor, rate, round trip, queue and length occurs",
+        about: "the rate falls and recovers, or does something that must not be taken for a fall, each beside a message flow; \
+                every pair of two values of factor, rate, round trip, queue and length occurs",
         rows: || [spanning_drops(), others()].concat(),
         missing: &[],
         has_twin: false,
     },
     Suite {
         name: "drop-all",
-        about: "the same with every combination of factor, rate, round trip, queue and length: for the simulator",
+        about: "the same with every combination of factor, rate, round trip, queue and length, which is for the simulator",
         rows: || [all_drops(), others()].concat(),
         missing: &[],
         has_twin: false,
     },
     Suite {
         name: "smoke",
-        about: "a look in a few minutes, the baseline against itself included; too short for verdicts",
+        about: "a first look in a few minutes, with the baseline against itself; too short for verdicts",
         rows: catalogue::smoke,
         missing: &[],
         has_twin: true,
@@ -60,15 +63,18 @@ pub const SUITES: &[Suite] = &[
         about: "four bulk streams beside a probe every 20 ms, as a published BBRv3 tuning report has them",
         rows: catalogue::blog,
         missing: &[
-            ("lo-ctl", "an unshaped loopback measures the host's CPU, not a controller"),
-            ("game under full CPU load", "nothing here loads the CPU, and virtual time does not feel a load"),
-            ("game with fq", "the emulated queue does not tell flows apart"),
+            ("lo-ctl", "loopback without a rate limit measures the host's CPU, not a controller"),
+            (
+                "game under full CPU load",
+                "virtual time does not feel a busy CPU; use --in here --cpu-load 100",
+            ),
+            ("game with fq", "the emulated queue is one for all flows"),
         ],
         has_twin: false,
     },
     Suite {
         name: "esnet",
-        about: "MTU, pacing and a faster source, as tests of data transfer nodes have them",
+        about: "MTU, pacing, and a source that is faster than the path, as in tests of data transfer nodes",
         rows: catalogue::esnet,
         missing: &[(
             "dtn",
@@ -78,12 +84,12 @@ pub const SUITES: &[Suite] = &[
     },
     Suite {
         name: "ietf",
-        about: "what RFC 9743 says must or should be evaluated, as far as bulk streams show it",
+        about: "what RFC 9743 says must or should be evaluated, as far as bulk streams can show it",
         rows: catalogue::ietf,
         missing: &[
             (
                 "short, handshake-loss",
-                "flows that come and go with their completion times are no traffic here yet",
+                "there are no flows yet that come and go and whose completion times count",
             ),
             ("fq_codel, pie, cake, dualpi2", "the emulated queues are drop-tail and CoDel"),
             ("parking-lot", "there is one bottleneck"),
@@ -92,7 +98,7 @@ pub const SUITES: &[Suite] = &[
     },
     Suite {
         name: "bbr",
-        about: "buffers, neighbours, loss and ECN, as the BBR authors' own tests have them",
+        about: "buffers, competing flows, loss and ECN, as in the BBR authors' own tests",
         rows: catalogue::bbr,
         missing: &[("flows that start one after the other, both orders", "all streams start at once")],
         has_twin: false,
@@ -106,11 +112,11 @@ pub const SUITES: &[Suite] = &[
     },
     Suite {
         name: "tcpeval",
-        about: "draft-irtf-iccrg-tcpeval, as far as bulk streams show it: for the simulator",
+        about: "draft-irtf-iccrg-tcpeval, as far as bulk streams can show it, for the simulator",
         rows: catalogue::tcpeval,
         missing: &[
-            ("access-buf and loads of 60, 85, 110 %", "finite flows are no traffic here yet"),
-            ("udp-transient", "cross traffic that does not react is no traffic here yet"),
+            ("access-buf and loads of 60, 85, 110 %", "there are no flows yet that end"),
+            ("udp-transient", "there is no cross traffic yet that ignores congestion"),
             ("ramp, impact", "all streams start at once"),
             ("rttfair", "a rival is one named controller, not the one under test"),
             ("parking-lot", "there is one bottleneck"),
@@ -119,10 +125,10 @@ pub const SUITES: &[Suite] = &[
     },
     Suite {
         name: "quinn",
-        about: "what QUIC stacks were compared over before: LAN, Wi-Fi, cellular, long fat and satellite paths, jitter with and \
-                without reordering, 3 to 6 % of loss at 200 ms; each over 1, 4, 8 and 16 streams",
+        about: "the paths of earlier comparisons of QUIC stacks: LAN, Wi-Fi, cellular, long fat and satellite paths, jitter \
+                with and without reordering, 3 to 6 % of loss at 200 ms; each with 1, 4, 8 and 16 streams",
         rows: catalogue::quinn,
-        missing: &[("lo", "an unshaped loopback measures the host's CPU, not a controller")],
+        missing: &[("lo", "loopback without a rate limit measures the host's CPU, not a controller")],
         has_twin: false,
     },
 ];
@@ -135,12 +141,12 @@ pub fn find(name: &str) -> Result<&'static Suite> {
 }
 
 impl Suite {
-    /// The rows that are honest in `place`.
+    /// The rows that `place` can measure.
     pub fn rows_in(&self, place: &Place) -> Vec<Row> {
         (self.rows)().into_iter().filter(|row| row.places.contains(&place.word())).collect()
     }
 
-    /// What a run in `place` leaves out of the suite, a line each with the reason.
+    /// What a run in `place` leaves out of the suite: a line each, with the reason.
     pub fn left_out(&self, place: &Place) -> Vec<String> {
         let elsewhere = (self.rows)().into_iter().filter(|row| !row.places.contains(&place.word()));
         let rows = elsewhere.map(|row| format!("{}: honest only in {}", row.name, row.places.join(", ")));
@@ -148,6 +154,7 @@ impl Suite {
     }
 }
 
+/// Every place whose path is an emulated one.
 const EMULATED: &[&str] = &["sim", "lab", "here"];
 
 const FACTORS: [&str; 6] = ["1.3x", "1.5x", "2x", "3x", "5x", "10x"];
@@ -156,8 +163,9 @@ const RTTS: [&str; 3] = ["10ms", "40ms", "100ms"];
 const QUEUES: [&str; 4] = ["0.5bdp", "1bdp", "4bdp", "8bdp"];
 const LENGTHS_S: [u32; 3] = [2, 5, 10];
 
-/// Rate, round trip and length by factor (row) and queue (column), found by search: with them every pair of values of
-/// any two of the five occurs, in as few rows as six factors and four queues allow, and each value as often as the next.
+/// For each factor (row) and queue (column) the indices of rate, round trip and length, found by search. Every pair of values
+/// of any two of the five occurs, so that a suite of 24 rows shows what any two of them do together instead of 648 rows that show
+/// everything; 6 factors times 4 queues is the least that is possible. Each value occurs about equally often.
 const SPANNING: [[[usize; 3]; 4]; 6] = [
     [[0, 2, 0], [1, 2, 1], [1, 1, 2], [2, 0, 0]],
     [[0, 0, 1], [1, 2, 0], [2, 1, 1], [2, 0, 2]],
@@ -189,23 +197,25 @@ fn all_drops() -> Vec<Row> {
     at_moments(rows)
 }
 
-/// Spreads the drops over 5 s, the cycle of BBRv3's ProbeRTT and half of BBRv1's: at one moment for all a suite would tell
-/// of one phase of a controller only. From 8 s on it has settled.
+/// Spreads the moments of the drops over 5 s, which is the cycle of BBRv3's ProbeRTT and half of BBRv1's. At the same moment
+/// in all rows a suite would only show one phase of a controller. They begin at 8 s, when a controller has settled.
 fn at_moments(mut rows: Vec<Row>) -> Vec<Row> {
     for (i, row) in rows.iter_mut().enumerate() {
-        // Steps of the golden section: any rows that follow each other are spread, too.
+        // Steps of 0.618 of the 5 s, the golden section, so that also any few rows in sequence are spread evenly.
         row.path += &format!("@{}ms", 8000 + i * 3090 % 5000);
     }
     rows
 }
 
-/// 20 s or more from the recovery on: 3688 messages after the warm-up, which a p99.9 takes.
+/// The load goes on for 20 s after the recovery: then at least 3,688 messages are sent after the warm-up, enough for a 99.9th
+/// percentile.
 fn drop_row(factor: &str, rate: &str, rtt: &str, queue: &str, length_s: u32) -> Row {
     let name = format!("drop-{factor}-{rate}-{rtt}-{queue}-{length_s}s");
     Row { path: name.clone(), name, traffic: traffic(13 + length_s + 20), places: EMULATED }
 }
 
-/// Rates that vary otherwise, noise alone, and on one drop a limited sender, one that pauses, and neighbours.
+/// What is no single drop, or has other traffic: rates that vary in other ways, noise alone, and on one and the same drop a sender
+/// that its application limits, one that pauses, and competing flows.
 fn others() -> Vec<Row> {
     let presets = ["noise", "wifi-var", "leo", "lte-att", "lte-tmo", "umts", "evdo"];
     let mut rows: Vec<Row> = PRESETS
@@ -220,7 +230,7 @@ fn others() -> Vec<Row> {
         change(&mut row.traffic);
         rows.push(row);
     };
-    // 20 % of the link.
+    // 20 % of the link's rate.
     with("limited", &|t| t.pattern = Pattern::Limited { rate_bps: 10_000_000 });
     with("on/off", &|t| t.pattern = Pattern::OnOff { on_ms: 1000, off_ms: 1000 });
     for cc in ["cubic", "bbr3"] {
@@ -231,7 +241,7 @@ fn others() -> Vec<Row> {
     rows
 }
 
-/// The suite's usual traffic: one bulk stream, and 128 small messages a second.
+/// The usual traffic of the drop suites: one bulk stream, and 128 messages of 100 bytes a second beside it.
 fn traffic(seconds: u32) -> Traffic {
     let messages = headway_cc::messages::Messages { min_bytes: 100, max_bytes: 100, per_second: 128 };
     Traffic { messages: Some(messages), ..Traffic::bulk(seconds) }

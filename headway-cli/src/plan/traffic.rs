@@ -1,4 +1,4 @@
-//! What the flows of a cell do: how many, in which pattern, beside whom, for how long.
+//! The traffic of a cell: how many flows, in which pattern, beside which others, for how long.
 
 use anyhow::{Result, anyhow, ensure};
 use headway_cc::cc::params::Kind;
@@ -8,33 +8,35 @@ use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::str::FromStr;
 
-/// The traffic of a cell. In `plan.json` and `cell.json` its fields stand among the others.
+/// The traffic of a cell. In `plan.json` and `cell.json` its fields are flattened into the others, so their names and order are
+/// part of the format.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Traffic {
     /// Parallel TCP streams under test.
     pub streams: u32,
-    /// Flows beside ours on the same path, `streams` of them.
+    /// The controller of the flows that compete on the path; there are `streams` of them, too.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub against: Option<Rival>,
     #[serde(default, skip_serializing_if = "Pattern::is_bulk")]
     pub pattern: Pattern,
-    /// No stream under test sends faster, whatever its controller says (`SO_MAX_PACING_RATE`).
+    /// Upper limit of the rate at which each stream under test sends, in bit/s, whatever its controller asks for
+    /// (`SO_MAX_PACING_RATE`).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pacing_bps: Option<u64>,
     #[serde(default, skip_serializing_if = "Direction::is_forward")]
     pub direction: Direction,
-    /// Every CPU of this machine is kept busy for so much of the time, at least.
+    /// Every CPU of this machine is kept busy for at least this share of the time.
     #[serde(default, skip_serializing_if = "is_none")]
     pub cpu_load_percent: u32,
-    /// Of the path, in bytes.
+    /// MTU of the path, in bytes.
     #[serde(default = "usual_mtu", skip_serializing_if = "is_usual_mtu")]
     pub mtu: u32,
-    /// Datagrams beside the streams, in the direction of the data.
+    /// Small datagrams that are sent beside the streams, in the direction of the data.
     #[serde(default, skip_serializing_if = "Option::is_none", with = "as_text")]
     pub messages: Option<Messages>,
-    /// Length of the load phase.
+    /// Length of the load phase, in seconds.
     pub seconds: u32,
-    /// Left out of the summary metrics at the start of the load phase.
+    /// How much of the start of the load phase the summary metrics leave out.
     pub warmup_ms: u64,
 }
 
@@ -68,7 +70,7 @@ pub fn is_usual_mtu(mtu: &u32) -> bool {
     *mtu == usual_mtu()
 }
 
-/// `--pacing 12mbit`; `0` is none.
+/// Reads a value of `--pacing`, such as `12mbit`, as bit/s; `0` is no limit.
 pub fn pacing(text: &str) -> Result<Option<u64>> {
     if text == "0" {
         return Ok(None);
@@ -78,17 +80,17 @@ pub fn pacing(text: &str) -> Result<Option<u64>> {
     Ok(Some(bytes_per_s * 8))
 }
 
-/// As [`pacing`] reads it.
+/// The text that [`pacing`] reads.
 pub fn pacing_text(bps: Option<u64>) -> String {
     bps.map_or("0".into(), |bps| Kind::Rate.show(bps / 8))
 }
 
-/// `--against CC[+RTT]`; `none` is none.
+/// Reads a value of `--against`, `CC[+RTT]`; `none` is nobody.
 pub fn rival(text: &str) -> Result<Option<Rival>> {
     if text == "none" { Ok(None) } else { text.parse().map(Some) }
 }
 
-/// As [`rival`] reads it.
+/// The text that [`rival`] reads.
 pub fn rival_text(rival: Option<&Rival>) -> String {
     rival.map_or("none".into(), Rival::to_string)
 }
@@ -97,10 +99,10 @@ pub fn rival_text(rival: Option<&Rival>) -> String {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, clap::ValueEnum)]
 #[serde(rename_all = "lowercase")]
 pub enum Direction {
-    /// This one.
+    /// This end sends.
     #[default]
     Forward,
-    /// The server.
+    /// The server sends.
     Reverse,
 }
 
@@ -116,22 +118,22 @@ impl fmt::Display for Direction {
     }
 }
 
-/// When each stream under test has data to send. A rival is always bulk.
+/// When each stream under test has data to send. A rival's streams always have.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Pattern {
-    /// Always.
+    /// It always has data to send.
     #[default]
     Bulk,
-    /// At this rate of payload: limited by the application.
+    /// The application writes payload at this rate and thereby limits the stream.
     Limited { rate_bps: u64 },
-    /// Always for `on_ms`, never for `off_ms`, and again.
+    /// It has data for `on_ms`, none for `off_ms`, and so on in turns.
     OnOff { on_ms: u64, off_ms: u64 },
 }
 
-/// A limited stream writes this often …
+/// Time between two writes of a limited stream.
 const CHUNK_US: u64 = 10_000;
-/// … or, where that would be more than this at a time, more often.
+/// The most that a limited stream writes at a time. Above 105 Mbit/s it therefore writes more often than every `CHUNK_US`.
 const CHUNK_BYTES: u64 = 128 << 10;
 
 impl Pattern {
@@ -143,14 +145,14 @@ impl Pattern {
         matches!(self, Self::OnOff { .. })
     }
 
-    /// `--rate 10mbit`.
+    /// Reads the value of `--rate`, such as `10mbit`.
     pub fn limited(rate: &str) -> Result<Self> {
         let bytes_per_s = Kind::Rate.read(rate).map_err(|e| anyhow!("`{rate}`: {e}"))?;
         ensure!(bytes_per_s >= 1000, "`{rate}`: at least 8kbit");
         Ok(Self::Limited { rate_bps: bytes_per_s * 8 })
     }
 
-    /// `--on-off 1s/500ms`.
+    /// Reads the value of `--on-off`, such as `1s/500ms`.
     pub fn on_off(times: &str) -> Result<Self> {
         let (on, off) = times
             .split_once('/')
@@ -163,7 +165,7 @@ impl Pattern {
         Ok(Self::OnOff { on_ms: read(on)?, off_ms: read(off)? })
     }
 
-    /// The flags that ask for it.
+    /// The flags of `headway bench` that ask for this pattern.
     pub fn flags(&self) -> String {
         match self {
             Self::Bulk => String::new(),
@@ -174,13 +176,13 @@ impl Pattern {
         }
     }
 
-    /// What a limited stream writes at a time, and how often (µs).
+    /// How many bytes a limited stream writes at a time, and the time between two writes in µs.
     pub fn chunk(rate_bps: u64) -> (u64, u64) {
         let bytes = (rate_bps * CHUNK_US / 8_000_000).clamp(1, CHUNK_BYTES);
         (bytes, bytes * 8_000_000 / rate_bps.max(1))
     }
 
-    /// The same in the simulator.
+    /// This pattern as the simulator has it.
     pub fn source(&self) -> Source {
         match *self {
             Self::Bulk => Source::Bulk,
@@ -193,7 +195,7 @@ impl Pattern {
     }
 }
 
-/// In words, for the report.
+/// The pattern in words, for the report.
 impl fmt::Display for Pattern {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -206,11 +208,11 @@ impl fmt::Display for Pattern {
     }
 }
 
-/// Who competes with the controller under test: `--against CC[+EXTRA_RTT]`.
+/// The flows that compete with those under test: `--against CC[+EXTRA_RTT]`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Rival {
     pub cc: String,
-    /// What its packets travel longer than ours, both ways together.
+    /// How much longer the round trip of its packets is than that of ours, in µs.
     pub extra_rtt_us: u64,
 }
 
@@ -234,7 +236,7 @@ impl fmt::Display for Rival {
     }
 }
 
-/// An optional value as the text that people write.
+/// An optional value in JSON as the text that people write.
 mod as_text {
     use serde::{Deserialize, Deserializer, Serializer, de::Error};
     use std::fmt::Display;

@@ -1,4 +1,4 @@
-//! What carries the data: `--transport tcp|noq|quinn`, and which controllers there are over it.
+//! What carries the data, `--transport tcp|noq|quinn`, and which controllers can run over it without a kernel.
 
 use anyhow::{Result, bail};
 use headway_cc::cc::CONTROLLERS;
@@ -7,8 +7,8 @@ use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::str::FromStr;
 
-/// What our controllers run in. A controller that a QUIC stack ships runs in that stack, whichever ours run in, so that
-/// one table holds the peers of both.
+/// The transport in which our controllers run. A controller that a QUIC stack ships always runs in its own stack, so that one
+/// table can hold our controllers and those of both stacks.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Transport {
@@ -23,7 +23,7 @@ impl Transport {
         *self == Self::Tcp
     }
 
-    /// The QUIC stack, if it is one.
+    /// The QUIC stack, where it is one.
     pub fn stack(&self) -> Option<Stack> {
         match self {
             Self::Tcp => None,
@@ -32,7 +32,7 @@ impl Transport {
         }
     }
 
-    /// The controllers that need no kernel: all in a simulated cell, and all over QUIC.
+    /// The controllers that need no kernel: all of a simulated cell's, and all that run over QUIC.
     pub fn controllers(&self) -> Vec<String> {
         let ours = CONTROLLERS.iter().map(|e| e.name);
         let own = quic::OWN.iter().copied().filter(|_| !self.is_tcp());

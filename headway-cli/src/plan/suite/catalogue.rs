@@ -6,12 +6,13 @@ use headway_cc::messages::Messages;
 use headway_cc::path;
 
 const SIM: &[&str] = &["sim"];
-/// Where the kernel's own controllers are.
+/// The places that have the kernel's own controllers.
 const KERNEL: &[&str] = &["lab", "here"];
-/// Above this a guest or a busy machine measures itself.
+/// Above this rate a guest of the lab, or a machine that is not idle, measures itself.
 const FASTEST_EMULATED_BPS: u64 = 200_000_000;
 
-/// Bulk streams on a path for some seconds; a warm-up as everywhere, and the places that keep up with the rate.
+/// Bulk streams on a path for some seconds, with the usual warm-up (20 round trips, at least 2 s), in the places that keep up
+/// with the rate.
 fn bulk(path: &str, streams: u32, seconds: u32) -> Row {
     let resolved = path::resolve(path).ok();
     let warmup_ms = resolved.as_ref().map_or(0, |p| 20 * p.base_rtt_us() / 1000).max(2000);
@@ -27,7 +28,7 @@ fn bulk(path: &str, streams: u32, seconds: u32) -> Row {
 }
 
 impl Row {
-    /// Under this name, with what the row adds to it behind.
+    /// Puts a name in front of what the row is called so far.
     fn called(self, name: &str) -> Self {
         Self { name: format!("{name} {}", self.name).trim().into(), ..self }
     }
@@ -35,7 +36,7 @@ impl Row {
     fn against(mut self, cc: &str) -> Self {
         self.name += &format!(" against {cc}");
         self.traffic.against = Some(Rival { cc: cc.into(), extra_rtt_us: 0 });
-        // The simulator has Rust's controllers only.
+        // The simulator has only controllers that exist in Rust.
         let is_simulated = headway_cc::cc::controller(cc).is_ok();
         Self { places: if is_simulated { self.places } else { KERNEL }, ..self }
     }
@@ -95,14 +96,14 @@ pub fn esnet() -> Vec<Row> {
         for (queue, streams) in [("0.05bdp", 1), ("0.05bdp", 8), ("1bdp", 1), ("1bdp", 8)] {
             let row = bulk(&format!("100mbit {rtt} queue={queue}"), streams, 60);
             let row = row.called(&format!("speed-mismatch {rtt} {queue}"));
-            // 1.25 times the share of each.
+            // Each stream is paced at 1.25 times its share of the path.
             rows.extend([row.clone(), row.paced(125_000_000 / u64::from(streams))]);
         }
     }
     rows
 }
 
-/// X beside each rival, over the buffers of RFC 9743's authors.
+/// The controller under test beside each rival, over the range of buffers that tests for RFC 9743 use.
 fn coexist(rivals: &[&str], seconds: u32) -> Vec<Row> {
     let mut rows = Vec::new();
     for queue in ["0.1bdp", "1bdp", "2bdp", "4bdp", "8bdp", "16bdp"] {
@@ -141,7 +142,8 @@ pub fn ietf() -> Vec<Row> {
     rows
 }
 
-/// The loss of `us-cn-200` is a square wave; its two sides and what is between and beyond stand each by itself.
+/// The loss of `us-cn-200` alternates between 3.3 and 5.6 %. Rows with a constant loss of 3, 4 and 6 % stand beside it, to tell
+/// the effect of the amount from that of the change.
 pub fn quinn() -> Vec<Row> {
     let mut paths: Vec<(String, String, u32)> = [
         ("lan-100", 20),
