@@ -216,7 +216,7 @@ impl PlanArgs {
              for paths beside it\nhint: leave them out, or add --path"
         );
         Ok(Request {
-            place: place(&self.place)?,
+            place: read_place(&self.place)?,
             ccs: self.cc,
             paths,
             suite: self.suite,
@@ -251,7 +251,7 @@ impl PlanArgs {
     }
 }
 
-fn place(words: &[String]) -> Result<Place> {
+fn read_place(words: &[String]) -> Result<Place> {
     Ok(match words.iter().map(String::as_str).collect::<Vec<_>>()[..] {
         ["sim"] => Place::Sim,
         ["lab"] => Place::Lab,
