@@ -27,7 +27,7 @@ pub use kernels::Kernel;
 
 use crate::lab::guest::Job;
 use crate::plan::{Cell, Plan};
-use crate::sys::lab as sys;
+use crate::sys::lab::memory_file;
 use crate::sys::program::find_program;
 use anyhow::{Context, Result, anyhow, bail};
 use emulator::{Seat, start, watch};
@@ -88,7 +88,7 @@ pub fn is_stuck(error: &str) -> bool {
 }
 
 fn run_job(kernel: &Kernel, job: &Job, seed: u64, dest: &Path, limits: Limits) -> Result<()> {
-    let memory = sys::memory_file("headway-guest", arch::MEMORY_MIB << 20)?;
+    let memory = memory_file("headway-guest", arch::MEMORY_MIB << 20)?;
     mailbox::put_job(&memory, &serde_json::to_vec(job)?)?;
     let seat = Seat::take();
     let (guest, console) = start(kernel, &memory, seed, seat.as_ref())?;

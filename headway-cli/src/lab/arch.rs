@@ -38,40 +38,24 @@ const COMMAND_LINE: &[&str] = &[
     "initcall_blacklist=load_system_certificate_list,jent_mod_init,init_kprobe_trace,bpf_dummy_struct_ops_init,init_blk_tracer",
 ];
 
-/// Every flag that shapes what the guest sees, apart from files and the seed.
+/// Every flag that shapes what the guest sees, apart from files and the seed. No single one contains a blank.
 pub fn machine_arguments() -> Vec<String> {
-    // "Recording" makes the emulator's two threads exclude each other. Without it the main thread may move the clock on
-    // while the guest's last instructions are not counted yet: on a busy host every few cells were not the same again.
-    let icount = format!("shift={ICOUNT_SHIFT},sleep=off,rr=record,rrfile=/dev/null");
-    let clock = format!("clock=vm,base={CLOCK_BASE}");
-    let memory = format!("{MEMORY_MIB}M");
-    [
+    let groups = [
         // The smallest machine, which boots in half the time of a PC: no PCI, no ACPI, hardly any firmware.
-        "-M",
-        "microvm,acpi=off,x-option-roms=off,memory-backend=ram",
-        "-no-user-config",
-        "-nodefaults",
-        "-display",
-        "none",
-        "-no-reboot",
-        "-smp",
-        "1",
-        "-m",
-        &memory,
-        // Virtual time: instructions are the clock, and idle time is skipped.
-        "-accel",
-        "tcg,thread=single",
-        "-icount",
-        &icount,
-        "-rtc",
-        &clock,
+        "-M microvm,acpi=off,x-option-roms=off,memory-backend=ram -no-user-config -nodefaults".to_string(),
+        "-display none -no-reboot -smp 1".into(),
+        format!("-m {MEMORY_MIB}M"),
+        // Virtual time: instructions are the clock, and idle time is skipped. "Recording" makes the emulator's two threads
+        // exclude each other. Without it the main thread may move the clock on while the guest's last instructions are not
+        // counted yet: on a busy host every few cells were not the same again.
+        "-accel tcg,thread=single".into(),
+        format!("-icount shift={ICOUNT_SHIFT},sleep=off,rr=record,rrfile=/dev/null"),
+        format!("-rtc clock=vm,base={CLOCK_BASE}"),
         // No hardware randomness. Without cmpxchg16b, because it corrupts the flags now and then in QEMU 7.2. Without the
         // "fast" string moves the kernel copies eight bytes a step; with them the emulator goes byte by byte.
-        "-cpu",
-        "max,-rdrand,-rdseed,-cx16,-erms,-fsrm",
-    ]
-    .map(str::to_string)
-    .into()
+        "-cpu max,-rdrand,-rdseed,-cx16,-erms,-fsrm".into(),
+    ];
+    groups.iter().flat_map(|group| group.split(' ')).map(str::to_string).collect()
 }
 
 /// The kernel's command line: its settings, the window of memory to leave alone, and what its first process is told.

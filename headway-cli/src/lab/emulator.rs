@@ -1,7 +1,7 @@
 //! QEMU as a process: starting a guest, choosing its CPU, and waiting for its end or for the signs that it hangs.
 
 use super::{Kernel, Limits, arch};
-use crate::sys::{lab as sys, process, sched};
+use crate::sys::{lab::clock_ticks_per_s, process, sched};
 use anyhow::{Context, Result, anyhow, ensure};
 use std::collections::{BTreeMap, VecDeque};
 use std::fs::File;
@@ -143,7 +143,7 @@ fn cpu_time(pid: u32) -> Option<Duration> {
     // The command in parentheses may hold anything; utime and stime are the 12th and 13th word after it.
     let mut words = stat.rsplit_once(')')?.1.split_whitespace().skip(11);
     let ticks = words.next()?.parse::<u64>().ok()? + words.next()?.parse::<u64>().ok()?;
-    Some(Duration::from_millis(ticks * 1000 / sys::clock_ticks_per_s()))
+    Some(Duration::from_millis(ticks * 1000 / clock_ticks_per_s()))
 }
 
 /// The emulator's version. Fails if the emulator does not take the clock of `lab/clock.c`, because then no run would give

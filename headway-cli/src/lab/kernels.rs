@@ -1,7 +1,7 @@
 //! The kernels that the lab can boot: finding one by its version, and preparing it once for all its guests.
 
 use super::{image, initramfs};
-use crate::sys::lab as sys;
+use crate::sys::lab::memory_file;
 use anyhow::{Context, Result, bail};
 use std::fs::File;
 use std::io::Write;
@@ -131,7 +131,7 @@ fn numbers(version: &str) -> Vec<u64> {
 }
 
 fn filled(name: &str, content: &[u8]) -> Result<File> {
-    let mut file = sys::memory_file(name, 0)?;
+    let mut file = memory_file(name, 0)?;
     file.write_all(content).context("cannot fill a memory file")?;
     Ok(file)
 }

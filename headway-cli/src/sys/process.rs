@@ -30,10 +30,13 @@ pub struct IgnoreInterrupts {
     old: [(libc::c_int, libc::sighandler_t); 2],
 }
 
-/// Rustix leaves signal handlers to the C library, so these functions call `signal` themselves.
+/// What Ctrl-C and Ctrl-\ send.
+const INTERRUPTS: [libc::c_int; 2] = [libc::SIGINT, libc::SIGQUIT];
+
+/// Ignores both signals until the answer is dropped. By libc, because rustix leaves signal handlers to it.
 pub fn ignore_interrupts() -> IgnoreInterrupts {
     // SAFETY: replaces a handler by "ignore"; no code of ours runs in signal context.
-    let old = [libc::SIGINT, libc::SIGQUIT].map(|s| (s, unsafe { libc::signal(s, libc::SIG_IGN) }));
+    let old = INTERRUPTS.map(|s| (s, unsafe { libc::signal(s, libc::SIG_IGN) }));
     IgnoreInterrupts { old }
 }
 
@@ -48,10 +51,9 @@ impl Drop for IgnoreInterrupts {
 
 /// In a child between fork and exec: Ctrl-C and Ctrl-\ end it, whatever the parent does with them.
 pub(super) fn restore_interrupts() {
-    // SAFETY: signal is async-signal-safe and takes integers only.
-    unsafe {
-        libc::signal(libc::SIGINT, libc::SIG_DFL);
-        libc::signal(libc::SIGQUIT, libc::SIG_DFL);
+    for signal in INTERRUPTS {
+        // SAFETY: signal is async-signal-safe and takes integers only.
+        unsafe { libc::signal(signal, libc::SIG_DFL) };
     }
 }
 
