@@ -30,7 +30,7 @@
 //! A controller alone is one function, here at the first event of a TCP connection (unit of data: the packet):
 //!
 //! ```
-//! use headway_cc::cc::{Ack, Event::Init, controller};
+//! use headway_cc::cc::{Ack, Event, controller};
 //!
 //! let mut bbr1 = controller("bbr1").expect("one of CONTROLLERS");
 //! let start = Ack {

@@ -162,8 +162,8 @@ impl Sampler {
     }
 
     /// A loss mark is withdrawn (a spurious timeout): the packet counts as in flight again.
-    pub fn on_undone(&mut self, bytes: u32) {
-        self.inflight += u64::from(bytes);
+    pub fn on_undone(&mut self, bytes: u64) {
+        self.inflight += bytes;
     }
 
     /// Ends the processing of an ACK (GenerateRateSample): fills the counters and the sample.

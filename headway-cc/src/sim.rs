@@ -18,10 +18,13 @@ mod flow;
 mod kernel_record;
 pub(crate) mod logged_link;
 mod loss;
+mod pacer;
+mod packet;
 mod packet_log;
 mod receiver;
 mod rtt;
 mod segment;
+mod sender;
 mod sequence;
 mod source;
 mod timers;
@@ -32,6 +35,7 @@ use crate::path::Path;
 use flow::Flow;
 pub use logged_link::LinkBin;
 use logged_link::LoggedLink;
+use packet::{Packet, Reply};
 pub use packet_log::{PacketRow, Step, What};
 use std::fmt;
 use timers::Timers;
@@ -319,38 +323,8 @@ pub const HEADER_BYTES: u32 = 52;
 /// A probe on the wire: an ICMP echo of 56 bytes.
 pub const PROBE_BYTES: u32 = 84;
 
-/// A segment (or, with flow [`PROBE`] or [`DATAGRAM`], a probe or a message) on its way down.
-#[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Packet {
-    pub(crate) seq: u64,
-    pub(crate) flow: u32,
-    /// Payload.
-    pub(crate) bytes: u16,
-    /// Which transmission of the segment this is, from 0, up to 255.
-    pub(crate) tx: u8,
-}
-
-/// An acknowledgement (or a probe's answer) on its way up.
-#[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct AckPacket {
-    /// Position in the receiver's log of arrivals: everything before it is acknowledged; a probe's number.
-    pub(crate) log_end: u64,
-    /// Payload bytes that arrived CE-marked so far.
-    pub(crate) ce_bytes: u64,
-    pub(crate) flow: u32,
-    /// The arrival that caused this ACK was a duplicate (DSACK).
-    pub(crate) is_duplicate: bool,
-}
-
-/// Added to [`Packet::seq`] and [`AckPacket::log_end`] of a handshake, which are the time when the SYN left: as with
-/// TCP's timestamps, an answer says which SYN it answers.
-pub(crate) const HANDSHAKE: u64 = 1 << 63;
 /// A SYN on the wire, and its answer.
 pub const HANDSHAKE_BYTES: u32 = 60;
-/// [`Packet::flow`] of a probe.
-const PROBE: u32 = u32::MAX;
-/// [`Packet::flow`] of a message.
-const DATAGRAM: u32 = u32::MAX - 1;
 /// How long after the end a message may still arrive: everything that waits in the bottleneck then is out long before.
 pub(crate) const DRAIN_NS: u64 = 100_000_000_000;
 
@@ -364,7 +338,7 @@ pub fn run(spec: &SimSpec) -> Result<SimRun, SimError> {
 #[derive(Debug)]
 struct Simulation {
     down: LoggedLink<Packet>,
-    up: LoggedLink<AckPacket>,
+    up: LoggedLink<Reply>,
     flows: Vec<Flow>,
     timers: Timers,
     probes: Vec<Probe>,
@@ -443,19 +417,17 @@ impl Simulation {
         while self.down.next_ns() <= now_ns
             && let Some(out) = self.down.pop(now_ns)
         {
-            let packet = out.packet;
-            if packet.flow == DATAGRAM {
-                self.datagrams[packet.seq as usize].arrive(now_ns);
-                continue;
+            match out.packet {
+                Packet::Segment { flow, .. } | Packet::Syn { flow, .. } => {
+                    let index = flow as usize;
+                    let next_ns = self.flows[index].on_packet(now_ns, out.packet, out.ce, &mut self.up);
+                    self.timers.lower(index, next_ns);
+                }
+                Packet::Probe { number } => {
+                    self.up.push(now_ns, PROBE_BYTES, false, Reply::Probe { number });
+                }
+                Packet::Message { number } => self.datagrams[number as usize].arrive(now_ns),
             }
-            if packet.flow == PROBE {
-                let answer = AckPacket { flow: PROBE, log_end: packet.seq, ..Default::default() };
-                self.up.push(now_ns, PROBE_BYTES, false, answer);
-                continue;
-            }
-            let index = packet.flow as usize;
-            let next_ns = self.flows[index].on_packet(now_ns, packet, out.ce, &mut self.up);
-            self.timers.lower(index, next_ns);
         }
     }
 
@@ -463,16 +435,18 @@ impl Simulation {
         while self.up.next_ns() <= now_ns
             && let Some(out) = self.up.pop(now_ns)
         {
-            let ack = out.packet;
-            if ack.flow == PROBE {
-                let probe = &mut self.probes[ack.log_end as usize];
-                probe.rtt_us = Some(now_ns / 1000 - probe.sent_us);
-                continue;
+            match out.packet {
+                Reply::Ack { flow, .. } | Reply::SynAck { flow, .. } => {
+                    let index = flow as usize;
+                    let flow = &mut self.flows[index];
+                    flow.on_reply(now_ns, out.packet, &mut self.down);
+                    self.timers.lower(index, flow.next_ns());
+                }
+                Reply::Probe { number } => {
+                    let probe = &mut self.probes[number as usize];
+                    probe.rtt_us = Some(now_ns / 1000 - probe.sent_us);
+                }
             }
-            let index = ack.flow as usize;
-            let flow = &mut self.flows[index];
-            flow.on_ack_packet(now_ns, ack, &mut self.down);
-            self.timers.lower(index, flow.next_ns());
         }
     }
 
@@ -484,7 +458,7 @@ impl Simulation {
     }
 
     fn send_probe(&mut self, now_ns: u64) {
-        let packet = Packet { flow: PROBE, seq: self.probes.len() as u64, ..Default::default() };
+        let packet = Packet::Probe { number: self.probes.len() as u64 };
         self.probes.push(Probe { sent_us: now_ns / 1000, rtt_us: None });
         self.down.push(now_ns, PROBE_BYTES, false, packet);
         self.next_probe_ns += self.probe_interval_ns;
@@ -495,8 +469,7 @@ impl Simulation {
         let number = self.datagrams.len() as u64;
         let bytes = messages.bytes(seed, number);
         self.datagrams.push(Datagram { due_us: now_ns / 1000, bytes, delay_us: None });
-        let packet = Packet { flow: DATAGRAM, seq: number, ..Default::default() };
-        self.down.push(now_ns, bytes + messages::HEADER_BYTES, false, packet);
+        self.down.push(now_ns, bytes + messages::HEADER_BYTES, false, Packet::Message { number });
         self.next_datagram_ns = messages.due_ns(seed, number + 1);
     }
 
@@ -508,9 +481,9 @@ impl Simulation {
         while self.down.next_ns() <= self.end_ns + DRAIN_NS {
             let now_ns = self.down.next_ns();
             if let Some(out) = self.down.pop(now_ns)
-                && out.packet.flow == DATAGRAM
+                && let Packet::Message { number } = out.packet
             {
-                self.datagrams[out.packet.seq as usize].arrive(now_ns);
+                self.datagrams[number as usize].arrive(now_ns);
             }
         }
     }

@@ -474,7 +474,7 @@ impl Flow {
         if ours > inflight {
             self.sampler.on_replaced(size(ours - inflight));
         } else {
-            self.sampler.on_undone(size(inflight - ours));
+            self.sampler.on_undone(inflight - ours);
         }
     }
 

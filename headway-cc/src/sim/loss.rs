@@ -1,72 +1,138 @@
-//! Loss detection and recovery of a flow, after Linux: RACK with its reordering window, tail loss probe,
-//! retransmission timeout with backoff and F-RTO, undo of spurious reductions.
+//! Loss detection and recovery of a sender, after Linux: RACK with its reordering window (RFC 8985), tail loss probe,
+//! retransmission timeout with backoff and F-RTO (RFC 5682), undo of reductions that proved spurious.
+//!
+//! [`Loss`] keeps the scoreboard, that is every segment from the oldest unacknowledged to the newest sent, and the
+//! state of recovery. It decides which segments are lost, which are to be sent again, when a timer is due and when the
+//! window is to be reduced. It sends nothing and tells the controller nothing: the sender asks step by step and acts
+//! on the answers, because a controller must hear of each step before the next one is taken.
 
-use super::Packet;
-use super::flow::{Flow, News};
-use super::logged_link::LoggedLink;
 use super::rtt::Rtt;
-use super::segment::{DELIVERED, IN_FLIGHT, LOST};
-use crate::cc::{CaState, Event, NO_RTT};
+use super::segment::{Arrival, DELIVERED, IN_FLIGHT, LOST, Segment};
+use super::sequence::SequenceBuffer;
+use crate::cc::{CaState, NO_RTT};
+use crate::sampler::{Sampler, Sent};
 use std::collections::VecDeque;
 
-/// This many segments beyond a gap make the reordering window zero while no reordering was ever seen.
+/// With this many segments delivered beyond a gap the reordering window is zero, as long as no reordering was ever
+/// seen (RFC 8985, section 6.2; the classic three duplicate ACKs).
 const DUP_THRESHOLD: u64 = 3;
 /// Recoveries for which a widened reordering window is kept (Linux `TCP_RACK_RECOVERY_THRESH`).
 const REORDER_PERSIST: u32 = 16;
+/// Most steps of a quarter of the minimum RTT in a reordering window (Linux keeps them in 8 bits).
 const REORDER_STEPS_MAX: u64 = 255;
-/// Slack of the reordering timer.
+/// The reordering timer is set this much later than the window ends (Linux `TCP_TIMEOUT_MIN`: two ticks of 1 ms), so
+/// that an ACK which is just arriving comes first.
 const REORDER_SLACK_NS: u64 = 2_000_000;
 
+/// What an ACK says that matters for recovery, gathered while its deliveries are noted.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct News {
+    /// It acknowledges the oldest outstanding segment.
+    pub(crate) is_advance: bool,
+    /// A segment sent before a timeout and never again arrived, or one whose retransmission was needless.
+    pub(crate) is_spurious: bool,
+    /// It reports a duplicate (DSACK).
+    pub(crate) is_duplicate: bool,
+    /// It reports new CE marks.
+    pub(crate) has_ce: bool,
+}
+
+/// A segment was delivered: what its transmission was.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Delivered {
+    /// The sampler's stamp.
+    pub(crate) sent: Sent,
+    pub(crate) is_retransmission: bool,
+    /// False when it had been marked lost.
+    pub(crate) was_in_flight: bool,
+    /// See [`News::is_spurious`].
+    pub(crate) is_spurious: bool,
+}
+
+/// A segment that was just marked lost.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Marked {
+    pub(crate) seq: u64,
+    /// It does not follow the segment that was marked before it.
+    pub(crate) starts_range: bool,
+}
+
+/// What [`Loss::timer_ns`] waits for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Timer {
+    /// The answer to a SYN.
+    Handshake,
+    /// The end of the flight: its last segments may be lost with nothing behind them to show it (tail loss probe).
+    Probe,
+    /// Any acknowledgement (retransmission timeout).
+    Timeout,
+}
+
+/// A tail loss probe on its way.
+#[derive(Clone, Copy, Debug)]
+struct Probe {
+    /// One more than the highest segment sent: what an ACK of the probe acknowledges.
+    end: u64,
+    is_retransmission: bool,
+}
+
+/// Scoreboard and state of recovery of one sender.
 #[derive(Clone, Debug)]
 pub(crate) struct Loss {
-    /// One of `cc::CA_…`.
-    pub(crate) ca_state: CaState,
+    /// From the oldest unacknowledged to the newest sent.
+    segments: SequenceBuffer<Segment>,
+    /// State of recovery, as in Linux.
+    ca_state: CaState,
     /// First segment that was not sent yet when the state was entered: acknowledging up to it ends the state.
     high_seq: u64,
-    /// Segments marked lost and not retransmitted yet; `queue` lists them (with others, to be skipped).
-    pub(crate) lost: u64,
+    /// How many segments are marked lost and not sent again yet.
+    lost: u64,
+    /// All of those, in the order of repair, and others among them that are to be skipped.
     queue: VecDeque<u64>,
-    /// Segments delivered beyond the oldest outstanding one.
-    pub(crate) sacked: u64,
+    /// Marked since the sender last took notice.
+    marked: Vec<Marked>,
     /// The last segment marked lost; `u64::MAX` before the first.
-    last_lost: u64,
-    /// Retransmissions in the order of sending: segment, which transmission. Those settled are skipped.
+    last_marked: u64,
+    /// Segments delivered beyond the oldest outstanding one.
+    sacked: u64,
+    /// Retransmissions in the order of sending: segment, which transmission. Settled ones are skipped.
     resent: VecDeque<(u64, u8)>,
-    /// No original transmission before this segment is undecided.
+    /// Of every original transmission before this segment it is decided whether it is lost.
     cursor: u64,
-    /// The most recently sent segment that was delivered.
+    /// The most recently sent segment that was delivered: when it was sent, its number, its RTT.
     rack_sent_us: u64,
     rack_seq: u64,
     rack_rtt_us: u64,
     /// One more than the highest segment delivered.
     highest: u64,
     is_reordering_seen: bool,
+    /// Width of the reordering window in quarters of the minimum RTT, and for how many recoveries it is kept.
     reorder_steps: u64,
     reorder_persist: u32,
-    /// `delivered` from which a duplicate may widen the reordering window again.
+    /// `C.delivered` from which a duplicate may widen the reordering window again: once a round trip.
     reorder_round_end: u64,
     /// Retransmissions since the reduction that may still prove needed; `None`: none was made.
     undo_retransmissions: Option<u64>,
     can_undo: bool,
-    /// While a tail loss probe is out: one more than the highest segment sent, and whether it was a retransmission.
-    probe: Option<(u64, bool)>,
+    probe: Option<Probe>,
+    /// Timeouts in a row; each doubles the next.
     backoff: u32,
-    timer_is_probe: bool,
-    /// When the probe or the retransmission timeout is due; `u64::MAX` for never.
-    pub(crate) timer_ns: u64,
-    /// When the reordering window of the oldest suspect ends.
-    pub(crate) reorder_ns: u64,
+    timer: Timer,
+    timer_ns: u64,
+    reorder_ns: u64,
 }
 
 impl Loss {
     pub(crate) fn new() -> Self {
         Self {
+            segments: SequenceBuffer::new(64),
             ca_state: CaState::Open,
             high_seq: 0,
             lost: 0,
             queue: VecDeque::new(),
+            marked: Vec::new(),
+            last_marked: u64::MAX,
             sacked: 0,
-            last_lost: u64::MAX,
             resent: VecDeque::new(),
             cursor: 0,
             rack_sent_us: 0,
@@ -81,351 +147,478 @@ impl Loss {
             can_undo: false,
             probe: None,
             backoff: 0,
-            timer_is_probe: false,
+            timer: Timer::Handshake,
             timer_ns: u64::MAX,
             reorder_ns: u64::MAX,
         }
     }
 
-    /// Sets the timer of a handshake that was just begun, begun again the more patiently.
-    pub(crate) fn arm_handshake(&mut self, now_ns: u64, rtt: &Rtt) {
-        self.timer_ns = now_ns + rtt.rto_us(self.backoff) * 1000;
-        self.timer_is_probe = false;
-        self.backoff += 1;
+    /// State of recovery, as in Linux.
+    #[inline]
+    pub(crate) fn ca_state(&self) -> CaState {
+        self.ca_state
     }
 
-    /// Segments that may be marked lost and not retransmitted yet: all such are among them.
-    pub(crate) fn queued(&self) -> impl Iterator<Item = u64> {
-        self.queue.iter().copied()
+    /// The oldest unacknowledged segment (`SND.UNA`).
+    #[inline]
+    pub(crate) fn una(&self) -> u64 {
+        self.segments.start()
     }
 
-    /// The handshake is through.
-    pub(crate) fn disarm(&mut self) {
-        self.timer_ns = u64::MAX;
-        self.backoff = 0;
+    /// The number of the next new segment (`SND.NXT`).
+    #[inline]
+    pub(crate) fn nxt(&self) -> u64 {
+        self.segments.end()
+    }
+
+    /// Everything sent is acknowledged.
+    #[inline]
+    pub(crate) fn is_all_acked(&self) -> bool {
+        self.una() == self.nxt()
+    }
+
+    /// How many segments are marked lost and not sent again yet.
+    #[inline]
+    pub(crate) fn lost(&self) -> u64 {
+        self.lost
+    }
+
+    /// When the oldest unacknowledged segment was sent last. There must be one.
+    pub(crate) fn oldest_sent_us(&self, now_us: u64) -> u64 {
+        self.segments[self.una()].sent_us(now_us)
+    }
+
+    /// Payload of the oldest unacknowledged segment. There must be one.
+    pub(crate) fn oldest_bytes(&self) -> u64 {
+        self.segments[self.una()].bytes.into()
+    }
+
+    /// The stamp of a segment's latest transmission.
+    pub(crate) fn sent(&self, seq: u64, now_us: u64, sampler: &Sampler) -> Sent {
+        self.segments[seq].sent(now_us, sampler)
+    }
+
+    /// Whether a segment was sent more than once.
+    pub(crate) fn is_retransmission(&self, seq: u64) -> bool {
+        self.segments[seq].tx > 0
+    }
+
+    /// The segments that are marked lost and not sent again yet, in the order of the stream.
+    pub(crate) fn unrepaired(&self) -> Vec<u64> {
+        let is_lost = |seq: &u64| *seq >= self.una() && self.segments[*seq].flags & LOST != 0;
+        let mut lost: Vec<u64> = self.queue.iter().copied().filter(is_lost).collect();
+        lost.sort_unstable();
+        lost.dedup();
+        lost
     }
 }
 
-impl Flow {
-    /// A segment was delivered: keeps the counts; true when that shows a retransmission or a timeout as needless.
+/// Sending.
+impl Loss {
+    /// New data leaves: the number of its segment.
     #[inline]
-    pub(crate) fn note_delivery(&mut self, seq: u64, tx: u8, was_lost: bool, is_needless: bool) -> bool {
-        let loss = &mut self.loss;
-        loss.sacked += 1;
-        loss.lost -= u64::from(was_lost);
-        if seq >= loss.highest {
-            loss.highest = seq + 1;
+    pub(crate) fn on_sent(&mut self, sent: &Sent) -> u64 {
+        let seq = self.nxt();
+        self.segments.push(Segment::new(sent));
+        seq
+    }
+
+    /// A segment that is to be sent again: its payload, and whether it counts as in flight.
+    pub(crate) fn before_resending(&self, seq: u64) -> (u32, bool) {
+        let segment = &self.segments[seq];
+        (segment.bytes.into(), segment.flags & IN_FLIGHT != 0)
+    }
+
+    /// A segment leaves again: which transmission of it this is.
+    pub(crate) fn on_resent(&mut self, seq: u64, sent: &Sent) -> u8 {
+        let segment = &mut self.segments[seq];
+        segment.stamp(sent);
+        segment.tx = segment.tx.saturating_add(1);
+        let tx = segment.tx;
+        self.resent.push_back((seq, tx));
+        if self.can_undo {
+            self.undo_retransmissions = Some(self.undo_retransmissions.unwrap_or(0) + 1);
+        }
+        tx
+    }
+
+    /// The next lost segment to be sent again, which no longer counts as lost.
+    pub(crate) fn take_lost(&mut self) -> Option<u64> {
+        while self.lost > 0 {
+            let seq = self.queue.pop_front().expect("every lost segment is queued");
+            if seq >= self.una() && self.segments[seq].flags & LOST != 0 {
+                self.lost -= 1;
+                if self.lost == 0 {
+                    self.queue.clear();
+                }
+                return Some(seq);
+            }
+        }
+        None
+    }
+
+    /// The last segment sent, to be sent again as a probe, unless it was delivered.
+    pub(crate) fn take_last(&mut self) -> Option<u64> {
+        let last = self.nxt() - 1;
+        let flags = self.segments[last].flags;
+        if flags & DELIVERED != 0 {
+            return None;
+        }
+        self.lost -= u64::from(flags & LOST != 0);
+        Some(last)
+    }
+
+    /// A tail loss probe left, as new data or as a retransmission.
+    pub(crate) fn on_probe_sent(&mut self, is_retransmission: bool) {
+        self.probe = Some(Probe { end: self.nxt(), is_retransmission });
+    }
+}
+
+/// Acknowledgements. The sender calls these in the order of Linux `tcp_ack` and `tcp_fastretrans_alert`:
+/// `on_delivered` for each segment, `advance`, `settle_probe`, `adapt_reordering_window`, `undo` or `leave_recovery`,
+/// `detect`, `next_reduction`.
+impl Loss {
+    /// A segment was delivered, which may have been sent several times.
+    #[inline]
+    pub(crate) fn on_delivered(
+        &mut self,
+        arrival: Arrival,
+        now_us: u64,
+        rtt: &Rtt,
+        sampler: &Sampler,
+    ) -> Delivered {
+        let seq = arrival.seq();
+        let segment = &mut self.segments[seq];
+        let (flags, tx) = (segment.flags, segment.tx);
+        segment.flags = flags & !(LOST | IN_FLIGHT) | DELIVERED;
+        let sent = segment.sent(now_us, sampler);
+        let is_needless = tx != arrival.tx();
+        self.sacked += 1;
+        self.lost -= u64::from(flags & LOST != 0);
+        if seq >= self.highest {
+            self.highest = seq + 1;
         } else if tx == 0 || is_needless {
-            loss.is_reordering_seen = true;
+            self.is_reordering_seen = true;
         }
         if is_needless {
-            loss.undo_retransmissions = loss.undo_retransmissions.map(|n| n.saturating_sub(1));
+            self.undo_retransmissions = self.undo_retransmissions.map(|n| n.saturating_sub(1));
         }
-        is_needless || (loss.ca_state == CaState::Loss && tx == 0 && seq < loss.high_seq)
+        let is_spurious = is_needless || (self.ca_state == CaState::Loss && tx == 0 && seq < self.high_seq);
+        self.advance_rack(seq, sent.sent_us, now_us - sent.sent_us, tx, rtt);
+        Delivered { sent, is_retransmission: tx > 0, was_in_flight: flags & IN_FLIGHT != 0, is_spurious }
     }
 
-    /// Linux `tcp_rack_advance`.
+    /// Linux `tcp_rack_advance`: remembers the most recently sent segment that was delivered.
     #[inline]
-    pub(crate) fn advance_rack(&mut self, now_us: u64, seq: u64, sent_us: u64, tx: u8) {
-        let rtt_us = now_us - sent_us;
-        if tx > 0 && rtt_us < self.rtt.min_us {
+    fn advance_rack(&mut self, seq: u64, sent_us: u64, rtt_us: u64, tx: u8, rtt: &Rtt) {
+        if tx > 0 && rtt_us < rtt.min_us {
             return; // The original arrived, not the retransmission just sent.
         }
-        let loss = &mut self.loss;
-        if (sent_us, seq) >= (loss.rack_sent_us, loss.rack_seq) {
-            (loss.rack_sent_us, loss.rack_seq, loss.rack_rtt_us) = (sent_us, seq, rtt_us);
+        if (sent_us, seq) >= (self.rack_sent_us, self.rack_seq) {
+            (self.rack_sent_us, self.rack_seq, self.rack_rtt_us) = (sent_us, seq, rtt_us);
         }
     }
 
-    /// The order of steps is that of Linux `tcp_fastretrans_alert`.
-    pub(crate) fn update_recovery(&mut self, now_ns: u64, news: &News) {
-        if self.segments.start() > news.una_before {
-            self.loss.backoff = 0;
+    /// Lets go of the segments that are acknowledged without a gap; true when there were any. An answer from the
+    /// receiver ends the backoff.
+    #[inline]
+    pub(crate) fn advance(&mut self) -> bool {
+        let before = self.una();
+        let mut una = before;
+        while una < self.nxt() && self.segments[una].flags & DELIVERED != 0 {
+            una += 1;
         }
-        self.judge_probe(now_ns, news);
-        self.widen_reordering_window(news);
-        self.leave_recovery(now_ns, news);
-        self.detect_losses(now_ns);
-        let loss = &self.loss;
-        if loss.ca_state < CaState::Recovery && loss.lost > 0 {
-            self.enter_recovery(now_ns);
-        } else if news.has_ce && loss.ca_state < CaState::Cwr {
-            self.reduce(now_ns, CaState::Cwr);
-        } else if loss.ca_state < CaState::Cwr {
-            self.loss.ca_state = if loss.sacked > 0 { CaState::Disorder } else { CaState::Open };
+        if una == before {
+            return false;
+        }
+        self.sacked -= una - before;
+        self.segments.forget_before(una);
+        self.backoff = 0;
+        true
+    }
+
+    /// Ends a tail loss probe that this ACK answers; true when the probe filled a hole that nothing else had shown,
+    /// so that the window is to be reduced once for that loss (Linux `tcp_process_tlp_ack`).
+    pub(crate) fn settle_probe(&mut self, news: &News) -> bool {
+        let Some(probe) = self.probe else { return false };
+        let is_answered = self.una() >= probe.end;
+        let was_needless = !probe.is_retransmission || news.is_duplicate || news.is_spurious;
+        if is_answered || news.is_duplicate {
+            self.probe = None;
+        }
+        is_answered && !was_needless
+    }
+
+    /// A needless retransmission shows that the reordering window is too narrow: it widens, once a round trip (Linux
+    /// `tcp_rack_update_reo_wnd`).
+    pub(crate) fn adapt_reordering_window(&mut self, news: &News, sampler: &Sampler) {
+        if news.is_duplicate && self.probe.is_none() && sampler.delivered() >= self.reorder_round_end {
+            self.reorder_steps = (self.reorder_steps + 1).min(REORDER_STEPS_MAX);
+            self.reorder_persist = REORDER_PERSIST;
+            self.reorder_round_end = sampler.delivered() + sampler.inflight();
         }
     }
 
-    /// A probe that filled a hole was the only sign of a loss: the window is reduced once (Linux
-    /// `tcp_process_tlp_ack`).
-    fn judge_probe(&mut self, now_ns: u64, news: &News) {
-        let Some((end, is_retransmission)) = self.loss.probe else { return };
-        if !is_retransmission || news.is_duplicate || news.is_spurious {
-            if self.segments.start() >= end || news.is_duplicate {
-                self.loss.probe = None;
+    /// Whether the last reduction was spurious: every retransmission in fast recovery was needless, or after a timeout
+    /// an original arrived (F-RTO).
+    pub(crate) fn is_spurious(&self, news: &News) -> bool {
+        match self.ca_state {
+            CaState::Recovery => self.can_undo && self.undo_retransmissions == Some(0),
+            CaState::Loss => self.can_undo && news.is_spurious,
+            _ => false,
+        }
+    }
+
+    /// Withdraws the marks of a spurious reduction that were not acted on yet, and ends recovery; the bytes that count
+    /// as in flight again.
+    pub(crate) fn undo(&mut self) -> u64 {
+        let mut bytes = 0;
+        for seq in self.una()..self.nxt() {
+            let segment = &mut self.segments[seq];
+            if segment.flags & LOST != 0 {
+                segment.flags = segment.flags & !LOST | IN_FLIGHT;
+                bytes += u64::from(segment.bytes);
             }
-        } else if self.segments.start() >= end {
-            self.loss.probe = None;
-            self.tell_losses(now_ns, self.mss());
-            self.dispatch(Event::Ssthresh, now_ns, NO_RTT);
         }
+        self.lost = 0;
+        self.queue.clear();
+        self.cursor = self.una();
+        self.can_undo = false;
+        self.ca_state = CaState::Open;
+        bytes
     }
 
-    /// Linux `tcp_rack_update_reo_wnd`: once a round, a needless retransmission widens the window.
-    fn widen_reordering_window(&mut self, news: &News) {
-        let delivered = self.sampler.delivered();
-        if news.is_duplicate && self.loss.probe.is_none() && delivered >= self.loss.reorder_round_end {
-            self.loss.reorder_steps = (self.loss.reorder_steps + 1).min(REORDER_STEPS_MAX);
-            self.loss.reorder_persist = REORDER_PERSIST;
-            self.loss.reorder_round_end = delivered + self.sampler.inflight();
-        }
-    }
-
-    fn leave_recovery(&mut self, now_ns: u64, news: &News) {
-        let una = self.segments.start();
-        let may_undo = self.loss.can_undo && self.loss.undo_retransmissions == Some(0);
-        match self.loss.ca_state {
-            CaState::Recovery if may_undo => self.undo(now_ns),
-            CaState::Loss if self.loss.can_undo && news.is_spurious => self.undo(now_ns),
-            CaState::Recovery | CaState::Loss if una >= self.loss.high_seq => {
-                self.loss.ca_state = CaState::Open;
-                self.loss.can_undo = false;
-                self.loss.reorder_persist = self.loss.reorder_persist.saturating_sub(1);
-                if self.loss.reorder_persist == 0 {
-                    self.loss.reorder_steps = 1;
+    /// Ends the state when everything sent before it began is acknowledged.
+    pub(crate) fn leave_recovery(&mut self) {
+        match self.ca_state {
+            CaState::Recovery | CaState::Loss if self.una() >= self.high_seq => {
+                self.ca_state = CaState::Open;
+                self.can_undo = false;
+                self.reorder_persist = self.reorder_persist.saturating_sub(1);
+                if self.reorder_persist == 0 {
+                    self.reorder_steps = 1;
                 }
             }
-            CaState::Cwr if una > self.loss.high_seq => self.loss.ca_state = CaState::Open,
+            CaState::Cwr if self.una() > self.high_seq => self.ca_state = CaState::Open,
             _ => {}
         }
     }
 
-    /// The reduction was spurious: marks that were not acted on yet are withdrawn.
-    fn undo(&mut self, now_ns: u64) {
-        for seq in self.segments.start()..self.segments.end() {
-            let segment = &mut self.segments[seq];
-            if segment.flags & LOST != 0 {
-                segment.flags = segment.flags & !LOST | IN_FLIGHT;
-                self.sampler.on_undone(u32::from(segment.bytes));
-            }
+    /// The state to enter with a reduction of the window, for losses or for CE marks; `None` where there is nothing
+    /// new to reduce for.
+    pub(crate) fn next_reduction(&mut self, news: &News) -> Option<CaState> {
+        if self.ca_state < CaState::Recovery && self.lost > 0 {
+            return Some(CaState::Recovery);
         }
-        self.loss.lost = 0;
-        self.loss.queue.clear();
-        self.loss.cursor = self.segments.start();
-        self.loss.can_undo = false;
-        self.loss.ca_state = CaState::Open;
-        self.dispatch(Event::Undo, now_ns, NO_RTT);
+        if news.has_ce && self.ca_state < CaState::Cwr {
+            return Some(CaState::Cwr);
+        }
+        if self.ca_state < CaState::Cwr {
+            self.ca_state = if self.sacked > 0 { CaState::Disorder } else { CaState::Open };
+        }
+        None
     }
 
-    fn enter_recovery(&mut self, now_ns: u64) {
-        self.reduce(now_ns, CaState::Recovery);
-        self.loss.can_undo = true;
-        self.loss.undo_retransmissions = None;
+    /// The window has been reduced.
+    pub(crate) fn enter(&mut self, ca_state: CaState) {
+        self.ca_state = ca_state;
+        self.can_undo = ca_state == CaState::Recovery;
+        if self.can_undo {
+            self.undo_retransmissions = None;
+        }
+        self.high_seq = self.nxt();
     }
+}
 
-    fn reduce(&mut self, now_ns: u64, ca_state: CaState) {
-        self.dispatch(Event::Ssthresh, now_ns, NO_RTT);
-        self.loss.ca_state = ca_state;
-        self.loss.can_undo = false;
-        self.loss.high_seq = self.segments.end();
-    }
-
-    /// Linux `tcp_rack_reo_wnd`.
-    fn reordering_window_us(&self) -> u64 {
-        let loss = &self.loss;
-        if !loss.is_reordering_seen && (loss.ca_state >= CaState::Recovery || loss.sacked >= DUP_THRESHOLD) {
+/// Detection.
+impl Loss {
+    /// Linux `tcp_rack_reo_wnd`: how much later than its successors a segment may arrive.
+    fn reordering_window_us(&self, rtt: &Rtt) -> u64 {
+        let is_certain = self.ca_state >= CaState::Recovery || self.sacked >= DUP_THRESHOLD;
+        if (!self.is_reordering_seen && is_certain) || rtt.min_us == NO_RTT {
             return 0;
         }
-        if self.rtt.min_us == NO_RTT {
-            return 0;
-        }
-        (self.rtt.min_us / 4 * loss.reorder_steps).min(self.rtt.srtt_us())
+        (rtt.min_us / 4 * self.reorder_steps).min(rtt.srtt_us())
     }
 
-    /// RACK: what was sent before the latest delivered segment, and a reordering window longer ago than its RTT, is
-    /// lost. Originals are in order of sending by number, retransmissions in their own list, so each is looked at
-    /// until the first that may yet arrive.
-    fn detect_losses(&mut self, now_ns: u64) {
-        self.loss.reorder_ns = u64::MAX;
-        let (una, nxt) = (self.segments.start(), self.segments.end());
-        if una == nxt || (self.loss.sacked == 0 && self.loss.resent.is_empty()) {
-            self.loss.cursor = una;
+    /// RACK: a segment is lost that was sent before the latest delivered one, and longer ago than that one's RTT and a
+    /// reordering window. Originals were sent in the order of their numbers and retransmissions have a list of their
+    /// own, so each kind is gone through until the first that may yet arrive.
+    pub(crate) fn detect(&mut self, now_us: u64, rtt: &Rtt) {
+        self.reorder_ns = u64::MAX;
+        if self.is_all_acked() || (self.sacked == 0 && self.resent.is_empty()) {
+            self.cursor = self.una();
             return;
         }
-        let (now_us, window_us) = (now_ns / 1000, self.reordering_window_us());
-        let mut cursor = self.loss.cursor.max(una);
-        while cursor < nxt {
+        let window_us = self.reordering_window_us(rtt);
+        self.detect_among_originals(now_us, window_us);
+        self.detect_among_retransmissions(now_us, window_us);
+    }
+
+    fn detect_among_originals(&mut self, now_us: u64, window_us: u64) {
+        let mut cursor = self.cursor.max(self.una());
+        while cursor < self.nxt() {
             let segment = &self.segments[cursor];
             let is_open = segment.tx == 0 && segment.flags & (DELIVERED | LOST) == 0;
             let sent_us = segment.sent_us(now_us);
-            if is_open && !self.condemn(cursor, sent_us, now_us, window_us, false) {
-                break;
+            if is_open {
+                if !self.is_overdue(cursor, sent_us, now_us, window_us) {
+                    break;
+                }
+                self.mark_lost(cursor);
+                self.queue.push_back(cursor);
             }
             cursor += 1;
         }
-        self.loss.cursor = cursor;
-        while let Some((seq, tx)) = self.loss.resent.front().copied() {
-            let is_open = seq >= una && {
+        self.cursor = cursor;
+    }
+
+    /// What is lost again is older than all that waits to be sent again, and goes first.
+    fn detect_among_retransmissions(&mut self, now_us: u64, window_us: u64) {
+        while let Some((seq, tx)) = self.resent.front().copied() {
+            if seq >= self.una() {
                 let segment = &self.segments[seq];
-                segment.tx == tx && segment.flags & IN_FLIGHT != 0
-            };
-            if is_open && !self.condemn(seq, self.segments[seq].sent_us(now_us), now_us, window_us, true) {
-                break;
+                let is_open = segment.tx == tx && segment.flags & IN_FLIGHT != 0;
+                let sent_us = segment.sent_us(now_us);
+                if is_open {
+                    if !self.is_overdue(seq, sent_us, now_us, window_us) {
+                        break;
+                    }
+                    self.mark_lost(seq);
+                    self.queue.push_front(seq);
+                }
             }
-            self.loss.resent.pop_front();
+            self.resent.pop_front();
         }
     }
 
-    /// Marks a segment lost if its time is up; else notes when it will be, if anything later was delivered.
-    fn condemn(&mut self, seq: u64, sent_us: u64, now_us: u64, window_us: u64, is_again: bool) -> bool {
-        if (sent_us, seq) >= (self.loss.rack_sent_us, self.loss.rack_seq) {
+    /// Whether a segment should have arrived by now; if only something sent later has, notes when it will be overdue.
+    #[inline]
+    fn is_overdue(&mut self, seq: u64, sent_us: u64, now_us: u64, window_us: u64) -> bool {
+        if (sent_us, seq) >= (self.rack_sent_us, self.rack_seq) {
             return false;
         }
-        let due_us = sent_us + self.loss.rack_rtt_us + window_us;
+        let due_us = sent_us + self.rack_rtt_us + window_us;
         if due_us > now_us {
-            self.loss.reorder_ns = self.loss.reorder_ns.min(due_us * 1000 + REORDER_SLACK_NS);
-            return false;
+            self.reorder_ns = self.reorder_ns.min(due_us * 1000 + REORDER_SLACK_NS);
         }
-        self.mark_lost(seq, now_us, is_again);
-        true
+        due_us <= now_us
     }
 
-    /// The controller hears of each segment. One that was lost again is older than those queued and goes first.
-    fn mark_lost(&mut self, seq: u64, now_us: u64, is_again: bool) {
+    fn mark_lost(&mut self, seq: u64) {
         let segment = &mut self.segments[seq];
         segment.flags = segment.flags & !IN_FLIGHT | LOST;
-        let sent = segment.sent(now_us, &self.sampler);
-        self.sampler.on_lost(sent.bytes);
-        self.loss.lost += 1;
-        let starts_range = self.loss.last_lost.wrapping_add(1) != seq;
-        self.loss.last_lost = seq;
-        if self.record.is_none() {
-            self.tell_lost(now_us, &sent, starts_range);
-        }
-        if is_again {
-            self.loss.queue.push_front(seq);
-        } else {
-            self.loss.queue.push_back(seq);
-        }
+        self.lost += 1;
+        let starts_range = self.last_marked.wrapping_add(1) != seq;
+        self.last_marked = seq;
+        self.marked.push(Marked { seq, starts_range });
     }
 
-    /// Retransmits up to `count` lost segments; the bytes sent.
-    pub(crate) fn retransmit_lost(&mut self, now_ns: u64, count: u64, down: &mut LoggedLink<Packet>) -> u64 {
-        let (mut bytes, mut left) = (0, count);
-        while left > 0 && self.loss.lost > 0 {
-            let seq = self.loss.queue.pop_front().expect("every lost segment is queued");
-            if seq >= self.segments.start() && self.segments[seq].flags & LOST != 0 {
-                self.loss.lost -= 1;
-                bytes += self.resend(now_ns, seq, down);
-                left -= 1;
-            }
-        }
-        if self.loss.lost == 0 {
-            self.loss.queue.clear();
-        }
-        bytes
+    /// Whether segments were marked lost that the sender has not taken notice of.
+    #[inline]
+    pub(crate) fn has_marked(&self) -> bool {
+        !self.marked.is_empty()
     }
 
-    /// A segment was sent again.
-    pub(crate) fn note_resent(&mut self, seq: u64, tx: u8) {
-        self.loss.resent.push_back((seq, tx));
-        if self.loss.can_undo {
-            self.loss.undo_retransmissions = Some(self.loss.undo_retransmissions.unwrap_or(0) + 1);
-        }
+    /// The segments marked lost since the last call, in the order of marking. Give the list back when it is read:
+    /// then the next losses need no new memory.
+    pub(crate) fn take_marked(&mut self) -> Vec<Marked> {
+        std::mem::take(&mut self.marked)
     }
 
-    pub(crate) fn on_reorder_timer(&mut self, now_ns: u64, down: &mut LoggedLink<Packet>) {
-        self.sampler.begin();
-        self.detect_losses(now_ns);
-        if self.loss.lost > 0 && self.loss.ca_state < CaState::Recovery {
-            self.enter_recovery(now_ns);
-        }
-        self.transmit(now_ns, down);
-        if self.loss.timer_ns == u64::MAX || self.loss.timer_is_probe {
-            self.arm_timer(now_ns);
-        }
+    /// See [`Loss::take_marked`].
+    pub(crate) fn give_back(&mut self, mut marked: Vec<Marked>) {
+        marked.clear();
+        self.marked = marked;
+    }
+}
+
+/// Timers.
+impl Loss {
+    /// When the timer is due; `u64::MAX` for never.
+    #[inline]
+    pub(crate) fn timer_ns(&self) -> u64 {
+        self.timer_ns
     }
 
-    pub(crate) fn on_loss_timer(&mut self, now_ns: u64, down: &mut LoggedLink<Packet>) {
-        self.loss.timer_ns = u64::MAX;
-        if self.run.connected_us.is_none() {
-            return self.knock(now_ns, down);
-        }
-        if self.segments.start() == self.segments.end() {
-            return;
-        }
-        if self.loss.timer_is_probe {
-            self.send_probe(now_ns, down);
-        } else {
-            self.on_timeout(now_ns, down);
-        }
-        self.arm_timer(now_ns);
+    /// When the reordering window of the oldest suspect ends; `u64::MAX` for never.
+    #[inline]
+    pub(crate) fn reorder_ns(&self) -> u64 {
+        self.reorder_ns
     }
 
-    /// The probe is new data if there is some, whatever the window says, else the last segment again.
-    fn send_probe(&mut self, now_ns: u64, down: &mut LoggedLink<Packet>) {
-        let is_new = self.send_new(now_ns, 1, down) > 0;
-        let last = self.segments.end() - 1;
-        if !is_new && self.segments[last].flags & DELIVERED == 0 {
-            self.loss.lost -= u64::from(self.segments[last].flags & LOST != 0);
-            self.resend(now_ns, last, down);
-        }
-        self.loss.probe = Some((self.segments.end(), !is_new));
+    /// No timeout is armed: nothing is out, or only a probe's timer runs.
+    pub(crate) fn is_timeout_unarmed(&self) -> bool {
+        self.timer_ns == u64::MAX || self.timer == Timer::Probe
     }
 
-    /// Linux `tcp_enter_loss`: everything outstanding is lost, except what was sent so lately that its ACK may yet
-    /// come; the window is one segment above what stays in flight.
-    fn on_timeout(&mut self, now_ns: u64, down: &mut LoggedLink<Packet>) {
-        self.run.timeouts += 1;
-        self.mark_timed_out(now_ns / 1000);
-        let loss = &self.loss;
-        let is_new = loss.ca_state <= CaState::Disorder
-            || self.segments.start() >= loss.high_seq
-            || (loss.ca_state == CaState::Loss && loss.backoff == 0);
-        if is_new {
-            self.dispatch(Event::Ssthresh, now_ns, NO_RTT);
-            self.loss.can_undo = true;
-            self.loss.undo_retransmissions = None;
-        }
-        self.cwnd = self.sampler.inflight() + u64::from(self.segments[self.segments.start()].bytes);
-        self.loss.ca_state = CaState::Loss;
-        self.loss.high_seq = self.segments.end();
-        self.loss.probe = None;
-        self.loss.backoff += 1;
-        self.dispatch(Event::Loss, now_ns, NO_RTT);
-        let bytes = self.retransmit_lost(now_ns, 1, down);
-        if bytes > 0 {
-            self.space(now_ns, bytes);
-        }
+    /// Takes the timer that has fired.
+    pub(crate) fn fire(&mut self) -> Timer {
+        self.timer_ns = u64::MAX;
+        self.timer
     }
 
-    fn mark_timed_out(&mut self, now_us: u64) {
-        let (una, nxt) = (self.segments.start(), self.segments.end());
-        self.loss.queue.clear();
-        for seq in una..nxt {
-            let segment = &self.segments[seq];
-            let is_recent = segment.sent_us(now_us) + self.loss.rack_rtt_us > now_us && seq != una;
-            if segment.flags & LOST != 0 {
-                self.loss.queue.push_back(seq);
-            } else if segment.flags & DELIVERED == 0 && !is_recent {
-                self.mark_lost(seq, now_us, false);
-            }
-        }
-        self.loss.cursor = una;
+    /// Sets the timer of a SYN that was just sent; each one is waited for twice as long as the one before.
+    pub(crate) fn arm_handshake(&mut self, now_ns: u64, rtt: &Rtt) {
+        self.timer = Timer::Handshake;
+        self.timer_ns = now_ns + rtt.rto_us(self.backoff) * 1000;
+        self.backoff += 1;
+    }
+
+    /// The SYN was answered.
+    pub(crate) fn on_connected(&mut self) {
+        self.timer_ns = u64::MAX;
+        self.backoff = 0;
     }
 
     /// Sets the probe's timer, or the retransmission timeout where a probe is out or recovery under way.
-    pub(crate) fn arm_timer(&mut self, now_ns: u64) {
-        let (una, nxt) = (self.segments.start(), self.segments.end());
-        if una == nxt {
-            self.loss.timer_ns = u64::MAX;
+    pub(crate) fn arm(&mut self, now_ns: u64, rtt: &Rtt) {
+        if self.is_all_acked() {
+            self.timer_ns = u64::MAX;
             return;
         }
-        let rto_ns = self.rtt.rto_us(self.loss.backoff) * 1000;
-        let may_probe =
-            matches!(self.loss.ca_state, CaState::Open | CaState::Cwr) && self.loss.probe.is_none();
-        let after_ns = if may_probe { rto_ns.min(self.rtt.pto_us(nxt - una == 1) * 1000) } else { rto_ns };
-        self.loss.timer_is_probe = may_probe;
-        self.loss.timer_ns = now_ns + after_ns;
+        let rto_ns = rtt.rto_us(self.backoff) * 1000;
+        let may_probe = matches!(self.ca_state, CaState::Open | CaState::Cwr) && self.probe.is_none();
+        let is_alone = self.nxt() - self.una() == 1;
+        let after_ns = if may_probe { rto_ns.min(rtt.pto_us(is_alone) * 1000) } else { rto_ns };
+        self.timer = if may_probe { Timer::Probe } else { Timer::Timeout };
+        self.timer_ns = now_ns + after_ns;
+    }
+
+    /// The retransmission timeout (Linux `tcp_enter_loss`): everything outstanding is lost, except what was sent so
+    /// lately that its ACK may yet come. True when the window is to be reduced: a second timeout for the same flight
+    /// says nothing new.
+    pub(crate) fn on_timeout(&mut self, now_us: u64) -> bool {
+        let una = self.una();
+        self.queue.clear();
+        for seq in una..self.nxt() {
+            let segment = &self.segments[seq];
+            let is_recent = segment.sent_us(now_us) + self.rack_rtt_us > now_us && seq != una;
+            let is_outstanding = segment.flags & (DELIVERED | LOST) == 0;
+            if segment.flags & LOST != 0 {
+                self.queue.push_back(seq);
+            } else if is_outstanding && !is_recent {
+                self.mark_lost(seq);
+                self.queue.push_back(seq);
+            }
+        }
+        self.cursor = una;
+        let is_first_in_loss = self.ca_state == CaState::Loss && self.backoff == 0;
+        self.ca_state <= CaState::Disorder || una >= self.high_seq || is_first_in_loss
+    }
+
+    /// The controller has heard of the timeout. `is_new` is the answer of [`Loss::on_timeout`].
+    pub(crate) fn enter_loss(&mut self, is_new: bool) {
+        if is_new {
+            self.can_undo = true;
+            self.undo_retransmissions = None;
+        }
+        self.ca_state = CaState::Loss;
+        self.high_seq = self.nxt();
+        self.probe = None;
+        self.backoff += 1;
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -1,6 +1,6 @@
 //! What happened to every packet at the two links, on request: what a capture or a link's own log would show.
 
-use super::{AckPacket, HANDSHAKE, PROBE, Packet};
+use super::packet::{Packet, Reply};
 
 /// One thing that happened to a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -72,22 +72,28 @@ pub enum What {
     Unknown,
 }
 
+/// The flow number under which messages are logged: no flow of a spec has it.
+const MESSAGE_FLOW: u32 = u32::MAX - 1;
+
 impl From<&Packet> for What {
-    fn from(p: &Packet) -> Self {
-        match *p {
-            Packet { flow: PROBE, seq: number, .. } => Self::Probe { number },
-            Packet { flow, seq, .. } if seq & HANDSHAKE != 0 => Self::Handshake { flow },
-            Packet { flow, seq: number, bytes: payload, tx } => Self::Segment { flow, number, payload, tx },
+    fn from(packet: &Packet) -> Self {
+        match *packet {
+            Packet::Segment { flow, seq, bytes, tx } => {
+                Self::Segment { flow, number: seq, payload: bytes, tx }
+            }
+            Packet::Syn { flow, .. } => Self::Handshake { flow },
+            Packet::Probe { number } => Self::Probe { number },
+            Packet::Message { number } => Self::Segment { flow: MESSAGE_FLOW, number, payload: 0, tx: 0 },
         }
     }
 }
 
-impl From<&AckPacket> for What {
-    fn from(a: &AckPacket) -> Self {
-        match *a {
-            AckPacket { flow: PROBE, log_end: number, .. } => Self::Probe { number },
-            AckPacket { flow, log_end, .. } if log_end & HANDSHAKE != 0 => Self::Handshake { flow },
-            AckPacket { flow, log_end: arrivals, .. } => Self::Ack { flow, arrivals },
+impl From<&Reply> for What {
+    fn from(reply: &Reply) -> Self {
+        match *reply {
+            Reply::Ack { flow, log_end, .. } => Self::Ack { flow, arrivals: log_end },
+            Reply::SynAck { flow, .. } => Self::Handshake { flow },
+            Reply::Probe { number } => Self::Probe { number },
         }
     }
 }

@@ -1,6 +1,6 @@
 //! The receiving end of a flow: what has arrived, and when an ACK is due (delayed ACKs as Linux does them).
 
-use super::Packet;
+use super::segment::Arrival;
 use super::sequence::SequenceBuffer;
 
 /// The delayed-ACK timer (Linux `TCP_DELACK_MIN`).
@@ -25,8 +25,8 @@ pub(crate) struct Receiver {
     acked: u64,
     /// Bytes delivered to the application, in order.
     pub(crate) bytes: u64,
-    /// Arrivals in order, each `segment << 8 | transmission`; the sender reads it through the positions in ACKs.
-    pub(crate) log: SequenceBuffer<u64>,
+    /// Arrivals in order; the sender reads it through the positions in ACKs.
+    pub(crate) log: SequenceBuffer<Arrival>,
     /// Segments that arrived beyond a gap: how many, and their sizes from `next` on (0: not there yet).
     out_of_order: u64,
     sizes: SequenceBuffer<u16>,
@@ -67,22 +67,28 @@ impl Receiver {
         }
     }
 
-    /// A segment arrives.
-    pub(crate) fn on_segment(&mut self, now_ns: u64, packet: Packet, ce: bool, rtt_ns: u64) -> Answer {
+    /// A segment arrives: its number, its payload, which transmission of it. `rtt_ns`: the sender's smoothed RTT.
+    pub(crate) fn on_segment(
+        &mut self,
+        now_ns: u64,
+        (seq, bytes, tx): (u64, u16, u8),
+        ce: bool,
+        rtt_ns: u64,
+    ) -> Answer {
         let had_gap = self.out_of_order > 0;
-        if packet.seq == self.next {
-            self.bytes += u64::from(packet.bytes);
+        if seq == self.next {
+            self.bytes += u64::from(bytes);
             self.next += 1;
             if had_gap {
                 self.advance();
             }
-        } else if packet.seq < self.next || !self.keep(packet) {
+        } else if seq < self.next || !self.keep(seq, bytes) {
             self.quick = QUICK_ACKS;
             return Answer::Duplicate;
         }
-        self.log.push(packet.seq << 8 | u64::from(packet.tx));
+        self.log.push(Arrival::new(seq, tx));
         if ce {
-            self.ce_bytes += u64::from(packet.bytes);
+            self.ce_bytes += u64::from(bytes);
             self.quick = self.quick.max(QUICK_ACKS_CE);
         }
         self.answer(now_ns, rtt_ns, had_gap && self.out_of_order == 0)
@@ -98,18 +104,18 @@ impl Receiver {
     }
 
     /// Keeps a segment that arrived beyond a gap; false when it is there already.
-    fn keep(&mut self, packet: Packet) -> bool {
+    fn keep(&mut self, seq: u64, bytes: u16) -> bool {
         if self.out_of_order == 0 {
             self.sizes.restart(self.next);
         }
-        while self.sizes.end() <= packet.seq {
+        while self.sizes.end() <= seq {
             self.sizes.push(0);
         }
-        let size = &mut self.sizes[packet.seq];
+        let size = &mut self.sizes[seq];
         if *size != 0 {
             return false;
         }
-        *size = packet.bytes;
+        *size = bytes;
         self.out_of_order += 1;
         true
     }
@@ -152,8 +158,8 @@ mod tests {
 
     const RTT_NS: u64 = 40_000_000;
 
-    fn packet(seq: u64) -> Packet {
-        Packet { seq, flow: 0, bytes: 100, tx: 0 }
+    fn packet(seq: u64) -> (u64, u16, u8) {
+        (seq, 100, 0)
     }
 
     #[test]

@@ -77,6 +77,28 @@ impl Segment {
     }
 }
 
+/// A segment that arrived at the receiver, and which transmission of it: what the receiver's log holds for the sender.
+/// One word, because the log of a thousand flows is fetched from memory like their segments.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Arrival(u64);
+
+impl Arrival {
+    #[inline]
+    pub(crate) fn new(seq: u64, tx: u8) -> Self {
+        Self(seq << 8 | u64::from(tx))
+    }
+
+    #[inline]
+    pub(crate) fn seq(self) -> u64 {
+        self.0 >> 8
+    }
+
+    #[inline]
+    pub(crate) fn tx(self) -> u8 {
+        self.0 as u8
+    }
+}
+
 /// The number at or before `now` whose low bits are `low`.
 #[inline]
 fn widen(low: u32, now: u64) -> u64 {
