@@ -42,7 +42,9 @@ pub enum Better {
 /// The smallest difference that matters: the larger of a share of the baseline and an absolute amount.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Margin {
+    /// Of the baseline's median.
     pub share: f64,
+    /// In the metric's own unit. It keeps a small difference between two small values from mattering.
     pub amount: f64,
 }
 
@@ -51,15 +53,17 @@ pub struct Margin {
 pub struct Metric {
     /// Column name, unit included.
     pub name: &'static str,
+    /// The name as people read it.
     pub label: &'static str,
     pub unit: &'static Unit,
     pub better: Better,
-    /// Metrics with a margin are primary and get a verdict; the others get an interval only. Every verdict more makes
-    /// Holm's correction stricter for all, so there are few.
+    /// Metrics with a margin are primary and get a verdict; the others get an interval only. They are few
+    /// and the same for every run: among many metrics some favour one side by chance, and a reader would pick those.
     pub margin: Option<Margin>,
     /// For a metric that waits for an event: the value of a run that ended before the event came. The true one is at
     /// least that, so it is a lower bound.
     pub ceiling: Option<fn(&CellData) -> f64>,
+    /// What is counted and over which time, for the page: a sentence without its full stop.
     pub about: &'static str,
     /// The value, or why there is none.
     pub of: fn(&CellData) -> Result<f64, String>,

@@ -2,7 +2,7 @@
 
 use crate::metric::Better;
 use crate::raw::folder::write_atomic;
-use crate::report::compare::{self, Request};
+use crate::report::compare::{self, Terms};
 use anyhow::{Result, bail};
 use clap::Args;
 use std::path::PathBuf;
@@ -43,11 +43,11 @@ fn percent(text: &str) -> Result<f64> {
 
 pub fn run(args: CompareArgs) -> Result<ExitCode> {
     let better = if args.lower { Better::Lower } else { Better::Higher };
-    let request = Request { baseline: args.baseline, better, margin: args.margin / 100.0 };
-    let comparison = compare::summary(&args.summary, &request)?;
-    print!("{}", comparison.text());
+    let terms = Terms { baseline: args.baseline, better, margin: args.margin / 100.0 };
+    let table = compare::summary(&args.summary, &terms)?;
+    print!("{}", table.text());
     if let Some(page) = args.page {
-        write_atomic(&page, &comparison.page())?;
+        write_atomic(&page, &table.page())?;
         println!("\n{}", page.display());
     }
     Ok(ExitCode::SUCCESS)

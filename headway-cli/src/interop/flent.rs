@@ -4,7 +4,7 @@
 //! after the load, and its box plots cut these off, so the load starts at 5 s here too. A cell has no wall-clock time, but
 //! flent wants one; all start at one fixed moment.
 
-use super::reading::{Rtt, Run};
+use super::reading::{ForeignRun, Rtt};
 use crate::load::iperf::Interval;
 use crate::metric::CellData;
 use crate::plan::Plan;
@@ -93,7 +93,7 @@ const AGGREGATES: [Aggregate; 3] = [
 
 /// Reads a data file of flent: its uploads, or its downloads where there are none. `cc` is the controller where the file
 /// names none.
-pub fn run(value: &Value, cc: &str) -> Result<Run, String> {
+pub fn run(value: &Value, cc: &str) -> Result<ForeignRun, String> {
     let results = value["results"].as_object().ok_or("the flent file has no results")?;
     let streams = ["TCP upload", "TCP download"].iter().find_map(|way| {
         let is_one = |name: &str| name == *way || name.strip_prefix(way).is_some_and(is_number_of_a_stream);
@@ -123,7 +123,7 @@ pub fn run(value: &Value, cc: &str) -> Result<Run, String> {
     } else {
         raw
     };
-    Ok(Run {
+    Ok(ForeignRun {
         kind: "flent",
         host: meta["HOST"].as_str().unwrap_or_default().into(),
         streams: Some(streams.len() as u64),
@@ -131,7 +131,7 @@ pub fn run(value: &Value, cc: &str) -> Result<Run, String> {
         seconds: meta["LENGTH"].as_f64(),
         goodput_bps: Some(rates.iter().sum::<f64>() / rates.len() as f64 * 1e6),
         rtt: Rtt::of(&pings, None),
-        ..Run::default()
+        ..ForeignRun::default()
     })
 }
 

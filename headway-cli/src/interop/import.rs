@@ -5,7 +5,7 @@
 //! whose name says that it may be one; ESnet's testing harness names them `src-cmd:HOST:ITERATION`. A run that does not count
 //! is named with its reason. Nobody knows in which order such runs were made, so there are no blocks.
 
-use super::reading::{self, Rtt, Run, json_in};
+use super::reading::{self, ForeignRun, Rtt, json_in};
 use super::{flent, ping, pscheduler};
 use crate::report::csv;
 use crate::stats;
@@ -18,7 +18,7 @@ use std::path::{Path, PathBuf};
 #[derive(Debug)]
 pub struct Imported {
     pub file: PathBuf,
-    pub run: Result<Run, String>,
+    pub run: Result<ForeignRun, String>,
 }
 
 /// Reads files, and folders in the order of their files' names. `cc` is the controller of runs whose file names none.
@@ -59,7 +59,7 @@ fn collect(dir: &Path, files: &mut Vec<PathBuf>) -> Result<()> {
     Ok(())
 }
 
-fn read_file(file: &Path, cc: &str) -> Result<Run, String> {
+fn read_file(file: &Path, cc: &str) -> Result<ForeignRun, String> {
     let bytes = std::fs::read(file).map_err(|e| format!("cannot read it: {e}"))?;
     let bytes = match bytes.starts_with(&[0x1f, 0x8b]) {
         true => pipe_through("gzip", &["-dc"], &bytes).map_err(|e| format!("{e:#}"))?,
@@ -73,7 +73,7 @@ fn read_file(file: &Path, cc: &str) -> Result<Run, String> {
     Ok(run)
 }
 
-fn parse(text: &str, cc: &str) -> Result<Run, String> {
+fn parse(text: &str, cc: &str) -> Result<ForeignRun, String> {
     if ping::is_ping(text) {
         return ping::run(text);
     }

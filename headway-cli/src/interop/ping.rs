@@ -3,14 +3,14 @@
 //! ping rounds: from 100 ms on it prints whole milliseconds, from 10 ms on tenths (`-3` prints all digits). Losses are taken
 //! from its summary line, the only place where all of them are counted.
 
-use super::reading::{Rtt, Run};
+use super::reading::{ForeignRun, Rtt};
 
 pub fn is_ping(text: &str) -> bool {
     text.lines().take(20).any(|l| l.starts_with("PING ")) || text.contains(" packets transmitted, ")
 }
 
 /// Reads round-trip times and losses of one ping.
-pub fn run(text: &str) -> Result<Run, String> {
+pub fn run(text: &str) -> Result<ForeignRun, String> {
     let answers: Vec<f64> = text.lines().filter_map(time_ms).collect();
     let counted = text.lines().find_map(counts);
     let host = text.lines().find_map(|l| l.strip_prefix("PING ")).and_then(|l| l.split_whitespace().next());
@@ -19,7 +19,12 @@ pub fn run(text: &str) -> Result<Run, String> {
     }
     let loss = counted.map(|(sent, received)| 1.0 - received.min(sent) as f64 / sent as f64);
     let rtt = Rtt::of(&answers, loss).ok_or("ping got no answer")?;
-    Ok(Run { kind: "ping", host: host.unwrap_or_default().into(), rtt: Some(rtt), ..Run::default() })
+    Ok(ForeignRun {
+        kind: "ping",
+        host: host.unwrap_or_default().into(),
+        rtt: Some(rtt),
+        ..ForeignRun::default()
+    })
 }
 
 /// The time of an answer in milliseconds. A duplicate is left out: it is a second answer to the same request.

@@ -4,8 +4,8 @@
 //! warm-up is iperf3's `omit`, so that the load lasts as long as in a cell. The task's `reference` says to which cell of which
 //! plan it belongs.
 
-use super::reading::{self, Run, json_in};
-use crate::plan::traffic::Pattern;
+use super::reading::{self, ForeignRun, json_in};
+use crate::plan::traffic::{Pattern, Traffic};
 use crate::plan::{Cell, Place, Plan};
 use anyhow::{Context, Result, ensure};
 use serde_json::{Value, json};
@@ -28,15 +28,44 @@ pub fn write_tasks(plan: &Plan, to: &Path) -> Result<Vec<PathBuf>> {
 
 /// The task of one cell.
 fn task(plan: &Plan, cell: &Cell) -> Result<Value> {
-    let Place::Remote(host) = &plan.place else {
+    let host = server(plan)?;
+    let traffic = plan.traffic(cell.path);
+    check_traffic(traffic)?;
+    let mut spec = spec(traffic, cell.cc.controller())?;
+    // A port means that an iperf3 server is already running there; without one pScheduler starts both ends.
+    let (dest, port) = match host.rsplit_once(':') {
+        Some((dest, port)) if !dest.contains(':') => (dest, Some(port)),
+        _ => (host, None),
+    };
+    spec["dest"] = dest.into();
+    if let Some(port) = port {
+        spec["single-ended"] = true.into();
+        spec["single-ended-port"] =
+            port.parse::<u16>().with_context(|| format!("`{port}` is no port"))?.into();
+    }
+    Ok(json!({
+        "schema": 1,
+        "test": { "type": "throughput", "spec": spec },
+        "tools": [plan.tool.to_string()],
+        "reference": { "headway": { "plan": plan.command(), "cell": cell.index, "block": cell.block + 1, "cc": cell.cc } },
+    }))
+}
+
+/// The one server that the plan names, with its port if it has one.
+fn server(plan: &Plan) -> Result<&str> {
+    let Place::Remote(hosts) = &plan.place else {
         anyhow::bail!("a pScheduler task needs a host\nhint: --in remote HOST");
     };
-    let host = if plan.remote.server.is_empty() { host } else { &plan.remote.server };
+    let host = if plan.remote.server.is_empty() { hosts } else { &plan.remote.server };
     ensure!(
         !host.contains(','),
         "a pScheduler task has one destination, not `{host}`\nhint: name one server"
     );
-    let traffic = plan.traffic(cell.path);
+    Ok(host)
+}
+
+/// Fails on traffic that is more than one transfer.
+fn check_traffic(traffic: &Traffic) -> Result<()> {
     ensure!(
         traffic.cpu_load_percent == 0,
         "a pScheduler task cannot keep CPUs busy\nhint: leave out --cpu-load"
@@ -45,20 +74,20 @@ fn task(plan: &Plan, cell: &Cell) -> Result<Value> {
         traffic.against.is_none() && traffic.messages.is_none(),
         "a pScheduler task is one transfer: nothing can run beside it\nhint: leave out --against and --messages"
     );
+    Ok(())
+}
+
+/// What the throughput test does, all but its destination.
+fn spec(traffic: &Traffic, cc: &str) -> Result<Value> {
     let warmup_s = traffic.warmup_ms.div_ceil(1000);
     let seconds = u64::from(traffic.seconds);
     ensure!(
         warmup_s < seconds,
         "the warm-up, {warmup_s} s, leaves nothing of {seconds} s\nhint: --warmup, --seconds"
     );
-    // A port means that an iperf3 server is already running there; without one pScheduler starts both ends.
-    let (dest, port) = match host.rsplit_once(':') {
-        Some((dest, port)) if !dest.contains(':') => (dest, Some(port)),
-        _ => (host.as_str(), None),
-    };
     let mut spec = json!({
-        "schema": 4, "dest": dest, "duration": format!("PT{}S", seconds - warmup_s), "omit": format!("PT{warmup_s}S"),
-        "interval": "PT1S", "parallel": traffic.streams, "congestion": cell.cc.controller(),
+        "schema": 4, "dest": "", "duration": format!("PT{}S", seconds - warmup_s), "omit": format!("PT{warmup_s}S"),
+        "interval": "PT1S", "parallel": traffic.streams, "congestion": cc,
     });
     match traffic.pattern {
         Pattern::Bulk => {}
@@ -73,17 +102,7 @@ fn task(plan: &Plan, cell: &Cell) -> Result<Value> {
     if !traffic.direction.is_forward() {
         spec["reverse"] = true.into();
     }
-    if let Some(port) = port {
-        spec["single-ended"] = true.into();
-        spec["single-ended-port"] =
-            port.parse::<u16>().with_context(|| format!("`{port}` is no port"))?.into();
-    }
-    Ok(json!({
-        "schema": 1,
-        "test": { "type": "throughput", "spec": spec },
-        "tools": [plan.tool.to_string()],
-        "reference": { "headway": { "plan": plan.command(), "cell": cell.index, "block": cell.block + 1, "cc": cell.cc } },
-    }))
+    Ok(spec)
 }
 
 /// Whether it is a result, or something that holds one.
@@ -98,7 +117,7 @@ fn result(value: &Value) -> Option<&Value> {
 
 /// Reads one throughput result. Where its `diags` hold iperf3's own JSON, that is read instead, because it says more. `cc` is
 /// the controller where the result names none.
-pub fn run(value: &Value, cc: &str) -> Result<Run, String> {
+pub fn run(value: &Value, cc: &str) -> Result<ForeignRun, String> {
     let result = result(value).ok_or("it holds no pScheduler result")?;
     let diags = result["diags"].as_str().unwrap_or_default();
     let spec = &value["test"]["spec"];
@@ -112,7 +131,7 @@ pub fn run(value: &Value, cc: &str) -> Result<Run, String> {
     let host = spec["dest"].as_str().unwrap_or_default().to_string();
     if json_in(diags).is_some_and(|v| v["end"]["sum_received"].is_object()) {
         let run = reading::iperf3(diags, cc)?;
-        return Ok(Run {
+        return Ok(ForeignRun {
             kind: "pscheduler",
             host: if host.is_empty() { run.host.clone() } else { host },
             ..run
@@ -125,7 +144,7 @@ pub fn run(value: &Value, cc: &str) -> Result<Run, String> {
     if cc.is_empty() {
         return Err("it names no controller (give one with --cc)".into());
     }
-    Ok(Run {
+    Ok(ForeignRun {
         kind: "pscheduler",
         host,
         streams: result["summary"]["streams"].as_array().map(|s| s.len() as u64),
@@ -142,7 +161,7 @@ pub fn run(value: &Value, cc: &str) -> Result<Run, String> {
 mod tests {
     use super::*;
     use crate::plan::PathEntry;
-    use crate::plan::traffic::{Direction, Traffic};
+    use crate::plan::traffic::Direction;
     use crate::report::synthetic;
 
     fn plan(host: &str) -> Plan {

@@ -9,7 +9,7 @@ use serde_json::Value;
 
 /// A run that counts. What its file does not say is `None` or empty.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Run {
+pub struct ForeignRun {
     pub kind: &'static str,
     pub host: String,
     pub streams: Option<u64>,
@@ -35,7 +35,7 @@ pub struct Rtt {
 
 /// Reads iperf3's JSON. Host, streams and pacing stand in the JSON of the test's start, which [`Load`] does not keep. `cc` is
 /// the controller where the file names none.
-pub fn iperf3(text: &str, cc: &str) -> Result<Run, String> {
+pub fn iperf3(text: &str, cc: &str) -> Result<ForeignRun, String> {
     let text = iperf::unstreamed(text);
     let mut load = iperf::parse_iperf3(&text)?;
     load.sender_cc = load.sender_cc.filter(|name| !name.is_empty()).or((!cc.is_empty()).then(|| cc.into()));
@@ -43,7 +43,7 @@ pub fn iperf3(text: &str, cc: &str) -> Result<Run, String> {
     load.judge(&cc)?;
     let value = json_in(&text).unwrap_or_default();
     let test = &value["start"]["test_start"];
-    Ok(Run {
+    Ok(ForeignRun {
         kind: "iperf3",
         host: value["start"]["connecting_to"]["host"].as_str().unwrap_or_default().into(),
         streams: test["num_streams"].as_u64(),

@@ -23,7 +23,7 @@ use std::path::Path;
 
 /// What was asked for.
 #[derive(Clone, Debug)]
-pub struct Request {
+pub struct Terms {
     /// The controller that the others are held against; the file's first when `None`.
     pub baseline: Option<String>,
     pub better: Better,
@@ -33,7 +33,7 @@ pub struct Request {
 
 /// A table, judged.
 #[derive(Debug)]
-pub struct Comparison {
+pub struct JudgedTable {
     source: String,
     baseline: String,
     better: Better,
@@ -65,19 +65,19 @@ struct Pair {
 ///
 /// # Errors
 /// One sentence with the line, and a hint, where the file is no such table or a remark cannot be understood.
-pub fn summary(file: &Path, request: &Request) -> Result<Comparison> {
+pub fn summary(file: &Path, terms: &Terms) -> Result<JudgedTable> {
     let shown = file.display();
     let text = std::fs::read_to_string(file).with_context(|| format!("cannot read `{shown}`"))?;
-    compare(&text, request, &shown.to_string()).with_context(|| {
+    compare(&text, terms, &shown.to_string()).with_context(|| {
         format!("cannot compare `{shown}`\nhint: it takes columns such as `host,cc,goodput_gbps_mean,goodput_gbps_stddev,n`")
     })
 }
 
-fn compare(text: &str, request: &Request, source: &str) -> Result<Comparison> {
+fn compare(text: &str, terms: &Terms, source: &str) -> Result<JudgedTable> {
     let table = Table::read(text)?;
     let rows = table.rows()?;
     let first = rows.first().context("the file has no rows")?;
-    let baseline = request.baseline.clone().unwrap_or_else(|| first.cc.clone());
+    let baseline = terms.baseline.clone().unwrap_or_else(|| first.cc.clone());
     ensure!(rows.iter().any(|r| r.cc == baseline), "no row has the baseline `{baseline}` in its column `cc`");
     let (mut pairs, mut alone) = (Vec::new(), Vec::new());
     for case in cases(&rows)? {
@@ -85,18 +85,18 @@ fn compare(text: &str, request: &Request, source: &str) -> Result<Comparison> {
         match here.iter().find(|r| r.cc == baseline) {
             Some(base) if here.len() > 1 => {
                 let candidates = here.iter().filter(|r| r.cc != baseline);
-                pairs.extend(candidates.map(|cand| Pair::new(base, cand, request)));
+                pairs.extend(candidates.map(|cand| Pair::new(base, cand, terms)));
             }
             _ => alone.push(case.join(" ")),
         }
     }
-    decide(&mut pairs, request.margin);
+    decide(&mut pairs, terms.margin);
     check_remarks(&mut pairs, &rows, &baseline)?;
     let (keys, metric) = (table.keys(), table.metric().to_string());
     let source =
         Path::new(source).file_name().map_or(source.into(), |name| name.to_string_lossy().into_owned());
-    let Request { better, margin, .. } = *request;
-    Ok(Comparison { source, baseline, better, margin, keys, metric, pairs, alone })
+    let Terms { better, margin, .. } = *terms;
+    Ok(JudgedTable { source, baseline, better, margin, keys, metric, pairs, alone })
 }
 
 /// The cases in the order of the file. A controller that has two rows in one is an error: nobody knows which counts.
@@ -138,10 +138,10 @@ fn check_remarks(pairs: &mut [Pair], rows: &[Row], baseline: &str) -> Result<()>
 }
 
 impl Pair {
-    fn new(base: &Row, cand: &Row, request: &Request) -> Self {
+    fn new(base: &Row, cand: &Row, terms: &Terms) -> Self {
         let improvement = welch(&base.sample.moments, &cand.sample.moments).map(|ratio| {
-            let gain = if request.better == Better::Higher { ratio } else { ratio.mirrored() };
-            judge::as_shares(gain, request.better)
+            let gain = if terms.better == Better::Higher { ratio } else { ratio.mirrored() };
+            judge::as_shares(gain, terms.better)
         });
         Self {
             case: base.case.clone(),
@@ -163,18 +163,18 @@ mod tests {
     /// Published means of BBR and CUBIC on 100G hosts.
     const DTN: &str = include_str!("../../tests/data/dtn_throughput_summary.csv");
 
-    fn request() -> Request {
-        Request { baseline: Some("cubic".into()), better: Better::Higher, margin: 0.02 }
+    fn terms() -> Terms {
+        Terms { baseline: Some("cubic".into()), better: Better::Higher, margin: 0.02 }
     }
 
-    fn verdicts<'a>(c: &'a Comparison, host: &str, case: [&str; 2]) -> (&'a Pair, Verdict) {
+    fn verdicts<'a>(c: &'a JudgedTable, host: &str, case: [&str; 2]) -> (&'a Pair, Verdict) {
         let pair = c.pairs.iter().find(|p| p.case[0].starts_with(host) && p.case[2..] == case).unwrap();
         (pair, pair.verdict)
     }
 
     #[test]
     fn the_published_dtn_table_is_judged() {
-        let c = compare(DTN, &request(), "dtn").unwrap();
+        let c = compare(DTN, &terms(), "dtn").unwrap();
         assert_eq!(c.keys, ["dest_host", "rtt_ms", "streams", "pacing_gbps"]);
         assert_eq!((c.pairs.len(), c.count(|p| p.improvement.is_some())), (21, 17));
         assert_eq!(c.count(|p| p.verdict == Verdict::Inconclusive), 7);
@@ -191,7 +191,7 @@ mod tests {
         let text = c.text();
         assert!(text.contains("17 of 21 pairs can be compared; 7 of these are inconclusive."), "{text}");
         // The other way round the verdicts mirror.
-        let mirrored = compare(DTN, &Request { baseline: None, ..request() }, "dtn").unwrap();
+        let mirrored = compare(DTN, &Terms { baseline: None, ..terms() }, "dtn").unwrap();
         assert_eq!(mirrored.baseline, "bbr");
         assert_eq!(verdicts(&mirrored, "star-dtn1", ["8", "12.0"]).1, Verdict::Better);
         assert_eq!(mirrored.count(|p| p.verdict == Verdict::Inconclusive), 7);
@@ -204,7 +204,7 @@ mod tests {
                 "host,cc,goodput_mean,goodput_sd,n,remark\na,cubic,94.66,0.46,10,{remark}\na,bbr,96.09,0.39,10,\n\
                  b,cubic,26.85,2.63,10,{remark}\nb,bbr,24.65,2.59,10,\n"
             );
-            let c = compare(&text, &request(), "said")?;
+            let c = compare(&text, &terms(), "said")?;
             let held = |p: &Pair| p.remark.clone().unwrap().holds.err().unwrap_or_else(|| "holds".into());
             anyhow::Ok((c.pairs.iter().map(held).collect::<Vec<_>>(), c))
         };
@@ -226,7 +226,7 @@ mod tests {
     #[test]
     fn lower_can_be_better() {
         let text = "cc,rtt_ms_mean,rtt_ms_sd,n\nbbr,100,1,10\ncubic,200,1,10\n";
-        let c = compare(text, &Request { better: Better::Lower, ..request() }, "x").unwrap();
+        let c = compare(text, &Terms { better: Better::Lower, ..terms() }, "x").unwrap();
         let improvement = c.pairs[0].improvement.unwrap();
         assert!(
             (improvement.center - 0.5).abs() < 0.001
@@ -238,7 +238,7 @@ mod tests {
 
     #[test]
     fn a_wrong_file_names_the_line_and_the_column() {
-        let error = |text: &str| format!("{:#}", compare(text, &request(), "x").unwrap_err());
+        let error = |text: &str| format!("{:#}", compare(text, &terms(), "x").unwrap_err());
         assert!(error("").contains("empty"));
         assert!(error("a,b\n").contains("no column `cc`"));
         assert!(error("cc,x_mean,n\n").contains("`_stddev` or `_sd`"));
@@ -251,7 +251,7 @@ mod tests {
         assert!(error(&format!("{head}a,cubic,1,1,2.5\n")).contains("`2.5` is no count"));
         let twice = format!("{head}a,cubic,1,1,5\na,cubic,1,1,5\n");
         assert!(error(&twice).contains("lines 2 and 3 are the same case of `cubic`"));
-        let lonely = compare(&format!("{head}a,cubic,1,1,5\n\"b, c\",bbr,1,1,5\n"), &request(), "x").unwrap();
+        let lonely = compare(&format!("{head}a,cubic,1,1,5\n\"b, c\",bbr,1,1,5\n"), &terms(), "x").unwrap();
         assert!(
             lonely.text().contains("Cases without cubic and another controller: a; b, c."),
             "{}",

@@ -1,7 +1,7 @@
 //! A judged table in words: aligned columns for the terminal, and a page.
 
 use super::remark::Remark;
-use super::{Comparison, Pair};
+use super::{JudgedTable, Pair};
 use crate::metric::Better;
 use crate::report::shell;
 use crate::report::words::{aligned, percent};
@@ -36,7 +36,7 @@ impl Pair {
     }
 }
 
-impl Comparison {
+impl JudgedTable {
     pub(super) fn count(&self, of: impl Fn(&Pair) -> bool) -> usize {
         self.pairs.iter().filter(|p| of(p)).count()
     }
