@@ -1,8 +1,9 @@
 //! CUBIC (RFC 9438) with fast convergence, the Reno-friendly region, HyStart and proportional rate reduction.
 //!
-//! The neighbour in simulated coexistence, held against Linux's default `cubic` in the lab: where the RFC leaves
-//! room it does what `tcp_cubic.c` does. Window reduction during Recovery and CWR is PRR (RFC 6937), which Linux
-//! keeps in the stack; here it lives in the controller, because a transport of ours has no window of its own.
+//! It is here as the neighbour that most flows on the Internet have, so that a simulation can tell what a BBR does to
+//! it and what it does to a BBR. It is held against Linux's default `cubic` in the lab: where the RFC leaves room, it
+//! does what `tcp_cubic.c` does. The reduction of the window during Recovery and CWR is PRR (RFC 6937), which Linux
+//! keeps in the stack. Here it lives in the controller, because a transport of ours has no window of its own.
 //!
 //! Pacing: Linux paces CUBIC only under the `fq` qdisc. With `is_paced = 0` the send quantum is `u64::MAX`
 //! (bursts as large as the window: ACK-clocked) and the rate is only a hint for the size of a burst; with 1 the
@@ -23,7 +24,7 @@ use super::Event;
 use super::row::row;
 use super::{Ack, CaState, Control, Controller, NO_RTT};
 
-/// Tunables.
+/// Parameters. The defaults are Linux's.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CubicParams {
     /// Multiplicative decrease in 1/1024 (RFC: 0.7; Linux: 717).
@@ -140,6 +141,8 @@ impl Cubic {
         Self { params, state }
     }
 
+    /// Reduces the window while losses are being repaired, else lets it grow. A window that the application does not
+    /// fill stays as it is (§5.8), for it was not tested.
     fn on_ack(&mut self, ack: &Ack) {
         self.update_delay(ack);
         self.state.prr_out += ack.prior_inflight.saturating_sub(self.state.last_inflight);
@@ -213,6 +216,7 @@ impl Cubic {
         if self.params.is_paced { limit_us } else { limit_us / 2 }
     }
 
+    /// A HyStart round ends when what is in flight now was ACKed: each test compares the samples of one round trip.
     fn start_hystart_round(s: &mut CubicState, ack: &Ack) {
         s.hystart_round_start_us = ack.now_us;
         s.hystart_last_ack_us = ack.now_us;
@@ -221,7 +225,9 @@ impl Cubic {
         s.hystart_samples = 0;
     }
 
-    /// RFC 6937 §3: proportional above ssthresh, slow start's reduction bound below it.
+    /// Proportional rate reduction (RFC 6937 §3). Above ssthresh it sends one packet for each 1/beta delivered, so
+    /// that the window comes down evenly instead of falling silent for half a round; below, it makes up for what
+    /// burst losses took.
     fn reduce(&mut self, ack: &Ack) {
         let s = &mut self.state;
         s.prr_delivered += ack.newly_acked;
@@ -237,11 +243,13 @@ impl Cubic {
         s.cwnd = (ack.inflight + room.max(first)).max(ack.smss);
     }
 
+    /// Recovery is over: the window goes to where the reduction was to lead.
     fn end_reduction(&mut self) {
         self.state.is_reducing = false;
         self.state.cwnd = self.state.ssthresh;
     }
 
+    /// Slow start up to ssthresh; what an ACK brings beyond it counts for congestion avoidance.
     fn grow(&mut self, ack: &Ack) {
         let mut acked = ack.newly_acked;
         let s = &mut self.state;
@@ -256,7 +264,8 @@ impl Cubic {
         }
     }
 
-    /// §4.2 to §4.5: one ACK of congestion avoidance.
+    /// One ACK of congestion avoidance (§4.2 to §4.5): quickly back to near the window at which the last loss came,
+    /// slowly around it, then ever faster beyond, to find out whether there is more by now.
     fn avoid(&mut self, ack: &Ack, acked: u64) {
         if !self.state.is_epoch {
             self.start_epoch(ack);
@@ -313,7 +322,9 @@ impl Cubic {
         if t_ms < s.k_ms { s.origin.saturating_sub(delta) } else { s.origin + delta }
     }
 
-    /// §4.6, §4.7: the reduction. The window itself follows by PRR or, after a timeout, by the transport.
+    /// Congestion (§4.6, §4.7): remembers the window and lowers the threshold. Where the window was still below its
+    /// last maximum, a newcomer takes its share, so it aims lower still (fast convergence). The window itself follows
+    /// by PRR or, after a timeout, by the transport.
     fn on_ssthresh(&mut self, ack: &Ack) {
         let beta = self.params.beta_1024;
         let s = &mut self.state;
@@ -343,7 +354,7 @@ impl Cubic {
         Self::start_hystart_round(s, ack);
     }
 
-    /// §4.9: the reduction was spurious.
+    /// The reduction proved spurious (§4.9), so all of it is taken back.
     fn on_undo(&mut self) {
         let s = &mut self.state;
         if s.undo_cwnd > 0 {
