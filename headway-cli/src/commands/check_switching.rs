@@ -1,6 +1,9 @@
-//! A load for kernels on which the root tests cannot run, because their guest has no shell and no `ip`: one socket that
-//! switches between controllers amid its data, and sends with pauses, over an emulated path. Every event that our
-//! controllers traced is replayed in Rust. Used by `tests/lab.rs` as `headway in-lab 'headway check-switching'`.
+//! `headway check-switching`: holds our controllers in the running kernel equal to Rust while one socket switches between
+//! controllers in the middle of its data, and then sends with pauses, over an emulated path. Every event that our controllers
+//! traced is replayed in Rust.
+//!
+//! It is part of the program, and not one of the root tests, because these need a shell and `ip`, which the guests of the
+//! lab do not have. `tests/lab.rs` runs it as `headway in-lab 'headway check-switching'` on each kernel.
 
 use std::io::Write;
 use std::net::{TcpListener, TcpStream};
@@ -18,20 +21,23 @@ mod root_tests;
 
 const PATH: &str = "20mbit 20ms queue=1bdp loss=0.5%";
 const ROUNDS: usize = 10;
-/// What is sent with each controller before the next switch, and in one of the bursts between pauses.
+/// What is sent with each controller before the next switch.
 const AMID_BYTES: usize = 256 << 10;
+/// What is sent between two pauses.
 const BURST_BYTES: usize = 20 << 10;
 const BURSTS: usize = 40;
+/// Longer than the path's round trip, so that the sender is idle in between.
 const PAUSE: Duration = Duration::from_millis(60);
 
-/// What was compared, a line a controller. The first difference is an error.
+/// What was compared, one line for each controller. The first difference is an error.
 pub fn check() -> Result<String> {
     let (bbr1, bbr3) = (Traced::start("bbr1")?, Traced::start("bbr3")?);
     send(bbr1.attached.name(), bbr3.attached.name()).context("cannot send over the path")?;
     Ok(format!("{:?}\n{:?}\n", bbr1.finish()?, bbr3.finish()?))
 }
 
-/// Each controller of ours takes over amid data from the kernel's, from the other, and goes on with pauses.
+/// Each of our controllers takes over from the kernel's and from the other one in the middle of data, and then runs a socket that
+/// pauses.
 fn send(bbr1: &str, bbr3: &str) -> Result<()> {
     let emu = Emu::up(&PATH.parse()?, &EmuOptions::default())?;
     let far = emu.far().context("the path has no far end")?;

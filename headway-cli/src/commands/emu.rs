@@ -94,11 +94,12 @@ fn set_addresses(command: &mut Command, local: Ipv4Addr, peer: Ipv4Addr) {
     command.env("HEADWAY_LOCAL", local.to_string()).env("HEADWAY_PEER", peer.to_string());
 }
 
-/// The near command starts when the far end listens, or after this many waits.
+/// The near command starts as soon as something listens at the far end, or after this many waits: a far end that never listens
+/// may be meant to send.
 const FAR_TRIES: u32 = 50;
 const WAIT: Duration = Duration::from_millis(10);
 
-/// The far end's command and whatever it starts; killed when dropped.
+/// The far end's command and whatever it starts, in a process group of their own. Killed when dropped.
 struct FarEnd {
     child: Child,
 }

@@ -43,7 +43,7 @@ impl Plan {
         }
         ensure!(
             !self.trace || self.traffics().all(|t| t.direction.is_forward()),
-            "--trace is of a sender on this machine\nhint: leave out --direction reverse"
+            "--trace records a sender on this machine\nhint: leave out --direction reverse"
         );
         Ok(())
     }
@@ -65,7 +65,7 @@ fn check_remote(plan: &Plan) -> Result<()> {
         server::parse_all(hosts, plan.tool).with_context(|| format!("`--in remote {hosts}`"))?;
         ensure!(
             remote.ssh.is_empty() || !hosts.contains(','),
-            "--ssh is of one server, and `--in remote {hosts}` names several"
+            "--ssh asks one server's machine, and `--in remote {hosts}` names several"
         );
         let is_word = !remote.ssh.starts_with('-') && !remote.ssh.contains(char::is_whitespace);
         ensure!(is_word, "`--ssh {}` is no [USER@]HOST", remote.ssh);
@@ -75,7 +75,7 @@ fn check_remote(plan: &Plan) -> Result<()> {
         return Ok(());
     }
     for (flag, value) in [("--probe", &remote.probe), ("--fq", &remote.qdisc), ("--ssh", &remote.ssh)] {
-        ensure!(value.is_empty(), "{flag} belongs to a real path\nhint: --in remote HOST");
+        ensure!(value.is_empty(), "{flag} is for a real path\nhint: --in remote HOST");
     }
     Ok(())
 }
@@ -88,7 +88,7 @@ fn check_transport(place: &Place, transport: Transport, traffic: &Traffic) -> Re
     }
     ensure!(
         !place.is_remote(),
-        "--transport {transport} needs a far end of its own, which an iperf3 server is not\nhint: --in sim, lab or here"
+        "--transport {transport} needs a far end of its own, and an iperf3 server is none\nhint: --in sim, lab or here"
     );
     for (flag, is_given) in [
         ("--against", traffic.against.is_some()),
@@ -143,7 +143,7 @@ fn check_traffic(place: &Place, t: &Traffic) -> Result<()> {
     ] {
         ensure!(
             !(is_given && place.is_remote()),
-            "{flag} needs a path of its own\nhint: --in sim, lab or here"
+            "{flag} needs an emulated path\nhint: --in sim, lab or here"
         );
     }
     ensure!(t.cpu_load_percent <= 100, "--cpu-load is a percentage, 0 to 100");
@@ -159,7 +159,7 @@ fn check_traffic(place: &Place, t: &Traffic) -> Result<()> {
     );
     ensure!(
         !is_reverse || t.pacing_bps.is_none(),
-        "--pacing is of a sender on this machine: iperf3 before 3.17 sends it to no server\n\
+        "--pacing limits a sender on this machine: iperf3 before 3.17 does not pass it on to a server\n\
          hint: leave out --direction reverse"
     );
     Ok(())
@@ -187,4 +187,50 @@ fn check_controller(place: &Place, transport: Transport, cc: &str, known: &Known
         table.with(settings).with_context(|| format!("cannot set `{cc}`"))?;
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::plan::matrix::Axes;
+    use crate::plan::server::RemoteOptions;
+    use crate::plan::{Label, Request};
+
+    fn checked(place: Place, cc: &str, known: &Known) -> Result<()> {
+        let request = Request {
+            place,
+            ccs: vec![Label::from(cc)],
+            paths: vec!["clean".into()],
+            suite: None,
+            blocks: 1,
+            transport: Transport::Tcp,
+            tool: Tool::default(),
+            traffic: Traffic::bulk(10),
+            axes: Axes::default(),
+            has_warmup: false,
+            seed: 1,
+            trace: false,
+            modules: String::new(),
+            remote: RemoteOptions::default(),
+        };
+        request.plan()?.check(known)
+    }
+
+    #[test]
+    fn a_place_has_the_controllers_that_are_known_there() {
+        let known = Known {
+            attachable: vec!["bbr3".into()],
+            registered: vec!["vegas".into()],
+            built_in: vec!["reno".into()],
+        };
+        let accepts = |place: Place, cc| checked(place, cc, &known).is_ok();
+        assert!(accepts(Place::Here, "vegas#2") && accepts(Place::Here, "bbr3:cwnd_gain=1.5"));
+        assert!(accepts(Place::Lab, "reno") && accepts(Place::Sim, "cubic"));
+        assert!(
+            !accepts(Place::Here, "reno") && !accepts(Place::Lab, "vegas") && !accepts(Place::Sim, "reno")
+        );
+        assert!(!accepts(Place::Here, "vegas#x") && !accepts(Place::Here, "vegas:cwnd_gain=1.5"));
+        let error = checked(Place::Lab, "vegas", &known).unwrap_err().to_string();
+        assert_eq!(error, "unknown controller `vegas` for --in lab\nhint: there is bbr3, reno");
+    }
 }

@@ -91,13 +91,17 @@ impl Request {
     /// The rows of the suite that this place can measure, then the paths that were named.
     fn paths(&self) -> Result<Vec<PathEntry>> {
         if let Place::Remote(host) = &self.place {
-            ensure!(self.suite.is_none(), "--suite needs paths of its own\nhint: --in sim, lab or here");
+            ensure!(self.suite.is_none(), "--suite needs emulated paths\nhint: --in sim, lab or here");
             return Ok(vec![PathEntry { name: host.clone(), ..PathEntry::default() }]);
         }
         let mut paths = Vec::new();
         if let Some(name) = &self.suite {
             let rows = suite::find(name)?.rows_in(&self.place);
-            ensure!(!rows.is_empty(), "no row of the suite `{name}` is honest in {}", self.place);
+            ensure!(
+                !rows.is_empty(),
+                "no row of the suite `{name}` can be measured in {}\nhint: --in sim",
+                self.place
+            );
             for row in rows {
                 let entry = PathEntry::resolve(&row.path)?;
                 paths.push(PathEntry { name: row.name, traffic: Some(row.traffic), ..entry });
