@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-3-Clause */
 /*
- * The kernel's callbacks, each of them one event for the controller, after one of losses where there were any. A
- * *.bpf.c names its controller as tcp.bpf.h says, that is
+ * The kernel's callbacks. Each is one event for the controller, after events of losses where there were any. Each says here
+ * when the kernel calls it, and what we do there and why.
+ *
+ * A *.bpf.c names its controller as tcp.bpf.h says, that is
  *
  *	CC_STATE	struct, all u64: at most 270 words where CC_WANTS_LOST is defined
  *	CC_PARAMS	struct, all u64: the words that the loader's row of the controller gives, in its order
@@ -13,11 +15,11 @@
  *
  * then includes this file, adds cc_min_tso_segs and ends with CC_TABLE("NAME"): bbr1.bpf.c is the whole of it.
  *
- * With CC_WANTS_LOST: losses since the last event come before the next event, one EVENT_LOST for each run of adjacent
- * packets that left between the same two entries of the ring, with newly_lost their number and the transmission of the
- * last of them. What it decides is applied before that event is filled.
- * rs_tx_in_flight 0 means not known, then rs_lost is 0 too, in EVENT_LOST as in EVENT_ACK: nothing is too high then.
- * Costs 5 KB a socket.
+ * With CC_WANTS_LOST the controller hears of losses before the next event: one EVENT_LOST for each run of adjacent packets
+ * that have the same entry in the ring, with their number in newly_lost and what was in flight with the last of them in
+ * rs_tx_in_flight. What it decides on that is applied before the next event is filled.
+ * Where it is not known what was in flight, rs_tx_in_flight and rs_lost are 0, in EVENT_LOST as in EVENT_ACK, and the
+ * controller must not take the loss as a sign that too much was. All this costs 5 KB a socket.
  */
 #ifndef HEADWAY_CALLBACKS_BPF_H
 #define HEADWAY_CALLBACKS_BPF_H
@@ -26,8 +28,8 @@
 #include "lost.bpf.h"
 
 /*
- * The parameters as the controller takes them. The compiler may not look through the pointer: it would find
- * zeros, the loader's values come later.
+ * The parameters as the controller takes them. The empty assembly hides from the compiler what the pointer points to: it
+ * would take the zeros that stand there now, but the loader writes the values later.
  */
 static __always_inline const CC_PARAMS *loaded_params(void)
 {
@@ -38,9 +40,9 @@ static __always_inline const CC_PARAMS *loaded_params(void)
 }
 
 /*
- * The controller itself. Not static: the verifier then walks it once by itself, for any event and any state,
+ * The controller itself. It is not static, because the verifier then walks it once by itself, for any event and any state,
  * instead of once for each way that leads here. The controller's entry is inline, so that what it keeps on the stack
- * lies in this frame: verifiers of 7.1 and 7.2 lose sight of a frame that is neither the outermost nor the reader's own.
+ * lies in this frame: the verifiers of 7.1 and 7.2 refuse accesses to the stack of a caller that is not the outermost.
  */
 __noinline int decide(struct flow *flow)
 {
@@ -49,7 +51,7 @@ __noinline int decide(struct flow *flow)
 	return 0;
 }
 
-/* One event of one socket: the event is filled, the rest is the same for all. */
+/* One event of one socket, once it is filled: the rest is the same for all events. */
 static __noinline int step(struct flow *flow, struct tcp_sock *tp)
 {
 	decide(flow);
@@ -59,8 +61,9 @@ static __noinline int step(struct flow *flow, struct tcp_sock *tp)
 }
 
 /*
- * Packets that the kernel marked lost since the last event, or `repaired` ones that it never marked: the controller
- * hears of them first. Inline: BPF nests eight calls, and the controller needs them.
+ * Tells the controller of the packets that the kernel marked lost since the last event, and of `repaired` ones that it never
+ * marked. They come first, because what they change must be known when the controller judges the event itself. Inline,
+ * because BPF allows eight nested calls, and the controller needs them.
  */
 static __always_inline void tell_losses(struct flow *flow, struct tcp_sock *tp, u32 repaired)
 {
@@ -75,7 +78,7 @@ static __always_inline void tell_losses(struct flow *flow, struct tcp_sock *tp, 
 	}
 }
 
-/* A callback that brings no sample. */
+/* The whole of an event that brings no sample. */
 static __always_inline void on_event(struct flow *flow, struct tcp_sock *tp, u64 event)
 {
 	if (event != EVENT_INIT)
@@ -86,8 +89,9 @@ static __always_inline void on_event(struct flow *flow, struct tcp_sock *tp, u64
 }
 
 /*
- * Without room for the state there is no model. Plain AIMD in the fields that the socket has anyway keeps such a
- * connection going and fair. An ACK before init (the SYN-ACK) is none of ours.
+ * For a socket that got no room for a controller's state. Plain AIMD (slow start, then one packet a round trip), in fields
+ * that the socket has anyway, keeps such a connection going and fair. In recovery the window falls to ssthresh. Before the
+ * SYN is answered there is nothing to grow: the kernel calls cong_control for the SYN-ACK, before init.
  */
 static __noinline int aimd(struct tcp_sock *tp, u32 acked)
 {
@@ -108,10 +112,14 @@ static __noinline int aimd(struct tcp_sock *tp, u32 acked)
 		}
 		tp->snd_cwnd_cnt = count;
 	}
-	tp->snd_cwnd = min_u64(cwnd ? cwnd : 1, tp->snd_cwnd_clamp);
+	tp->snd_cwnd = u64_min(cwnd ? cwnd : 1, tp->snd_cwnd_clamp);
 	return 0;
 }
 
+/*
+ * Called when the handshake is done, and when a socket switches to us amid its data (setsockopt). Here the flow gets its
+ * state. The kernel's own ssthresh is set out of the way, so that nothing but the controller ends its start.
+ */
 SEC("struct_ops/init")
 int cc_init(u64 *ctx)
 {
@@ -129,13 +137,16 @@ int cc_init(u64 *ctx)
 	on_event(flow, tp, EVENT_INIT);
 	start_record(flow, tp);
 	keep_record(flow, tp);
-	/* fq announces itself here; only where nobody paces, TCP's own timer is to. */
+	/* Where the queueing discipline fq paces it has said so here. Where nobody does, TCP's own timer must. */
 	if (sk->sk_pacing_status == SK_PACING_NONE)
 		sk->sk_pacing_status = SK_PACING_NEEDED;
 	return 0;
 }
 
-/* The socket closes or takes another congestion control; its own storage goes with it. */
+/*
+ * Called when the socket closes or takes another congestion control. Socket storage ends with the socket by itself, but an
+ * element of the spare table must be freed for others.
+ */
 SEC("struct_ops/release")
 int cc_release(u64 *ctx)
 {
@@ -145,6 +156,10 @@ int cc_release(u64 *ctx)
 	return 0;
 }
 
+/*
+ * Called at the end of every ACK's processing, in place of the kernel's own window and pacing: the one callback that brings
+ * a rate sample. The ring must see the sample before losses are looked up in it, and the new state of the socket after.
+ */
 SEC("struct_ops/cong_control")
 int cc_cong_control(u64 *ctx)
 {
@@ -153,8 +168,8 @@ int cc_cong_control(u64 *ctx)
 	const struct rate_sample *rs;
 
 	/*
-	 * Each load is written out: the compiler would merge the branches into one load at a computed offset,
-	 * and a context access that does not exist on this kernel is refused even if it never happens.
+	 * Each load is written out, because the compiler would merge the branches into one load at a computed offset, and
+	 * the verifier refuses an access to an argument that this kernel does not pass even if it never happens.
 	 */
 	if (config.cong_control_has_ack)
 		asm volatile("%0 = *(u64 *)(%1 + 24)" : "=r"(rs) : "r"(ctx));
@@ -173,16 +188,19 @@ int cc_cong_control(u64 *ctx)
 	return 0;
 }
 
+/*
+ * The first packet after everything sent was acknowledged. To the controller it is a restart from idle, unless the network
+ * caused the pause (a closed receive window): then the application still had data to send.
+ */
 static __always_inline void on_tx_start(struct tcp_sock *tp)
 {
 	struct flow *flow = flow_of(tp);
 
-	/* Restarting from idle; a pause that the network caused is none of the controller's business. */
 	if (flow && (tp->app_limited || widen(flow->record.ack.delivered, tp->delivered) <= flow->marked_end))
 		on_event(flow, tp, EVENT_TX_START);
 }
 
-/* Up to Linux 7.0 ... */
+/* Called for some events of sending and receiving, up to Linux 7.0 for that first packet, too. */
 SEC("struct_ops/cwnd_event")
 int cc_cwnd_event(u64 *ctx)
 {
@@ -191,7 +209,7 @@ int cc_cwnd_event(u64 *ctx)
 	return 0;
 }
 
-/* ... and from 7.1 on. */
+/* Called for that first packet from Linux 7.1 on. */
 SEC("struct_ops/cwnd_event_tx_start")
 int cc_cwnd_event_tx_start(u64 *ctx)
 {
@@ -199,6 +217,10 @@ int cc_cwnd_event_tx_start(u64 *ctx)
 	return 0;
 }
 
+/*
+ * Called when the kernel is about to reduce the window: on entering recovery, at a timeout, and for ECN. The controller hears
+ * that a reduction begins; the kernel keeps its threshold, because the controller sets the window itself.
+ */
 SEC("struct_ops/ssthresh")
 int cc_ssthresh(u64 *ctx)
 {
@@ -206,12 +228,17 @@ int cc_ssthresh(u64 *ctx)
 	struct flow *flow = flow_of(tp);
 	u32 half = tp->snd_cwnd / 2;
 
+	/* Plain AIMD halves, and goes on with two packets at least (RFC 5681, equation 4). */
 	if (!flow)
 		return half > 2 ? half : 2;
 	on_event(flow, tp, EVENT_SSTHRESH);
 	return tp->snd_ssthresh;
 }
 
+/*
+ * Called when the socket's state of recovery changes. Only a timeout (Loss) is an event: the kernel has marked all in flight
+ * as lost then. Of the other states the controller reads ca_state at the next ACK.
+ */
 SEC("struct_ops/set_state")
 int cc_set_state(u64 *ctx)
 {
@@ -225,6 +252,10 @@ int cc_set_state(u64 *ctx)
 	return 0;
 }
 
+/*
+ * Called when the kernel finds that a reduction was spurious: nothing was lost, only late. It asks for the window to go back
+ * to. It also takes all marks of losses away, so we forget which packets we told of.
+ */
 SEC("struct_ops/undo_cwnd")
 int cc_undo_cwnd(u64 *ctx)
 {
@@ -238,7 +269,10 @@ int cc_undo_cwnd(u64 *ctx)
 	return tp->snd_cwnd;
 }
 
-/* Paced sending leaves more in the send queue than the stack's factor of 2 expects. */
+/*
+ * Called when the kernel sizes the send buffer: how many windows it is to hold. A paced sender leaves more in the queue than
+ * the stack's factor of 2 expects, so three, as the kernel's own bbr has it.
+ */
 SEC("struct_ops/sndbuf_expand")
 int cc_sndbuf_expand(u64 *ctx)
 {
@@ -246,8 +280,9 @@ int cc_sndbuf_expand(u64 *ctx)
 }
 
 /*
- * The table, after cc_min_tso_segs. The loader may rename it. Without restriction: any user's socket may choose it. The
- * kernel hands its helpers only to programs under a licence with GPL in it.
+ * The table, to be put after cc_min_tso_segs, which the kernel calls to ask how many segments a burst has at least. The
+ * loader may write another name. The licence is spelled so because the kernel gives its helpers only to programs under one
+ * that is compatible with the GPL.
  */
 #define CC_TABLE(controller)                                                                                    \
 	char LICENSE[] SEC("license") = "Dual BSD/GPL";                                                         \

@@ -1,98 +1,132 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-3-Clause */
 /*
- * What we need of the kernel: the structs and fields we touch (CO-RE moves the offsets to where the running
- * kernel has them), the helpers we call, and the words of libbpf's object format.
+ * What we need of the kernel: the structs and fields that we touch, the helpers that we call, and the words of libbpf's
+ * object format. Names and meanings are the kernel's (include/linux, include/net, include/uapi/linux/bpf.h).
  *
- * No vmlinux.h: a field that is not declared here is not used.
+ * This stands instead of a generated vmlinux.h of 3 MB, so that a reader sees all that we depend on: a field that is not
+ * declared here is not used. The offsets here are not those of any kernel. When the programs are loaded, libbpf moves each
+ * access to where the running kernel has the field (CO-RE, "compile once, run everywhere").
  */
 #ifndef HEADWAY_KERNEL_H
 #define HEADWAY_KERNEL_H
 
-#include "cc.h"
+#include "fixed.h"
 
 typedef unsigned char u8;
 typedef unsigned short u16;
 typedef int s32;
 typedef _Bool bool;
 
+/* libbpf's object format: what a section is for, and the integers and types that describe a map. */
 #define SEC(name) __attribute__((section(name), used))
-#define __always_inline inline __attribute__((always_inline))
-#define __noinline __attribute__((noinline))
 #define __uint(name, val) int(*name)[val]
 #define __type(name, val) typeof(val) *name
 #define NULL ((void *)0)
 
-#define BPF_MAP_TYPE_HASH 1
-#define BPF_MAP_TYPE_SK_STORAGE 24
-#define BPF_MAP_TYPE_RINGBUF 27
-#define BPF_F_NO_PREALLOC 1
-#define BPF_SK_STORAGE_GET_F_CREATE 1
-#define BPF_RB_NO_WAKEUP 1
+enum bpf_map_type {
+	BPF_MAP_TYPE_HASH = 1,
+	BPF_MAP_TYPE_SK_STORAGE = 24,
+	BPF_MAP_TYPE_RINGBUF = 27,
+};
 
-/* Helper numbers are kernel ABI. */
-static void *(*bpf_map_lookup_elem)(void *map, const void *key) = (void *)1;
-static long (*bpf_map_update_elem)(void *map, const void *key, const void *value, u64 flags) = (void *)2;
-static long (*bpf_map_delete_elem)(void *map, const void *key) = (void *)3;
-static u32 (*bpf_get_prandom_u32)(void) = (void *)7;
-static void *(*bpf_sk_storage_get)(void *map, void *sk, void *value, u64 flags) = (void *)107;
-static long (*bpf_probe_read_kernel)(void *to, u32 size, const void *from) = (void *)113;
-static long (*bpf_ringbuf_output)(void *ring, void *data, u64 size, u64 flags) = (void *)130;
+/* Flags of maps and helpers. */
+#define BPF_F_NO_PREALLOC 1		/* of a map: allocate elements when they are made, as socket storage must */
+#define BPF_ANY 0			/* of an update: make the element or overwrite it */
+#define BPF_SK_STORAGE_GET_F_CREATE 1	/* of a look-up: make the element if the socket has none */
+#define BPF_RB_NO_WAKEUP 1		/* of an output: do not wake the reader, who polls */
 
+/* The numbers by which a program calls the kernel's helpers; they are ABI and never change. */
+enum bpf_func_id {
+	BPF_FUNC_map_lookup_elem = 1,
+	BPF_FUNC_map_update_elem = 2,
+	BPF_FUNC_map_delete_elem = 3,
+	BPF_FUNC_get_prandom_u32 = 7,
+	BPF_FUNC_sk_storage_get = 107,
+	BPF_FUNC_probe_read_kernel = 113,
+	BPF_FUNC_jiffies64 = 118,
+	BPF_FUNC_ringbuf_output = 130,
+};
+
+static void *(*bpf_map_lookup_elem)(void *map, const void *key) = (void *)BPF_FUNC_map_lookup_elem;
+static long (*bpf_map_update_elem)(void *map, const void *key, const void *value, u64 flags) =
+	(void *)BPF_FUNC_map_update_elem;
+static long (*bpf_map_delete_elem)(void *map, const void *key) = (void *)BPF_FUNC_map_delete_elem;
+static u32 (*bpf_get_prandom_u32)(void) = (void *)BPF_FUNC_get_prandom_u32;
+static void *(*bpf_sk_storage_get)(void *map, void *sk, void *value, u64 flags) = (void *)BPF_FUNC_sk_storage_get;
+static long (*bpf_probe_read_kernel)(void *to, u32 size, const void *from) = (void *)BPF_FUNC_probe_read_kernel;
+static long (*bpf_ringbuf_output)(void *ring, void *data, u64 size, u64 flags) = (void *)BPF_FUNC_ringbuf_output;
+
+/* sock_common.skc_state: our SYN is out and no answer is in. */
 #define TCP_SYN_SENT 2
-#define TCPCB_SACKED_RETRANS 0x02
-#define TCPCB_LOST 0x04
-#define TCPCB_EVER_RETRANS 0x80
-#define TCP_INFINITE_SSTHRESH 0x7fffffff
-#define TCP_CONG_NON_RESTRICTED 1
-#define SK_PACING_NONE 0
-#define SK_PACING_NEEDED 1
 
-/* The only one we answer. */
+/* tcp_skb_cb.sacked, bits: what the kernel knows of a packet that was sent and not acknowledged. */
+#define TCPCB_SACKED_RETRANS 0x02	/* sent again since it was marked lost */
+#define TCPCB_LOST 0x04			/* marked lost */
+#define TCPCB_EVER_RETRANS 0x80		/* not its first transmission */
+
+/* tcp_sock.snd_ssthresh: no threshold yet; the value with which each connection starts. */
+#define TCP_INFINITE_SSTHRESH 0x7fffffff
+
+/* tcp_congestion_ops.flags: any user's socket may choose it, not only one with CAP_NET_ADMIN. */
+#define TCP_CONG_NON_RESTRICTED 1
+
+/* Bytes of tcp_congestion_ops.name, with the closing zero. */
+#define TCP_CA_NAME_MAX 16
+
+/* sock.sk_pacing_status: who spaces the packets of a socket. */
+enum sk_pacing {
+	SK_PACING_NONE = 0,	/* nobody does */
+	SK_PACING_NEEDED = 1,	/* TCP's own timer; a third value means that the queueing discipline fq does it */
+};
+
+/* What cwnd_event tells; we answer only this one. */
 enum tcp_ca_event {
-	CA_EVENT_TX_START,
+	CA_EVENT_TX_START,	/* the first packet after everything sent was acknowledged */
 };
 
 #pragma clang attribute push(__attribute__((preserve_access_index)), apply_to = record)
 
+/* A node of a red-black tree. */
 struct rb_node {
-	unsigned long __rb_parent_color;
-	struct rb_node *rb_right;
-	struct rb_node *rb_left;
+	unsigned long __rb_parent_color;	/* address of the parent, 0 at the root; the lowest bit is the colour */
+	struct rb_node *rb_right;		/* what comes later in the stream */
+	struct rb_node *rb_left;		/* what comes earlier */
 };
 
 struct rb_root {
-	struct rb_node *rb_node;
+	struct rb_node *rb_node;	/* the root, NULL of an empty tree */
 };
 
+/* A packet, or several adjacent ones that are sent as one. */
 struct sk_buff {
-	struct rb_node rbnode;
-	u64 skb_mstamp_ns;
-	char cb[48];
+	struct rb_node rbnode;	/* its place in sock.tcp_rtx_queue */
+	u64 skb_mstamp_ns;	/* when it was sent last, ns */
+	char cb[48];		/* what the layer that holds the packet keeps with it; in TCP: struct tcp_skb_cb */
 };
 
-/* In sk_buff.cb. */
+/* In sk_buff.cb, while TCP holds the packet. */
 struct tcp_skb_cb {
-	u32 seq;
-	u32 end_seq;
-	u16 tcp_gso_segs;
-	u8 sacked;
+	u32 seq;		/* where it begins in the stream, bytes */
+	u32 end_seq;		/* where it ends, bytes */
+	u16 tcp_gso_segs;	/* segments in it */
+	u8 sacked;		/* TCPCB_... */
 	struct {
-		u32 is_app_limited : 1;
-		u32 delivered;
+		u32 is_app_limited : 1;	/* sent while the application had nothing more to send */
+		u32 delivered;		/* tcp_sock.delivered when it was sent last, segments */
 	} tx;
 };
 
 struct sock_common {
-	u8 skc_state;
-	u16 skc_num;
+	u8 skc_state;	/* of the connection: TCP_SYN_SENT and others */
+	u16 skc_num;	/* the local port */
 };
 
 struct sock {
 	struct sock_common __sk_common;
-	struct rb_root tcp_rtx_queue;
-	unsigned long sk_pacing_rate;
-	unsigned long sk_max_pacing_rate;
-	u32 sk_pacing_status;
+	struct rb_root tcp_rtx_queue;		/* packets sent and not acknowledged, in the order of the stream */
+	unsigned long sk_pacing_rate;		/* bytes/s */
+	unsigned long sk_max_pacing_rate;	/* bytes/s: SO_MAX_PACING_RATE of the application, or all ones */
+	u32 sk_pacing_status;			/* enum sk_pacing */
 };
 
 struct inet_sock {
@@ -101,71 +135,76 @@ struct inet_sock {
 
 struct inet_connection_sock {
 	struct inet_sock icsk_inet;
-	u8 icsk_ca_state : 5;
+	u8 icsk_ca_state : 5;	/* enum cc_ca_state of cc.h: TCP_CA_Open to TCP_CA_Loss */
 };
 
 struct minmax_sample {
-	u32 t;
-	u32 v;
+	u32 t;	/* when it was measured, jiffies */
+	u32 v;	/* the value, us */
 };
 
+/* The least value of a window of time, and what follows it when it grows too old. */
 struct minmax {
 	struct minmax_sample s[3];
 };
 
 struct tcp_options_received {
-	u16 sack_ok : 3;
+	u16 sack_ok : 3;	/* not 0: the peer sends selective acknowledgements */
 };
 
+/* Counts are segments of at most mss_cache bytes, and wrap at 2^32. */
 struct tcp_sock {
 	struct inet_connection_sock inet_conn;
 	struct tcp_options_received rx_opt;
-	struct minmax rtt_min;
-	u64 tcp_wstamp_ns;
-	u64 tcp_clock_cache;
-	u64 tcp_mstamp;
-	u64 delivered_mstamp;
-	struct sk_buff *retransmit_skb_hint;
-	u32 mss_cache;
-	u32 snd_nxt;
-	u32 snd_cwnd;
-	u32 snd_cwnd_cnt;
-	u32 snd_cwnd_clamp;
-	u32 snd_ssthresh;
-	u32 packets_out;
-	u32 sacked_out;
-	u32 lost_out;
-	u32 retrans_out;
-	u32 delivered;
-	u32 delivered_ce;
-	u32 lost;
-	u32 srtt_us;
-	u32 app_limited;
-	u32 tlp_high_seq;
-	u8 is_cwnd_limited : 1;
-	u8 tlp_retrans : 1;
+	struct minmax rtt_min;			/* the least round trip of the last 5 minutes (net.ipv4.tcp_min_rtt_wlen), us */
+	u64 tcp_wstamp_ns;			/* when pacing lets the next packet go, or the last one went; ns */
+	u64 tcp_clock_cache;			/* the clock, read when the event began; ns */
+	u64 tcp_mstamp;				/* the same, us */
+	u64 delivered_mstamp;			/* when `delivered` grew last, us */
+	struct sk_buff *retransmit_skb_hint;	/* where the search for packets to send again goes on; NULL: at the first */
+	u32 mss_cache;				/* bytes of a full segment, headers aside */
+	u32 snd_nxt;				/* where new data begins in the stream, bytes */
+	u32 snd_cwnd;				/* congestion window */
+	u32 snd_cwnd_cnt;			/* of plain AIMD: segments acknowledged since the window grew */
+	u32 snd_cwnd_clamp;			/* upper bound of the window */
+	u32 snd_ssthresh;			/* slow-start threshold */
+	u32 packets_out;			/* sent and not acknowledged cumulatively */
+	u32 sacked_out;				/* of these, acknowledged selectively */
+	u32 lost_out;				/* of these, marked lost */
+	u32 retrans_out;			/* retransmissions of these that are still out */
+	u32 delivered;				/* delivered so far, by either acknowledgement */
+	u32 delivered_ce;			/* of these, those whose ACK told of an ECN mark */
+	u32 lost;				/* marked lost so far */
+	u32 srtt_us;				/* smoothed round trip, eighths of a us; 0: none measured */
+	u32 app_limited;			/* `delivered` at which the last packet sent for want of data is out of the
+						 * network; 0: there is none in it */
+	u32 tlp_high_seq;			/* snd_nxt when a tail loss probe left that is not answered yet, bytes; else 0 */
+	u8 is_cwnd_limited : 1;			/* the window held data back in the last round trip */
+	u8 tlp_retrans : 1;			/* that probe sent old data again */
 };
 
+/* What an ACK tells of delivery (net/ipv4/tcp_rate.c). The packet that it is about is the last sent of those delivered. */
 struct rate_sample {
-	u32 prior_delivered;
-	s32 delivered;
-	s32 delivered_ce;
-	long interval_us;
-	long rtt_us;
-	int losses;
-	u32 acked_sacked;
-	u32 prior_in_flight;
-	u32 last_end_seq;
-	bool is_app_limited;
-	bool is_retrans;
-	bool is_ack_delayed;
+	u32 prior_delivered;	/* tcp_sock.delivered when that packet was sent, segments */
+	s32 delivered;		/* segments delivered since then; negative: no sample */
+	s32 delivered_ce;	/* of these, marked by ECN */
+	long interval_us;	/* the time that this took, us; 0 or less: no sample */
+	long rtt_us;		/* round trip of the newest packet that was sent once, us; negative: none */
+	int losses;		/* segments marked lost by this ACK */
+	u32 acked_sacked;	/* segments delivered by this ACK */
+	u32 prior_in_flight;	/* segments in flight before this ACK */
+	u32 last_end_seq;	/* where that packet ends in the stream, bytes */
+	bool is_app_limited;	/* that packet was sent while the application had nothing more to send */
+	bool is_retrans;	/* that packet was a retransmission */
+	bool is_ack_delayed;	/* the receiver may have waited with this ACK */
 };
 
 #pragma clang attribute pop
 
 /*
- * The members we fill. The loader empties those that the running kernel does not have: cwnd_event_tx_start
- * split off from cwnd_event in newer kernels.
+ * The table of a congestion control: the members that we fill. The loader empties those that the running kernel does not
+ * have, as cwnd_event_tx_start, which was split off from cwnd_event in Linux 7.1. callbacks.bpf.h says when the kernel
+ * calls each.
  */
 struct tcp_congestion_ops {
 	u32 (*ssthresh)(struct sock *sk);
@@ -178,19 +217,28 @@ struct tcp_congestion_ops {
 	u32 (*sndbuf_expand)(struct sock *sk);
 	void (*init)(struct sock *sk);
 	void (*release)(struct sock *sk);
-	char name[16];
-	u32 flags;
+	char name[TCP_CA_NAME_MAX];	/* what sockets choose it by; the loader may write another */
+	u32 flags;			/* TCP_CONG_... */
+};
+
+/* What __builtin_preserve_field_info() can be asked of the running kernel's declaration of a field. */
+enum bpf_field_info_kind {
+	BPF_FIELD_BYTE_OFFSET = 0,	/* of the word that holds the field */
+	BPF_FIELD_BYTE_SIZE = 1,	/* of that word */
+	BPF_FIELD_LSHIFT_U64 = 4,	/* bits by which to shift that word left, in 64 bits, to drop what is above the field */
+	BPF_FIELD_RSHIFT_U64 = 5,	/* bits by which to shift it right then, to drop what is below */
 };
 
 /*
- * Reads a bit-field of a u8: compilers load it with a width and shift of their own declaration, which CO-RE
- * cannot move, so the field's byte and its shifts are asked of the running kernel.
+ * Reads a bit-field. A compiler loads a bit-field with the width and the shifts of the declaration that it sees, which CO-RE
+ * cannot move, so where the field is and how to shift it is asked of the running kernel.
  */
 #define read_bits(object, field)                                                                                \
 	({                                                                                                      \
-		const u8 *__byte = (const u8 *)(object) + __builtin_preserve_field_info((object)->field, 0);    \
+		const u8 *__byte = (const u8 *)(object) +                                                       \
+				   __builtin_preserve_field_info((object)->field, BPF_FIELD_BYTE_OFFSET);       \
 		u64 __bits = 0;                                                                                 \
-		switch (__builtin_preserve_field_info((object)->field, 1)) {                                    \
+		switch (__builtin_preserve_field_info((object)->field, BPF_FIELD_BYTE_SIZE)) {                  \
 		case 1:                                                                                         \
 			__bits = *__byte;                                                                       \
 			break;                                                                                  \
@@ -204,8 +252,8 @@ struct tcp_congestion_ops {
 			__bits = *(const u64 *)__byte;                                                          \
 			break;                                                                                  \
 		}                                                                                               \
-		__bits <<= __builtin_preserve_field_info((object)->field, 4);                                   \
-		__bits >> __builtin_preserve_field_info((object)->field, 5);                                    \
+		__bits <<= __builtin_preserve_field_info((object)->field, BPF_FIELD_LSHIFT_U64);                \
+		__bits >> __builtin_preserve_field_info((object)->field, BPF_FIELD_RSHIFT_U64);                 \
 	})
 
 #endif

@@ -1,14 +1,13 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-3-Clause */
 /*
  * What a stock kernel does not keep with a packet, reconstructed for controllers that define CC_WANTS_LOST: how much
- * was in flight when it left and how much was lost since (rs_tx_in_flight, rs_lost), for the sample of an ACK and for
- * EVENT_LOST. Which entry answers for a packet: ring.h. How exact it is: docs/kernel.md. For other controllers
- * nothing of it is compiled.
+ * was in flight when it was sent and how much was lost since (rs_tx_in_flight, rs_lost), for the sample of an ACK and for
+ * EVENT_LOST. ring.h says how, docs/kernel.md how exact it is. For other controllers nothing of it is compiled.
  *
- * The kernel calls nobody when it marks a packet lost. But it counts (`tp->lost`), and the packet stays in the queue of
- * what may be sent again, where `delivered` at its sending and its place in the stream are kept with it. So before each
- * event, if the count has grown, we walk that queue as tcp_xmit_retransmit_queue() will, and tell of each run of packets
- * that were marked since the last event. The steps are those of headway-cc/src/sim/kernel_record.rs.
+ * The kernel calls nobody when it marks a packet lost. But it counts such packets (`tp->lost`), and they stay in the queue of
+ * what may be sent again, which keeps with each where it lies in the stream and how much was delivered when it was sent. So
+ * before each event, if the count has grown, we walk that queue as tcp_xmit_retransmit_queue() will, and tell of each run of
+ * packets that were marked since the last event. The steps are those of headway-cc/src/sim/kernel_record.rs.
  */
 #ifndef HEADWAY_LOST_BPF_H
 #define HEADWAY_LOST_BPF_H
@@ -17,14 +16,17 @@
 
 #ifdef CC_WANTS_LOST
 
-/* At most so many EVENT_LOST come before one event; the last takes all that is left. */
+/* At most so many EVENT_LOST come before one event, and the last tells of all that is left: the verifier wants a bound. */
 #define LOST_EVENTS 8
-/* Packets looked at before one event. */
+/* At most so many packets are looked at before one event, so that an ACK's cost has a bound. */
 #define LOST_STEPS 256
-/* A red-black tree of 2^20 nodes is not deeper. */
+/* A red-black tree of 2^20 nodes, far more packets than a window holds, is not deeper. */
 #define RB_DEPTH 40
 
-/* To the verifier a child in the tree is a node and never the packet around it. So addresses are numbers here. */
+/*
+ * A word of the kernel's memory. The verifier takes a child in the tree for a node and not for the packet around it, so packets
+ * are addressed by number here and read by this.
+ */
 static __always_inline u64 read_u64(const void *from)
 {
 	u64 word = 0;
@@ -33,6 +35,7 @@ static __always_inline u64 read_u64(const void *from)
 	return word;
 }
 
+/* The first node at or below one, in the order of the stream. */
 __noinline u64 rb_first(u64 at)
 {
 	for (u32 i = 0; i < RB_DEPTH && at; i++) {
@@ -45,6 +48,7 @@ __noinline u64 rb_first(u64 at)
 	return at;
 }
 
+/* The node after one, 0 after the last. */
 __noinline u64 rb_next(u64 at)
 {
 	u64 right = read_u64(&((struct rb_node *)at)->rb_right);
@@ -52,7 +56,7 @@ __noinline u64 rb_next(u64 at)
 	if (right)
 		return rb_first(right);
 	for (u32 i = 0; i < RB_DEPTH; i++) {
-		/* The lowest bits are the colour. */
+		/* Nodes are aligned, and the two lowest bits hold the colour. */
 		u64 parent = read_u64(&((struct rb_node *)at)->__rb_parent_color) & ~3ULL;
 
 		if (!parent || read_u64(&((struct rb_node *)parent)->rb_right) != at)
@@ -62,7 +66,10 @@ __noinline u64 rb_next(u64 at)
 	return 0;
 }
 
-/* RACK marks in the order of sending: what was sent no later than the last packet told of was marked before. */
+/*
+ * Whether one packet was sent after another; of those sent in one burst the later in the stream. RACK marks packets lost in
+ * the order of sending, so what was sent no later than the last packet told of was told of before.
+ */
 static __always_inline bool is_sent_after(u64 sent_ns, u32 end, u64 than_ns, u32 than_end)
 {
 	return sent_ns > than_ns || (sent_ns == than_ns && (s32)(end - than_end) > 0);
@@ -111,7 +118,10 @@ static __always_inline bool join_run(struct lost_run *run, struct lost_walk *wal
 	return 1;
 }
 
-/* False when the run is complete. A function of its own, which the verifier walks once and not once a step. */
+/*
+ * One step of find_run(): adds the packet in hand, looks at the next one. False when the run is complete. A global function,
+ * because the verifier then walks it once and not once a step.
+ */
 __noinline int extend_run(struct flow *flow)
 {
 	struct lost_walk *walk;
@@ -127,7 +137,7 @@ __noinline int extend_run(struct flow *flow)
 	return 1;
 }
 
-/* The next run: adjacent packets that find the same entry, in the name of the last. Its segments, 0 if there is none. */
+/* Finds the next run of lost packets. Returns how many segments they are, 0 if there is none. */
 __noinline int find_run(struct flow *flow)
 {
 	if (!flow)
@@ -139,7 +149,10 @@ __noinline int find_run(struct flow *flow)
 	return flow->run.segments;
 }
 
-/* rs_tx_in_flight and rs_lost of a packet that found entry `at`; 0 and 0 when not known. */
+/*
+ * Fills rs_tx_in_flight and rs_lost for a packet with this entry, 0 and 0 when there is none. A packet was in flight with
+ * itself at least.
+ */
 static __always_inline void fill_transmission(struct flow *flow, const struct ring_packet *p, u32 at)
 {
 	struct ack *ack = &flow->record.ack;
@@ -155,7 +168,7 @@ static __always_inline void fill_transmission(struct flow *flow, const struct ri
 	ack->rs_lost = (u32)ack->lost - flow->ring.entries[at].lost;
 }
 
-/* An ACK: what the ring needs of it before anything is looked up. */
+/* At an ACK, before anything is looked up in the ring: what the ring must know of it. */
 static __always_inline void see_sample(struct flow *flow, const struct rate_sample *rs)
 {
 	ring_raise(&flow->ring, rs->prior_in_flight);
@@ -168,6 +181,7 @@ static __always_inline void see_sample(struct flow *flow, const struct rate_samp
 	flow->ring.sample_delivered = rs->prior_delivered;
 }
 
+/* At an ACK, after fill_sample(): what was in flight with the packet of the sample, and lost since. */
 static __always_inline void fill_record(struct flow *flow, const struct rate_sample *rs)
 {
 	struct ack *ack = &flow->record.ack;
@@ -179,15 +193,15 @@ static __always_inline void fill_record(struct flow *flow, const struct rate_sam
 		flow->ring.sample_lost = (u32)ack->lost - (u32)ack->rs_lost;
 }
 
-/* How many packets the controller has not heard of. */
+/* How many packets the kernel has marked lost that the controller has not heard of. */
 static __always_inline u32 untold(const struct flow *flow, const struct tcp_sock *tp)
 {
 	return tp->lost - (u32)flow->record.ack.lost;
 }
 
 /*
- * The walk begins where TCP will look for what to send again. Its hint stands at or before whatever was marked last
- * (tcp_verify_retransmit_hint()) and is empty after a timeout, when all of the queue is to be looked at.
+ * Begins the walk where TCP will look for what to send again. The kernel's hint stands at or before whatever was marked last
+ * (tcp_verify_retransmit_hint()), and is empty after a timeout, when all of the queue must be looked at.
  */
 static __always_inline void start_walk(struct flow *flow, const struct tcp_sock *tp)
 {
@@ -204,9 +218,10 @@ static __always_inline void start_walk(struct flow *flow, const struct tcp_sock 
 }
 
 /*
- * EVENT_LOST, if there is anything left to tell: of the next run of packets; of all that is left if this is the last
- * event or no packet is found, because it was sent again already (RACK's timer calls nobody) or was never marked. Then
- * it comes in the name of the latest sample's packet, which left right after what RACK marks.
+ * Fills an EVENT_LOST, if there is anything left to tell. It tells of the next run of packets, or of all that is left if this
+ * is the last event. Where no packet is found, because it was sent again already (RACK's timer calls nobody) or was never
+ * marked, it tells of all that is left, with the data of the latest sample's packet: that one was sent right after what
+ * RACK marks.
  */
 static __noinline int fill_lost(struct flow *flow, struct tcp_sock *tp, u32 repaired, u32 is_last)
 {
@@ -241,8 +256,9 @@ static __noinline int fill_lost(struct flow *flow, struct tcp_sock *tp, u32 repa
 }
 
 /*
- * A reduction without a packet marked lost, after a tail loss probe: the probe filled a hole. The kernel concludes it
- * at the first ACK beyond what it had sent when the probe left (tlp_high_seq, forgotten by the time it calls us).
+ * Whether a tail loss probe has filled a hole: the kernel reduces the window, and no packet was marked lost. It concludes so
+ * at the first ACK beyond what it had sent when the probe left, and has forgotten that place (tlp_high_seq) by the time it
+ * calls us, so probe_is_out keeps it.
  */
 static __always_inline bool tail_was_repaired(const struct flow *flow, const struct tcp_sock *tp)
 {
@@ -250,20 +266,23 @@ static __always_inline bool tail_was_repaired(const struct flow *flow, const str
 	       read_bits((const struct inet_connection_sock *)tp, icsk_ca_state) < CA_RECOVERY;
 }
 
-/* Packets sent so far, marked or not, are none of ours (the start) or have lost their marks (an undo). */
+/*
+ * From now on only packets sent after `until_ns` count as not told of. At the start those sent before are none of ours; after
+ * an undo (0) all have lost their marks, so that any mark is a new one.
+ */
 static __always_inline void forget_marks(struct flow *flow, u64 until_ns)
 {
 	flow->told_ns = until_ns;
 	flow->walk.newest_ns = until_ns;
 }
 
-/* What was sent before the socket came to us is unknown anyway. */
+/* At a flow's start: what was sent before the socket came to us has no entry in the ring, and is not told of. */
 static __always_inline void start_record(struct flow *flow, const struct tcp_sock *tp)
 {
 	forget_marks(flow, tp->tcp_wstamp_ns);
 }
 
-/* After an event that changes what is in flight or lost. */
+/* After an event that changes what is in flight or lost: offers how things stand now to the ring. */
 static __always_inline void keep_record(struct flow *flow, const struct tcp_sock *tp)
 {
 	const struct ack *ack = &flow->record.ack;
@@ -278,7 +297,7 @@ static __always_inline void keep_record(struct flow *flow, const struct tcp_sock
 	flow->probe_is_out = tp->tlp_high_seq && read_bits(tp, tlp_retrans);
 }
 
-#else
+#else /* !CC_WANTS_LOST: the same names, which do nothing, so that callbacks.bpf.h need not ask. */
 
 #define LOST_EVENTS 0
 

@@ -2,10 +2,13 @@
 /*
  * The kernel's own `bbr`, watched: every callback records the event as our glue sees it, lets the kernel's function
  * decide, and records what it decided. A root test replays the events through our BBRv1 and compares the decisions.
- * For that test only; takes Linux 6.10 or newer with `bbr` built in or loaded.
+ *
+ * For that test only. It takes Linux 6.10 to 7.0, where BPF may call the functions of `bbr` and one callback tells all
+ * events, with `bbr` built in or loaded.
  */
 #include "kernel.h"
 
+/* A function of the kernel, which libbpf finds by its name. */
 #define __ksym __attribute__((section(".ksyms")))
 
 extern void bbr_init(struct sock *sk) __ksym;
@@ -17,16 +20,16 @@ extern u32 bbr_ssthresh(struct sock *sk) __ksym;
 extern u32 bbr_min_tso_segs(struct sock *sk) __ksym;
 extern void bbr_set_state(struct sock *sk, u8 new_state) __ksym;
 
-static u64 (*bpf_jiffies64)(void) = (void *)118;
+static u64 (*bpf_jiffies64)(void) = (void *)BPF_FUNC_jiffies64;
 
-/* Not a state, but what the test needs besides: the kernel's clock for its timers, and what it drew. */
+/* Not a controller's state, but what the test must know besides to decide as the kernel does. */
 struct oracle_state {
-	u64 jiffies;
-	u64 cycle_idx;
+	u64 jiffies;	/* the clock of the kernel's timers, ticks since the boot */
+	u64 cycle_idx;	/* the phase of ProbeBW that `bbr` is in, 0 to 7; the kernel enters a random one */
 };
 
 struct oracle_params {
-	u64 unused;
+	u64 unused;	/* the loader wants at least one word */
 };
 
 #define CC_STATE struct oracle_state
@@ -36,14 +39,17 @@ struct oracle_params {
 char LICENSE[] SEC("license") = "Dual BSD/GPL";
 
 #pragma clang attribute push(__attribute__((preserve_access_index)), apply_to = record)
+/* The state of the kernel's `bbr`. */
 struct bbr {
-	u32 cycle_idx : 3;
+	u32 cycle_idx : 3;	/* the phase of ProbeBW, 0 to 7 */
 };
+/* What libbpf takes for struct inet_connection_sock, too: it ignores what follows three underscores. */
 struct inet_connection_sock___priv {
-	u64 icsk_ca_priv[13];
+	u64 icsk_ca_priv[13];	/* where the kernel's controllers keep their state: 104 bytes */
 };
 #pragma clang attribute pop
 
+/* Before the kernel's function decides: the event, as our glue fills it. */
 static __always_inline void before(struct flow *flow, struct tcp_sock *tp, u64 event)
 {
 	fill_socket(flow, tp, event);
@@ -51,6 +57,7 @@ static __always_inline void before(struct flow *flow, struct tcp_sock *tp, u64 e
 	flow->record.state.jiffies = bpf_jiffies64();
 }
 
+/* After it has decided: its decision stands in the socket. */
 static __always_inline void after(struct flow *flow, struct tcp_sock *tp)
 {
 	const struct inet_connection_sock___priv *icsk = (void *)tp;
@@ -104,6 +111,7 @@ int oracle_cwnd_event(u64 *ctx)
 	struct tcp_sock *tp = (struct tcp_sock *)ctx[0];
 	struct flow *flow = flow_of(tp);
 	u32 event = ctx[1];
+	/* The other events mean nothing to `bbr`, nor does a pause that the network caused. */
 	bool counts = flow && event == CA_EVENT_TX_START && tp->app_limited;
 
 	if (counts)
@@ -135,6 +143,7 @@ int oracle_set_state(u64 *ctx)
 	struct tcp_sock *tp = (struct tcp_sock *)ctx[0];
 	struct flow *flow = flow_of(tp);
 	u8 new_state = ctx[1];
+	/* `bbr` acts only on a timeout. */
 	bool counts = flow && new_state == CA_LOSS;
 
 	if (counts)

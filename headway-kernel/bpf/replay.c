@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-3-Clause */
 /*
- * Runs a controller's C twin over recorded or made-up events, as an ordinary program.
+ * Runs a controller's C twin over recorded or made-up events, as an ordinary program, so that the test `twins` can compare it
+ * with what Rust computes. No kernel is needed.
  *
- * Input:  a line `NAME PARAM ...`, then a line of integers per event, the words of struct ack.
- * Output: a line of integers per event, the words of struct control, then those of the state.
- * The test `twins` compares that output with what Rust computes.
+ * Input:  a line `NAME PARAM ...`, then a line of integers for each event: the words of struct ack.
+ * Output: a line of integers for each event: the words of struct control, then those of the state.
  */
 #define _POSIX_C_SOURCE 200809L
 
@@ -17,6 +17,7 @@
 #include "bbr3.h"
 #include "ring.h"
 
+/* How many words of 64 bits something has. */
 #define WORDS(x) (sizeof(x) / sizeof(u64))
 
 static struct bbr1_params bbr1_params;
@@ -53,10 +54,12 @@ static void run_fixed(const struct ack *ack, struct control *out)
 }
 
 static struct ring ring;
+
+/* What run_ring() shows as its state. */
 static struct {
-	u64 opened;
-	u64 sample_lost;
-	u64 delivered;
+	u64 opened;		/* of the ring */
+	u64 sample_lost;	/* of the ring */
+	u64 delivered;		/* of the entry that the sample's packet found last, as the next four */
 	u64 lost;
 	u64 inflight;
 	u64 outstanding;
@@ -97,12 +100,12 @@ static void run_ring(const struct ack *ack, struct control *out)
 
 /* Every controller with a C twin; a new one is one row. */
 static const struct twin {
-	const char *name;
-	void *params;
-	size_t n_params;
-	const void *state;
-	size_t n_state;
-	void (*run)(const struct ack *ack, struct control *out);
+	const char *name;	/* as the first line of the input has it */
+	void *params;		/* its parameters, into which that line is read */
+	size_t n_params;	/* how many words they are */
+	const void *state;	/* its state, which is printed after each event */
+	size_t n_state;		/* how many words it is */
+	void (*run)(const struct ack *ack, struct control *out);	/* one event */
 } twins[] = {
 	{ "bbr1", &bbr1_params, WORDS(bbr1_params), &bbr1_state, WORDS(bbr1_state), run_bbr1 },
 	{ "bbr3", &bbr3_params, WORDS(bbr3_params), &bbr3_state, WORDS(bbr3_state), run_bbr3 },

@@ -1,56 +1,70 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-3-Clause */
 /*
- * What a kernel that keeps no record of each packet can still tell: a ring of entries keyed by `delivered`.
- * Twin: headway-cc/src/reconstruct.rs, which says why and how exactly; same names in the same order.
+ * How much was in flight when a packet was sent, and how much was lost since, on a kernel that keeps neither with the packet.
+ * After some ACKs the ring notes how things stand; a packet finds the newest entry that was there when it was sent.
+ * Twin: headway-cc/src/reconstruct.rs, which says why this works and how exactly; same names in the same order.
  *
- * Plain C without kernel types: compiles for BPF and natively. Amounts are the low 32 bits of the counters.
+ * Plain C without kernel types: compiles for BPF and natively. Amounts are in packets, the low 32 bits of the counters; places
+ * in the stream are in bytes, and wrap too.
  */
 #ifndef HEADWAY_RING_H
 #define HEADWAY_RING_H
 
 #include "fixed.h"
 
+/* A power of two. More would not fit into a socket's storage. */
 #define RING_ENTRIES 256
-/* What is in flight fills about 2^RING_SHIFT entries, what was lost in a flight at most 2^RING_LOST_SHIFT more. */
+/*
+ * A flight (what was sent within one round trip) fills about 2^RING_SHIFT entries, and the losses in it at most
+ * 2^RING_LOST_SHIFT more. The rest is for packets that stay away for longer.
+ */
 #define RING_SHIFT 6
 #define RING_LOST_SHIFT 7
 /* ring_find(): there is no entry for this packet. */
 #define RING_NONE RING_ENTRIES
 
+/* How things stood when the entry was made. */
 struct ring_entry {
-	u32 delivered;
-	u32 lost;
-	u32 inflight;
-	u32 outstanding;
-	u32 end;
+	u32 delivered;		/* packets delivered so far (C.delivered) */
+	u32 lost;		/* packets marked lost so far (C.lost) */
+	u32 inflight;		/* the most packets that were in flight until the next entry was made */
+	u32 outstanding;	/* packets sent and not delivered: in flight, or marked lost and to be sent again */
+	u32 end;		/* where new data begins in the stream, bytes */
 };
 
+/* A packet, as far as a kernel without a record of it knows it. */
 struct ring_packet {
-	u32 delivered;
-	u32 end;
-	u32 is_retransmission;
+	u32 delivered;		/* packets that were delivered when it was sent (P.delivered) */
+	u32 end;		/* where it ends in the stream, bytes */
+	u32 is_retransmission;	/* 1: it was not its first transmission */
 };
 
+/* The latest entries of a connection. */
 struct ring {
-	u64 opened;	/* entries so far; the newest has the number opened - 1 */
-	struct ring_entry entries[RING_ENTRIES];
-	u32 sample_delivered;	/* of the packet of the latest sample */
-	u32 sample_lost;
+	u64 opened;				/* entries made so far; the newest has the number opened - 1 */
+	struct ring_entry entries[RING_ENTRIES];	/* entry n is at n modulo RING_ENTRIES */
+	u32 sample_delivered;			/* `delivered` of the packet of the latest sample; the glue writes it */
+	u32 sample_lost;			/* packets lost when that packet was sent, or an earlier one where the ring did
+						 * not find it; the glue writes it */
 };
 
-/* In BPF a global function: the verifier walks it once, whatever leads there. */
+/* In BPF a global function, because the verifier walks it once, and not once for each way that leads there. */
 #ifdef __bpf__
 #define RING_FN __noinline
 #else
 #define RING_FN static __always_inline
 #endif
 
+/* The entry of this number. */
 static __always_inline struct ring_entry *ring_entry(struct ring *r, u64 number)
 {
 	return &r->entries[number & (RING_ENTRIES - 1)];
 }
 
-/* An ACK arrives: so much was in flight when the last packet since the newest entry had left. */
+/*
+ * At each ACK, first: what was in flight before it is the most that any packet sent since the newest entry can have seen,
+ * if it is more than the entry says.
+ */
 static __always_inline void ring_raise(struct ring *r, u32 prior_inflight)
 {
 	struct ring_entry *newest = ring_entry(r, r->opened - 1);
@@ -59,7 +73,10 @@ static __always_inline void ring_raise(struct ring *r, u32 prior_inflight)
 		newest->inflight = prior_inflight;
 }
 
-/* After an event: packets sent from now on find this, if it is news enough for an entry. */
+/*
+ * After an event: packets that are sent from now on find this entry, if enough has changed since the last one to make it. With
+ * an entry for each ACK a flight of many ACKs would not fit into the ring.
+ */
 RING_FN int ring_note(struct ring *r, const struct ring_entry *now)
 {
 	u32 delivered, lost, flight;
@@ -85,13 +102,16 @@ RING_FN int ring_note(struct ring *r, const struct ring_entry *now)
 	return 0;
 }
 
-/* Whether an entry was opened before the packet left. */
+/*
+ * Whether an entry was made before the packet was sent: no more was delivered then, and if the packet was sent for the first
+ * time, it ends beyond what had been sent.
+ */
 static __always_inline int ring_is_before(const struct ring_entry *e, const struct ring_packet *p)
 {
 	return (int)(p->delivered - e->delivered) >= 0 && (p->is_retransmission || (int)(p->end - e->end) > 0);
 }
 
-/* Index of the newest entry that was there when the packet left, or RING_NONE. */
+/* Index of the newest entry that was there when the packet was sent, or RING_NONE; by bisection. */
 RING_FN u32 ring_find(struct ring *r, const struct ring_packet *p)
 {
 	u64 end, at;
@@ -108,7 +128,11 @@ RING_FN u32 ring_find(struct ring *r, const struct ring_packet *p)
 	return at & (RING_ENTRIES - 1);
 }
 
-/* How much was in flight with a packet that found this entry, itself included. */
+/*
+ * How many packets were in flight when a packet that found this entry was sent, itself included: what was outstanding at the
+ * entry, more by what was sent since (told by the stream) and less by what was delivered since. After a timeout much is
+ * outstanding and little in flight, so the most that was in flight bounds it.
+ */
 static __always_inline u32 ring_tx_in_flight(const struct ring_entry *e, const struct ring_packet *p, u32 unit_bytes)
 {
 	u32 delivered = p->delivered - e->delivered, unit = unit_bytes ? unit_bytes : 1, span = p->end - e->end;

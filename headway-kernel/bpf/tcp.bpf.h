@@ -1,17 +1,18 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-3-Clause */
 /*
- * The glue between Linux TCP and a controller: tcp_sock + rate_sample -> struct ack, control -> socket, trace.
- * callbacks.bpf.h puts it behind the callbacks of the kernel. The file that includes it names
+ * The glue between Linux TCP and a controller: it fills struct ack from tcp_sock and rate_sample, applies struct control to
+ * the socket, and records both. callbacks.bpf.h puts it behind the callbacks of the kernel. The file that includes it names
  *
  *	CC_STATE	the controller's state, a struct of u64
  *	CC_PARAMS	its parameters, a struct of u64
- *	CC_WANTS_LOST	defined if it asks how much was in flight and lost with a packet's own transmission
+ *	CC_WANTS_LOST	defined if it must know, of a packet, how much was in flight when it was sent and was lost since
  *
- * Units: data in packets, so smss is 1 and unit_bytes the MSS. The kernel holds the socket lock around every
- * callback, hence one event at a time per socket, and what belongs to a socket needs no lock of its own.
+ * Units: the kernel counts data in segments ("packets" here), so smss is 1 and unit_bytes the MSS. The kernel holds the
+ * socket lock around every callback, hence one event at a time per socket, and what belongs to a socket needs no lock of its
+ * own.
  *
- * What a stock kernel does not hand over is 0 here: rs_tx_in_flight and rs_lost. lost.bpf.h reconstructs them for
- * controllers with CC_WANTS_LOST, and tells those of losses.
+ * A stock kernel does not tell rs_tx_in_flight and rs_lost; they are 0 here. lost.bpf.h reconstructs them for controllers with
+ * CC_WANTS_LOST, and tells those of losses.
  */
 #ifndef HEADWAY_TCP_BPF_H
 #define HEADWAY_TCP_BPF_H
@@ -21,84 +22,86 @@
 #include "ring.h"
 #endif
 
-/* Written by the loader before load, so the verifier sees constants and prunes what they switch off. */
+/* Written by the loader before the programs are loaded, so that the verifier sees constants and skips what they switch off. */
 const volatile struct {
-	u64 cong_control_has_ack;	/* Linux >= 6.10: (sk, ack, flag, rs); before: (sk, rs) */
-	u64 can_write_app_limited;	/* else the marker of struct flow stands in for it */
-	u64 trace;
-	CC_PARAMS params;
+	u64 cong_control_has_ack;	/* 1: cong_control takes (sk, ack, flag, rs), from Linux 6.10 on; 0: (sk, rs) */
+	u64 can_write_app_limited;	/* 1: BPF may write tp->app_limited; 0: the marks in struct flow stand in for it */
+	u64 trace;			/* 1: record every event */
+	CC_PARAMS params;		/* of the controller */
 } config SEC(".rodata");
 
-/* Read by the loader. */
+/* Read by the loader, in this order; counted since the programs were loaded. */
 struct {
 	u64 flows;		/* connections that started with us or switched to us */
 	u64 spare;		/* of these: no socket storage, the state is in spare_flows */
-	u64 without_storage;	/* of these: no room there either, so they run plain AIMD */
+	u64 without_storage;	/* of the flows: no room there either, so they run plain AIMD */
 	u64 traced;		/* events offered to the trace */
-	u64 trace_lost;		/* of these: the ring was full */
-	u64 unknown;		/* samples and losses whose packet's in-flight is not known */
-	u64 unfound;		/* packets marked lost and told of in the name of another */
+	u64 trace_lost;		/* of these: the ring buffer was full */
+	u64 unknown;		/* samples and losses of packets for which it is not known what was in flight with them */
+	u64 unfound;		/* packets marked lost that were not found, and told of with the data of another packet */
 } counters SEC(".bss");
 
-/* One event as it happened: what the controller was given, what it answered, what it remembers. */
+/* One event as it happened, all of it words of 64 bits; also the record that goes to the trace. */
 struct record {
-	u64 flow;
-	u64 port;
-	struct ack ack;
-	struct control control;
-	CC_STATE state;
+	u64 flow;		/* number of the flow since the programs were loaded */
+	u64 port;		/* local port */
+	struct ack ack;		/* what the controller was given */
+	struct control control;	/* what it answered */
+	CC_STATE state;		/* what it remembers */
 };
 
 #ifdef CC_WANTS_LOST
-/* Through the queue of what may be sent again, one packet at a time: lost.bpf.h. */
+/* Where we are in the queue of packets that may be sent again, which lost.bpf.h walks one packet at a time. */
 struct lost_walk {
-	u64 next;		/* address of the packet to look at, 0 at the end */
-	u64 cb[6];		/* of the last one: its struct tcp_skb_cb ... */
-	u64 sent_ns;
-	u64 newest_ns;		/* ... and of those told of, the last sent */
-	u32 newest_end;
-	u32 steps;
-	u32 left;
-	u32 is_in_hand;		/* it was marked since the last event and belongs to no run yet */
-	struct ring_packet packet;
-	u32 entry;
+	u64 next;			/* address of the packet to look at next, 0 at the end of the queue */
+	u64 cb[6];			/* of the packet looked at: a copy of its struct tcp_skb_cb */
+	u64 sent_ns;			/* of the packet looked at: when it was sent last, ns */
+	u64 newest_ns;			/* of the packets told of by now, the one sent last: when it was sent, ns */
+	u32 newest_end;			/* of that packet: where it ends in the stream, bytes */
+	u32 steps;			/* packets that may still be looked at before this event */
+	u32 left;			/* packets that the kernel counted as lost and the controller was not told of */
+	u32 is_in_hand;			/* 1: the packet looked at was marked since the last event and is in no run yet */
+	struct ring_packet packet;	/* the packet in hand, as the ring knows packets */
+	u32 entry;			/* of the packet in hand: index of its entry in the ring, or RING_NONE */
 };
 
-/* Lost packets that one EVENT_LOST tells of. */
+/* Lost packets that one EVENT_LOST tells of: adjacent in the stream, and with the same entry in the ring. */
 struct lost_run {
-	struct ring_packet packet;
-	u32 entry;
-	u32 start;
-	u32 segments;
-	u32 is_app_limited;
+	struct ring_packet packet;	/* the last of them */
+	u32 entry;			/* index of their entry in the ring, or RING_NONE */
+	u32 start;			/* where the first begins in the stream, bytes */
+	u32 segments;			/* how many segments they are; 0: there is no run */
+	u32 is_app_limited;		/* of the last: sent while the application had nothing more to send */
 };
 #endif
 
+/* What we keep with a socket. */
 struct flow {
-	struct record record;
+	struct record record;	/* the latest event, and the controller's state */
 	/*
 	 * Where tp->app_limited cannot be written: packets sent while `delivered` was in [start, end] count as
-	 * application-limited, which is what the kernel would have made of the write. end == 0: no such packet.
+	 * application-limited, which is what the kernel would have made of the write. In packets delivered.
 	 */
 	u64 marked_start;
-	u64 marked_end;
+	u64 marked_end;		/* 0: no packet counts so */
 #ifdef CC_WANTS_LOST
-	u64 probe_is_out;	/* after the last ACK: the tail was sent again, and nobody knows yet why */
-	u64 told_ns;		/* when the last sent of the lost packets told of was sent, and where it ends */
-	u32 told_end;
-	u32 range_end;		/* where the last one told of ends */
-	struct ring_packet sample;
-	u32 sample_is_app_limited;
+	u64 probe_is_out;		/* after the last ACK, 1: a tail loss probe sent old data again and is not answered */
+	u64 told_ns;			/* before this event, of the packets told of the one sent last: when it was sent, ns */
+	u32 told_end;			/* of that packet: where it ends in the stream, bytes */
+	u32 range_end;			/* where the packet that was told of last ends in the stream, bytes */
+	struct ring_packet sample;	/* the packet of the latest ACK's sample */
+	u32 sample_is_app_limited;	/* of that packet: sent while the application had nothing more to send */
 	struct lost_walk walk;
 	struct lost_run run;
-	struct ring_entry now;
-	struct ring ring;		/* last: a new flow's entries are not cleared */
+	struct ring_entry now;		/* what keep_record() offers to the ring; too large for the stack */
+	struct ring ring;		/* last, because a new flow's entries are not cleared */
 #endif
 };
 
-/* Of the 8 KB that Linux has for a socket's storage from 6.19 on, its own head takes up to 192 bytes. */
+/* Linux has 8 KB for a socket's storage from 6.19 on, of which its own head takes up to 192 bytes. */
 _Static_assert(sizeof(struct flow) <= 8000, "no room in socket storage");
 
+/* The flow of each socket that got storage; it ends with the socket. */
 struct {
 	__uint(type, BPF_MAP_TYPE_SK_STORAGE);
 	__uint(map_flags, BPF_F_NO_PREALLOC);
@@ -107,8 +110,9 @@ struct {
 } flows SEC(".maps");
 
 /*
- * For sockets that get no storage: net.core.optmem_max is used up, or the kernel (from 6.19 on) allocates it in a
- * way that some CPUs cannot do (no 16-byte compare-and-exchange). Keyed by the socket's address, allocated ahead.
+ * The flows of sockets that get no storage, because net.core.optmem_max is used up, or because the kernel (from 6.19 on)
+ * allocates it in a way that some CPUs cannot do (no 16-byte compare-and-exchange). The key is the socket's address. All
+ * elements are allocated ahead; the loader may change how many.
  */
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
@@ -117,31 +121,31 @@ struct {
 	__type(value, struct flow);
 } spare_flows SEC(".maps");
 
+/* What a new element of spare_flows begins as. A flow is too large for the stack, from which it would be copied otherwise. */
 const volatile struct flow empty_flow SEC(".rodata.empty");
 
-/* The loader makes it large when it wants a trace. */
+/* The trace: struct record after struct record. The loader makes it large when it wants one. */
 struct {
 	__uint(type, BPF_MAP_TYPE_RINGBUF);
 	__uint(max_entries, 4096);
 } trace SEC(".maps");
 
-static __always_inline u64 min_u64(u64 a, u64 b)
-{
-	return a < b ? a : b;
-}
-
-/* The kernel counts in 32 bits; a flow may deliver more packets than that. */
+/* The kernel counts in 32 bits, and a flow may deliver more packets than that. Adds to `last` what was counted since. */
 static __always_inline u64 widen(u64 last, u32 now)
 {
 	return last + (u32)(now - (u32)last);
 }
 
+/* Packets in the network, as far as TCP knows; tcp_packets_in_flight() of the kernel. */
 static __always_inline u32 packets_in_flight(const struct tcp_sock *tp)
 {
 	return tp->packets_out - (tp->sacked_out + tp->lost_out) + tp->retrans_out;
 }
 
-/* The part of the event that every callback knows. */
+/*
+ * The part of the event that every callback knows. A round trip that was measured and is below 1 us counts as 1, because 0
+ * means that there is none.
+ */
 static __always_inline void fill_socket(struct flow *flow, const struct tcp_sock *tp, u64 event)
 {
 	const struct sock *sk = (const struct sock *)tp;
@@ -171,7 +175,7 @@ static __always_inline void fill_socket(struct flow *flow, const struct tcp_sock
 	ack->rand = bpf_get_prandom_u32();
 }
 
-/* The part that only an ACK brings; what the kernel flags as no sample becomes 0 or NO_RTT. */
+/* The part that only an ACK brings. What the kernel marks as no sample, by negative numbers, becomes 0 or NO_RTT. */
 static __always_inline void fill_sample(struct flow *flow, const struct rate_sample *rs)
 {
 	struct ack *ack = &flow->record.ack;
@@ -193,7 +197,7 @@ static __always_inline void fill_sample(struct flow *flow, const struct rate_sam
 	ack->rs_is_ack_delayed = rs->is_ack_delayed;
 }
 
-/* After both: prior_delivered in 64 bits, and the marker where it stands in for tp->app_limited. */
+/* After both: widens prior_delivered to 64 bits, and applies the marks where they stand in for tp->app_limited. */
 static __always_inline void finish_sample(struct flow *flow)
 {
 	struct ack *ack = &flow->record.ack;
@@ -204,6 +208,7 @@ static __always_inline void finish_sample(struct flow *flow)
 		ack->rs_is_app_limited = 1;
 }
 
+/* In place of fill_sample(), where no ACK brought one. */
 static __always_inline void clear_sample(struct flow *flow)
 {
 	struct ack *ack = &flow->record.ack;
@@ -223,7 +228,10 @@ static __always_inline void clear_sample(struct flow *flow)
 	ack->rs_is_ack_delayed = 0;
 }
 
-/* From now on what is in flight counts as application-limited. */
+/*
+ * What is in flight from now on counts as application-limited until it is delivered: the controller holds the sender back
+ * (in ProbeRTT), so the rate at which it is delivered says nothing about the path.
+ */
 static __always_inline void mark_app_limited(struct flow *flow, struct tcp_sock *tp)
 {
 	u64 delivered = flow->record.ack.delivered, end = delivered + flow->record.ack.inflight;
@@ -237,19 +245,21 @@ static __always_inline void mark_app_limited(struct flow *flow, struct tcp_sock 
 	flow->marked_end = end;
 }
 
+/* Gives the socket what the controller decided, within the bounds that are not the controller's. */
 static __always_inline void apply(struct flow *flow, struct tcp_sock *tp)
 {
 	const struct control *out = &flow->record.control;
 	struct sock *sk = (struct sock *)tp;
-	u64 cwnd = min_u64(out->cwnd, tp->snd_cwnd_clamp);
+	u64 cwnd = u64_min(out->cwnd, tp->snd_cwnd_clamp);
 
-	/* A window of 0 would stop the socket for good. */
+	/* A window of 0 would stop the socket for good: no data, so no ACK, so no event that could raise it again. */
 	tp->snd_cwnd = cwnd ? cwnd : 1;
-	sk->sk_pacing_rate = min_u64(out->pacing_rate, sk->sk_max_pacing_rate);
+	sk->sk_pacing_rate = u64_min(out->pacing_rate, sk->sk_max_pacing_rate);
 	if (out->mark_app_limited)
 		mark_app_limited(flow, tp);
 }
 
+/* The flow of a socket; NULL if there was no room for one. */
 static __always_inline struct flow *flow_of(struct tcp_sock *tp)
 {
 	struct flow *flow = bpf_sk_storage_get(&flows, tp, NULL, 0);
@@ -258,6 +268,7 @@ static __always_inline struct flow *flow_of(struct tcp_sock *tp)
 	return flow ? flow : bpf_map_lookup_elem(&spare_flows, &key);
 }
 
+/* Makes room for a socket's flow, and counts what was not to be had; NULL if there is none. */
 static __always_inline struct flow *new_flow(struct tcp_sock *tp)
 {
 	struct flow *flow = bpf_sk_storage_get(&flows, tp, NULL, BPF_SK_STORAGE_GET_F_CREATE);
@@ -265,13 +276,16 @@ static __always_inline struct flow *new_flow(struct tcp_sock *tp)
 
 	if (flow)
 		return flow;
-	bpf_map_update_elem(&spare_flows, &key, (const void *)&empty_flow, 0);
+	bpf_map_update_elem(&spare_flows, &key, (const void *)&empty_flow, BPF_ANY);
 	flow = bpf_map_lookup_elem(&spare_flows, &key);
 	__sync_fetch_and_add(flow ? &counters.spare : &counters.without_storage, 1);
 	return flow;
 }
 
-/* A socket that comes back to us finds its old storage. */
+/*
+ * Clears a flow, because a socket that left us and comes back finds its old storage. The ring's entries stay: with
+ * `opened` at 0 nobody reads them, and they are most of it.
+ */
 static __always_inline void clear_flow(struct flow *flow)
 {
 	u64 *words = (u64 *)flow;
@@ -290,6 +304,7 @@ static __always_inline void clear_flow(struct flow *flow)
 	}
 }
 
+/* Records the event, if there is a trace. The reader polls: waking it would make each event cost ten times as much. */
 static __always_inline void trace_event(struct flow *flow)
 {
 	if (!config.trace)
