@@ -278,7 +278,7 @@ fn shared<P>(own: &Arc<P>, words: Option<&[u64]>, row: fn(&[u64]) -> Option<P>) 
     words.map_or_else(|| Some(own.clone()), |words| row(words).map(Arc::new))
 }
 
-/// A controller's name, and the settings of its parameters that follow it: `bbr3_brake:brake=2:drain_rounds=4`.
+/// A controller's name, and the settings of its parameters that follow it: `bbr3_brake:brake_rtt=0.2:drain_rounds=4`.
 pub fn name_and_settings(cc: &str) -> (&str, impl Iterator<Item = &str>) {
     let mut parts = cc.split(':');
     (parts.next().unwrap_or_default(), parts)

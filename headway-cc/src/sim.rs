@@ -29,7 +29,7 @@ mod sequence;
 mod source;
 mod timers;
 
-use crate::cc::{Ack, Control, ControllerError};
+use crate::cc::{self, Ack, Control, Controller, ControllerError};
 use crate::messages::{self, Messages};
 use crate::path::Path;
 use flow::Flow;
@@ -218,7 +218,7 @@ pub struct FlowRun {
     pub bins: Vec<FlowBin>,
     /// Of a source of messages: those that arrived, in order.
     pub messages: Vec<Message>,
-    /// The controller's state at the end, as [`Controller::state`](crate::cc::Controller::state); of a QUIC stack: empty.
+    /// The controller's state at the end, as [`Controller::state`]; of a QUIC stack: empty.
     pub state: Vec<u64>,
     /// Every event, if asked for.
     pub trace: Vec<TraceRow>,
@@ -282,7 +282,7 @@ pub struct TraceRow {
     pub ack: Ack,
     /// What it answered, before the sender's own bounds.
     pub control: Control,
-    /// Its state after that, as [`Controller::state`](crate::cc::Controller::state).
+    /// Its state after that, as [`Controller::state`].
     pub state: Vec<u64>,
 }
 
@@ -330,7 +330,15 @@ pub(crate) const DRAIN_NS: u64 = 100_000_000_000;
 
 /// Runs a simulation to its end.
 pub fn run(spec: &SimSpec) -> Result<SimRun, SimError> {
-    let mut simulation = Simulation::new(spec)?;
+    run_with(spec, &cc::controller)
+}
+
+/// A function that makes a flow's controller from its name and settings.
+pub type MakeController<'a> = &'a dyn Fn(&str) -> Result<Box<dyn Controller>, ControllerError>;
+
+/// The same with controllers of the caller's own: `make` is asked for each flow's, by [`FlowSpec::cc`].
+pub fn run_with(spec: &SimSpec, make: MakeController) -> Result<SimRun, SimError> {
+    let mut simulation = Simulation::new(spec, make)?;
     simulation.run();
     Ok(simulation.finish(spec))
 }
@@ -353,7 +361,7 @@ struct Simulation {
 }
 
 impl Simulation {
-    fn new(spec: &SimSpec) -> Result<Self, SimError> {
+    fn new(spec: &SimSpec, make: MakeController) -> Result<Self, SimError> {
         if !(100..=65_535).contains(&spec.mtu) {
             return Err(SimError::Mtu(spec.mtu));
         }
@@ -365,8 +373,8 @@ impl Simulation {
             .flows
             .iter()
             .enumerate()
-            .map(|(index, flow)| Flow::new(spec, index as u32, flow))
-            .collect::<Result<_, _>>()?;
+            .map(|(index, flow)| Ok(Flow::new(spec, index as u32, flow, make(&flow.cc)?)))
+            .collect::<Result<_, SimError>>()?;
         let mut timers = Timers::new(flows.len());
         flows.iter().enumerate().for_each(|(i, flow)| timers.set(i, flow.next_ns()));
         let probe_interval_ns = spec.probe_interval_us * 1000;

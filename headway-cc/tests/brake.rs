@@ -1,7 +1,6 @@
-//! The brake in simulated flows: what it is for, where it must keep silent, and what the published formula does instead.
+//! The brake in simulated flows: what it is for and where it must keep silent.
 //! The whole suite with its seeds is `examples/brake_search.rs`; its results are in `docs/brake.md`.
 
-use headway_cc::cc::bbr1::Bbr1Params;
 use headway_cc::cc::controller;
 use headway_cc::sim::{FlowSpec, SimRun, SimSpec, Source, run};
 
@@ -121,50 +120,10 @@ fn beside_others_the_share_is_kept() {
     }
 }
 
-/// Defects 4 and 5 of the published formula: a steady link and an application below it set it off nearly always.
-#[test]
-fn the_published_formula_is_on_where_nothing_is_wrong() {
-    let messages = Source::Messages { bytes: 25_000, interval_us: 20_000 };
-    let cc = "bbr3_brake:brake=2";
-    for (path, source) in
-        [("50mbit 40ms queue=2bdp jitter=5ms", Source::Bulk), ("50mbit 40ms queue=2bdp", messages)]
-    {
-        let on = braked_permille(&one(path, cc, source, 5), cc);
-        assert!(on > 500, "{path}: on in {on} of 1000 rounds");
-    }
-    // And it costs throughput: it takes losses for a slower path.
-    let lossy = "50mbit 40ms queue=2bdp loss=1%";
-    let [without, with] = ["bbr3", cc].map(|cc| one(lossy, cc, Source::Bulk, 5).flows[0].delivered_bytes);
-    assert!(with * 100 < without * 97, "{without} bytes without, {with} with");
-}
-
-/// Defect 2 in a flow: after a deep drop the published formula leaves the queue as it was.
-#[test]
-fn the_published_formula_does_not_shorten_the_queue() {
-    let path = "50mbit 40ms queue=4bdp @8s 10mbit @13s 50mbit";
-    let [without, with] = ["bbr3", "bbr3_brake:brake=2"].map(|cc| p99_us(&one(path, cc, Source::Bulk, 1)));
-    assert!(with * 10 >= without * 9, "{without} us without, {with} us with");
-}
-
-/// Defect 12: in v1 the published formula changes a gain that is overwritten before anything is paced by it.
-#[test]
-fn the_published_formula_does_not_pace_in_v1() {
-    let path = "50mbit 40ms queue=4bdp jitter=5ms".parse().expect("a path");
-    let flows = vec![FlowSpec::bulk("bbr1_brake:brake=2")];
-    let spec = SimSpec { trace: true, ..SimSpec::new(path, flows, 10_000_000, 1) };
-    let trace = run(&spec).expect("a valid spec").flows.remove(0).trace;
-    let fields = controller("bbr1_brake").expect("a controller").state_fields();
-    let at = |name: &str| fields.iter().position(|f| *f == name).expect(name);
-    let p = Bbr1Params::default();
-    let own = [p.high_gain, p.drain_gain, p.pacing_gain_up, p.pacing_gain_down, 1 << 16, 0];
-    assert!(trace.iter().filter(|row| row.state[at("brake_reduction")] > 0).count() > trace.len() / 4);
-    assert!(trace.iter().all(|row| own.contains(&row.state[at("pacing_gain")])));
-}
-
 #[test]
 fn a_controller_takes_settings_with_its_name() {
     assert!(controller("bbr3_brake:brake_rtt=0.2:brake_hold_us=5s").is_ok());
-    for wrong in ["bbr3:brake=3", "bbr3:brake", "bbr3:speed=9", "cubic:beta=0.7", "bbr9", "bbr3:"] {
+    for wrong in ["bbr3:brake=2", "bbr3:brake", "bbr3:speed=9", "cubic:beta=0.7", "bbr9", "bbr3:"] {
         assert!(controller(wrong).is_err(), "{wrong}");
     }
 }

@@ -275,11 +275,8 @@ static __always_inline u64 bbr_set_cwnd_to_recover_or_restore(struct bbr1_sock *
 static __always_inline void bbr_set_cwnd(struct bbr1_sock *sk, u64 acked, u64 bw, u64 gain)
 {
 	u64 floor = bbr_segs(sk, sk->p->cwnd_min_target);
-	u64 cwnd, target;
+	u64 cwnd = sk->out->cwnd, target;
 
-	if (sk->p->brake.policy == BRAKE_PUBLISHED)
-		sk->out->cwnd = brake_published_cwnd(&sk->bbr->brake, sk->out->cwnd, acked);
-	cwnd = sk->out->cwnd;
 	if (acked && !bbr_set_cwnd_to_recover_or_restore(sk, acked, &cwnd)) {
 		target = sat_add(bbr_bdp(sk, bw, gain), bbr_ack_aggregation_cwnd(sk));
 		target = bbr_quantization_budget(sk, target);
@@ -447,18 +444,6 @@ static __noinline void bbr_lt_bw_sampling(struct bbr1_sock *sk, u64 losses, u64 
 		bbr_lt_bw_interval_end(sk);
 }
 
-/* The published formula changes the pacing gain; bbr_update_gains() overwrites it before anything is paced. */
-static __always_inline void bbr_note_sample_for_brake(struct bbr1_sock *sk, u64 sample)
-{
-	struct brake *s = &sk->bbr->brake;
-
-	if (sk->p->brake.policy != BRAKE_PUBLISHED)
-		return;
-	sk->bbr->pacing_gain = brake_published(s, &sk->p->brake, bbr_max_bw(sk), bbr_bw(sk), sample,
-					       sk->bbr->pacing_gain);
-	s->rounds += sk->bbr->round_start && s->reduction;
-}
-
 /* Counts rounds and takes the delivery-rate sample into the windowed maximum. */
 static __always_inline void bbr_update_bw(struct bbr1_sock *sk)
 {
@@ -477,7 +462,6 @@ static __always_inline void bbr_update_bw(struct bbr1_sock *sk)
 	}
 	bbr_lt_bw_sampling(sk, ack->newly_lost, ack->rs_is_app_limited);
 	bw = bw_from(ack->rs_delivered, ack->rs_interval_us);
-	bbr_note_sample_for_brake(sk, bw);
 	/* An application-limited sample says little, unless it is at least as high. */
 	if (!ack->rs_is_app_limited || bw >= bbr_max_bw(sk))
 		winmax_running_max(&bbr->bw, sk->p->bw_rtts, bbr->rtt_cnt, bw);
@@ -627,7 +611,7 @@ static __always_inline void bbr_update_model(struct bbr1_sock *sk)
 	bbr_update_gains(sk);
 }
 
-/* The confirmed brake. The second half of the gain cycle is steady. */
+/* The brake. The second half of the gain cycle is steady. */
 static __noinline void bbr_run_brake(struct bbr1_sock *sk)
 {
 	u64 is_probe_bw = sk->bbr->mode == BBR_PROBE_BW;
@@ -658,14 +642,13 @@ static __noinline void bbr_main(struct bbr1_sock *sk)
 	bbr_update_model(sk);
 	bw = bbr_bw(sk);
 	gain = sk->bbr->pacing_gain;
-	if (sk->p->brake.policy == BRAKE_CONFIRMED) {
+	if (sk->p->brake.is_on)
 		bbr_run_brake(sk);
-		bw = brake_bw(brake, bw);
-		gain = brake_gain(brake->mode, gain);
-	}
+	bw = brake_bw(brake, bw);
+	gain = brake_gain(brake->mode, gain);
 	bbr_set_pacing_rate(sk, bw, gain);
 	bbr_set_cwnd(sk, sk->ack->newly_acked, bw, sk->bbr->cwnd_gain);
-	if (sk->p->brake.policy == BRAKE_CONFIRMED && brake->mode != BRAKE_WATCH)
+	if (brake->mode != BRAKE_WATCH)
 		sk->out->cwnd = u64_min(sk->out->cwnd, brake->window);
 }
 

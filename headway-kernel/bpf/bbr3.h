@@ -201,7 +201,6 @@ static __always_inline void bbr3_update_on_ack(struct bbr3_conn *c)
 		return;
 	if (c->ack->rs_interval_us)
 		c->delivery_rate = bw_from(c->ack->rs_delivered, c->ack->rs_interval_us);
-	bbr3_note_sample_for_brake(c);
 	bbr3_update_recovery(c);
 	bbr3_note_ce(c);
 	bbr3_update_model_and_state(c);

@@ -14,12 +14,6 @@
 
 #include "fixed.h"
 
-enum brake_policy {
-	BRAKE_OFF = 0,
-	BRAKE_CONFIRMED = 1,
-	BRAKE_PUBLISHED = 2,
-};
-
 enum brake_mode {
 	BRAKE_WATCH = 0,
 	BRAKE_DRAIN = 1,
@@ -28,7 +22,7 @@ enum brake_mode {
 
 /* Documented, with values, at the fields brake... of Bbr3Params. */
 struct brake_params {
-	u64 policy;
+	u64 is_on;
 	u64 slot;
 	u64 slot_braked;
 	u64 slot_min_acks;
@@ -46,10 +40,6 @@ struct brake_params {
 	u64 patience;
 	u64 hold_us;
 	u64 extra_segments;
-	u64 published_alpha;
-	u64 published_ceiling;
-	u64 published_floor;
-	u64 published_least;
 };
 
 /* Documented at the fields brake... of Bbr3State. */
@@ -90,8 +80,6 @@ struct brake {
 	u64 rounds;
 	u64 releases;
 	u64 false_entries;
-	u64 reduction;
-	u64 flag;
 };
 
 /* One ACK as the brake sees it; documented in BrakeAck. */
@@ -474,42 +462,6 @@ static __always_inline void brake_on_ack(const struct brake_ack *b)
 	}
 	b->s->last_us = b->ack->now_us;
 	b->s->window = b->s->mode == BRAKE_WATCH ? U64_MAX : brake_window(b);
-}
-
-/* The published reduction of a gain of 1, in its steps of 1/256. */
-static __always_inline u64 brake_published_reduction(const struct brake_params *p, u64 max_bw, u64 old_bw, u64 sample)
-{
-	u64 delta = sat_mul(sat_sub(old_bw, sample), 256) / u64_max(max_bw, 1);
-	u64 reduction = sat_mul(gain_apply(delta, p->published_alpha), GAIN_UNIT >> 8);
-
-	return u64_min(u64_min(reduction, p->published_ceiling), GAIN_UNIT);
-}
-
-/* The published formula on one valid sample: the gain that it makes of another. */
-static __always_inline u64 brake_published(struct brake *s, const struct brake_params *p, u64 max_bw, u64 old_bw,
-					   u64 sample, u64 gain)
-{
-	u64 reduction, reduced;
-
-	s->reduction = 0;
-	if (!max_bw || sample >= old_bw)
-		return gain;
-	reduction = brake_published_reduction(p, max_bw, old_bw, sample);
-	reduced = gain_apply(gain, GAIN_UNIT - reduction);
-	s->flag = reduced < p->published_floor;
-	if (s->flag)
-		reduced = u64_max(reduced, p->published_least);
-	s->reduction = sat_sub(gain, reduced);
-	return reduced;
-}
-
-/* The published step of the window, which its caller undoes by adding what was ACKed. */
-static __always_inline u64 brake_published_cwnd(struct brake *s, u64 cwnd, u64 acked)
-{
-	if (!s->flag || !acked)
-		return cwnd;
-	s->flag = 0;
-	return u64_max(sat_sub(cwnd, acked), 1);
 }
 
 #endif

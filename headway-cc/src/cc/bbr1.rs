@@ -18,10 +18,7 @@
 //!
 //! Differs from `tcp_bbr.c`: the list is in `docs/spec.md`. In packets the integers are the kernel's.
 
-use super::brake::{
-    BRAKE_CONFIRMED, BRAKE_PUBLISHED, Brake, BrakeAck, BrakeMode, BrakeParams, brake_bw, brake_gain,
-    brake_on_ack, brake_published, brake_published_cwnd,
-};
+use super::brake::{Brake, BrakeAck, BrakeMode, BrakeParams, brake_bw, brake_gain, brake_on_ack};
 use super::fixed::{
     BW_SCALE, BW_UNIT, GAIN_UNIT, USEC_PER_MSEC, USEC_PER_SEC, Winmax, bw_data, bw_from, gain_apply,
     mul_shift,
@@ -427,9 +424,6 @@ fn bbr_set_cwnd_to_recover_or_restore(sk: &mut Sock, acked: u64) -> (u64, bool) 
 /// Moves the window towards its target by what was ACKed, then applies the caps.
 fn bbr_set_cwnd(sk: &mut Sock, acked: u64, bw: u64, gain: u64) {
     let floor = bbr_segs(sk, sk.p.cwnd_min_target);
-    if sk.p.brake.policy == BRAKE_PUBLISHED {
-        sk.out.cwnd = brake_published_cwnd(&mut sk.bbr.brake.flag, sk.out.cwnd, acked);
-    }
     let mut cwnd = sk.out.cwnd;
     let mut is_conserving = false;
     if acked != 0 {
@@ -598,18 +592,6 @@ fn bbr_lt_bw_sampling(sk: &mut Sock, losses: u64, is_app_limited: bool) {
     }
 }
 
-/// The published formula changes the pacing gain; [`bbr_update_gains`] overwrites it before anything is paced.
-fn bbr_note_sample_for_brake(sk: &mut Sock, sample: u64) {
-    if sk.p.brake.policy != BRAKE_PUBLISHED {
-        return;
-    }
-    let (max_bw, bw) = (bbr_max_bw(sk), bbr_bw(sk));
-    let s = &mut sk.bbr.brake;
-    let gain = brake_published(s, &sk.p.brake, max_bw, bw, sample, sk.bbr.pacing_gain);
-    s.rounds += u64::from(sk.bbr.round_start && s.reduction != 0);
-    sk.bbr.pacing_gain = gain;
-}
-
 /// Counts rounds and takes the delivery-rate sample into the windowed maximum.
 fn bbr_update_bw(sk: &mut Sock) {
     let ack = sk.ack;
@@ -625,7 +607,6 @@ fn bbr_update_bw(sk: &mut Sock) {
     }
     bbr_lt_bw_sampling(sk, ack.newly_lost, ack.rs_is_app_limited);
     let bw = bw_from(ack.rs_delivered, ack.rs_interval_us);
-    bbr_note_sample_for_brake(sk, bw);
     // An application-limited sample says little, unless it is at least as high.
     if !ack.rs_is_app_limited || bw >= bbr_max_bw(sk) {
         sk.bbr.bw.running_max(sk.p.bw_rtts, sk.bbr.rtt_cnt, bw);
@@ -762,7 +743,7 @@ fn bbr_update_model(sk: &mut Sock) {
     bbr_update_gains(sk);
 }
 
-/// The confirmed brake ([`super::brake`]). The second half of the gain cycle is steady.
+/// The brake ([`super::brake`]). The second half of the gain cycle is steady.
 fn bbr_run_brake(sk: &mut Sock) {
     let is_probe_bw = sk.bbr.mode == Mode::ProbeBw;
     let (max_bw, bw, floor) = (bbr_max_bw(sk), bbr_bw(sk), bbr_segs(sk, sk.p.cwnd_min_target));
@@ -786,14 +767,14 @@ fn bbr_run_brake(sk: &mut Sock) {
 fn bbr_main(sk: &mut Sock) {
     bbr_update_model(sk);
     let (mut bw, mut gain) = (bbr_bw(sk), sk.bbr.pacing_gain);
-    if sk.p.brake.policy == BRAKE_CONFIRMED {
+    if sk.p.brake.is_on {
         bbr_run_brake(sk);
-        bw = brake_bw(&sk.bbr.brake, bw);
-        gain = brake_gain(sk.bbr.brake.mode, gain);
     }
+    let brake = &sk.bbr.brake;
+    (bw, gain) = (brake_bw(brake, bw), brake_gain(brake.mode, gain));
     bbr_set_pacing_rate(sk, bw, gain);
     bbr_set_cwnd(sk, sk.ack.newly_acked, bw, sk.bbr.cwnd_gain);
-    if sk.p.brake.policy == BRAKE_CONFIRMED && sk.bbr.brake.mode != BrakeMode::Watch {
+    if sk.bbr.brake.mode != BrakeMode::Watch {
         sk.out.cwnd = sk.out.cwnd.min(sk.bbr.brake.window);
     }
 }

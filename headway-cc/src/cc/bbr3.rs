@@ -44,7 +44,7 @@ use super::brake::{Brake, BrakeParams};
 use super::fixed::{GAIN_UNIT, USEC_PER_MSEC, USEC_PER_SEC, Winmax, bw_from};
 use super::row::{row, word};
 use super::{Ack, CaState, Control, Controller, Event, NO_RTT};
-use braking::{bbr3_bound_cwnd_for_brake, bbr3_note_sample_for_brake, bbr3_update_brake};
+use braking::{bbr3_bound_cwnd_for_brake, bbr3_update_brake};
 use control::{bbr3_init_pacing_rate, bbr3_set_cwnd, bbr3_set_pacing_rate, bbr3_set_send_quantum};
 use model::{
     bbr3_advance_latest_delivery_signals, bbr3_bound_bw_for_model, bbr3_check_full_bw_reached,
@@ -464,7 +464,6 @@ fn bbr3_update_on_ack(c: &mut Conn) {
     if c.ack.rs_interval_us != 0 {
         c.delivery_rate = bw_from(c.ack.rs_delivered, c.ack.rs_interval_us);
     }
-    bbr3_note_sample_for_brake(c);
     bbr3_update_recovery(c);
     bbr3_note_ce(c);
     bbr3_update_model_and_state(c);

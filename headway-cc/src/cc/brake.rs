@@ -14,21 +14,14 @@
 //! pacing gain and [`Brake::window`] the bound of its window.
 //!
 //! A slot is a short stretch of ACKs: their rate is what the path lets through now, their smallest RTT what the queue
-//! is now. What is usual for slots is learned while the flow neither probes nor drains. The published formula is
-//! kept for comparison under the policy [`BRAKE_PUBLISHED`]. Reasons, figures and limits: `docs/brake.md`.
+//! is now. What is usual for slots is learned while the flow neither probes nor drains. Reasons, figures and limits:
+//! `docs/brake.md`.
 //!
 //! Twin: `headway-kernel/bpf/brake.h` (same functions in the same order).
 
 use super::fixed::{BW_UNIT, GAIN_UNIT, USEC_PER_SEC, bw_data, bw_from, gain_apply};
 use super::row::{row, word};
 use super::{Ack, NO_RTT};
-
-/// [`BrakeParams::policy`]: no brake.
-pub const BRAKE_OFF: u64 = 0;
-/// [`BrakeParams::policy`]: the brake of this module.
-pub const BRAKE_CONFIRMED: u64 = 1;
-/// [`BrakeParams::policy`]: the published formula, to the letter.
-pub const BRAKE_PUBLISHED: u64 = 2;
 
 word! {
 /// What the brake does ([`Brake::mode`]).
@@ -67,8 +60,8 @@ impl BrakeMode {
 row! {
 /// The brake's parameters.
 pub struct BrakeParams "brake_" {
-    /// The answer to a path that becomes slower: 0 none, 1 confirmed, 2 the published formula.
-    policy: u64 as ["brake"] = 0,
+    /// Whether the flow yields when the path becomes slower: 1 yes, 0 no.
+    is_on: bool as ["brake"],
     /// A slot of ACKs lasts this part of the minimum RTT ...
     slot: u64 = GAIN_UNIT / 16,
     /// ... and this while the brake is on, ...
@@ -103,21 +96,13 @@ pub struct BrakeParams "brake_" {
     hold_us: u64 = 30 * USEC_PER_SEC,
     /// Segments that bursts queue whatever the rate.
     extra_segments: u64 = 2,
-    /// Published formula: reduction over missing part of the bandwidth.
-    published_alpha: u64 = GAIN_UNIT / 2,
-    /// Published formula: largest reduction.
-    published_ceiling: u64 = GAIN_UNIT / 4,
-    /// Published formula: gain below which the window is cut.
-    published_floor: u64 = GAIN_UNIT * 3 / 4,
-    /// Published formula: smallest gain then.
-    published_least: u64 = GAIN_UNIT / 8,
 }
 }
 
 impl BrakeParams {
     /// The defaults with the brake on.
     pub fn on() -> Self {
-        Self { policy: BRAKE_CONFIRMED, ..Self::default() }
+        Self { is_on: true, ..Self::default() }
     }
 }
 
@@ -190,16 +175,12 @@ pub struct Brake "brake_" {
     raise_rounds: u64,
     /// Times the brake was put on.
     entries: u64,
-    /// Rounds in which it was on (published formula: in which it reduced the gain).
+    /// Rounds in which it was on.
     rounds: u64,
     /// Times it was let go since the old rate was back or not to be found.
     releases: u64,
     /// Times it was let go since the queue was not ours.
     false_entries: u64,
-    /// Published formula: what the last sample takes from the gain.
-    reduction: u64,
-    /// Published formula: 1 when the next ACK is to leave the window as it is.
-    flag: u64,
 }
 }
 
@@ -554,107 +535,13 @@ pub(crate) fn brake_on_ack(b: &mut BrakeAck) {
     b.s.window = if b.s.mode == BrakeMode::Watch { u64::MAX } else { brake_window(b) };
 }
 
-/// The published reduction of a gain of 1, in its steps of 1/256: half of the missing part of the bandwidth, a
-/// quarter at most.
-fn brake_published_reduction(p: &BrakeParams, max_bw: u64, old_bw: u64, sample: u64) -> u64 {
-    let delta = old_bw.saturating_sub(sample).saturating_mul(256) / max_bw.max(1);
-    let reduction = gain_apply(delta, p.published_alpha).saturating_mul(GAIN_UNIT >> 8);
-    reduction.min(p.published_ceiling).min(GAIN_UNIT)
-}
-
-/// The published formula on one valid sample: the gain that it makes of another. `old_bw` is the bandwidth in use before
-/// the sample. Its flag outlives a sample that is not lower: the early return comes first.
-pub(crate) fn brake_published(
-    s: &mut Brake,
-    p: &BrakeParams,
-    max_bw: u64,
-    old_bw: u64,
-    sample: u64,
-    gain: u64,
-) -> u64 {
-    s.reduction = 0;
-    if max_bw == 0 || sample >= old_bw {
-        return gain;
-    }
-    let reduction = brake_published_reduction(p, max_bw, old_bw, sample);
-    let mut reduced = gain_apply(gain, GAIN_UNIT - reduction);
-    s.flag = u64::from(reduced < p.published_floor);
-    if s.flag != 0 {
-        reduced = reduced.max(p.published_least);
-    }
-    s.reduction = gain.saturating_sub(reduced);
-    reduced
-}
-
-/// The published step of the window, which its caller undoes by adding what was ACKed.
-pub(crate) fn brake_published_cwnd(flag: &mut u64, cwnd: u64, acked: u64) -> u64 {
-    if *flag == 0 || acked == 0 {
-        return cwnd;
-    }
-    *flag = 0;
-    cwnd.saturating_sub(acked).max(1)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::cc::bbr3::Bbr3Params;
 
-    const BW: u64 = 100 * BW_UNIT;
-
     fn params() -> BrakeParams {
         Bbr3Params::default().brake
-    }
-
-    /// The published factor of a sample, in percent, and the flag.
-    fn published(max_bw: u64, old_bw: u64, sample: u64) -> (u64, u64) {
-        let mut s = Brake::default();
-        let factor = brake_published(&mut s, &params(), max_bw, old_bw, sample, GAIN_UNIT);
-        (factor * 100 / GAIN_UNIT, s.flag)
-    }
-
-    /// Defects 1 and 2: whatever the drop, the factor stays at 3/4 or above and the flag is never set; a path of half the
-    /// rate and one of a tenth have the same answer.
-    #[test]
-    fn the_published_flag_is_unreachable_and_its_cap_comes_at_half() {
-        for permille in 0..=1000 {
-            let (factor, flag) = published(BW, BW, BW / 1000 * permille);
-            assert!(factor >= 75 && flag == 0, "{permille}: {factor} %, flag {flag}");
-        }
-        assert_eq!((published(BW, BW, BW / 2).0, published(BW, BW, BW / 10).0), (75, 75));
-        assert_eq!(published(BW, BW, BW * 3 / 4).0, 87, "half of a quarter, in steps of 1/256");
-    }
-
-    /// Defect 3: the window's step is undone by the growth that follows; alone, it goes below any minimum.
-    #[test]
-    fn the_published_cut_of_the_window_is_undone() {
-        let mut flag = 1;
-        assert_eq!(brake_published_cwnd(&mut flag, 100, 10) + 10, 100);
-        assert_eq!((flag, brake_published_cwnd(&mut 1, 10, 30)), (0, 1));
-    }
-
-    /// Defect 6: in a probe the factor makes 0.94 of 1.25, so that the probe finds nothing.
-    #[test]
-    fn the_published_factor_cancels_a_probe() {
-        let mut s = Brake::default();
-        let up = GAIN_UNIT * 5 / 4;
-        assert!(brake_published(&mut s, &params(), BW, BW, BW / 2, up) < GAIN_UNIT);
-    }
-
-    /// Defect 7: once loss has lowered the bandwidth in use to what arrives, there is nothing to be seen.
-    #[test]
-    fn the_published_reference_moves_with_loss() {
-        assert_eq!(published(BW, BW * 4 / 10, BW * 4 / 10), (100, 0));
-    }
-
-    /// Defect 9: where the flag can be set at all, a good sample leaves it.
-    #[test]
-    fn a_published_flag_stays_armed() {
-        let p = BrakeParams { published_ceiling: GAIN_UNIT, ..params() };
-        let mut s = Brake::default();
-        assert_eq!(brake_published(&mut s, &p, BW, BW, 0, GAIN_UNIT), GAIN_UNIT / 2);
-        brake_published(&mut s, &p, BW, BW, BW, GAIN_UNIT);
-        assert_eq!((s.flag, s.reduction), (1, 0));
     }
 
     /// A path that is fed slots: 40 ms, ACKs of two segments of 1000 bytes.

@@ -241,7 +241,7 @@ macro_rules! rows_with_brake {
     [$($own:expr,)+] => {
         &[
             $($own,)+
-            param("brake", Kind::Count, 0, 2),
+            param("brake", Kind::Count, 0, 1),
             gain("brake_slot", 1, 400),
             gain("brake_slot_braked", 1, 400),
             param("brake_slot_min_acks", Kind::Count, 1, 100),
@@ -259,10 +259,6 @@ macro_rules! rows_with_brake {
             param("brake_patience", Kind::Count, 1, 1000),
             param("brake_hold_us", Kind::Micros, 0, 3600 * S),
             param("brake_extra_segments", Kind::Count, 0, 100),
-            gain("brake_published_alpha", 0, 100),
-            gain("brake_published_ceiling", 1, 100),
-            gain("brake_published_floor", 0, 100),
-            gain("brake_published_least", 1, 100),
         ]
     };
 }

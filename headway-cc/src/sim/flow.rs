@@ -7,7 +7,8 @@ use super::logged_link::LoggedLink;
 use super::packet::{Packet, Reply};
 use super::receiver::{Answer, Receiver};
 use super::sender::Sender;
-use super::{FlowRun, FlowSpec, HANDSHAKE_BYTES, HEADER_BYTES, SimError, SimSpec};
+use super::{FlowRun, FlowSpec, HANDSHAKE_BYTES, HEADER_BYTES, SimSpec};
+use crate::cc::Controller;
 use std::collections::VecDeque;
 
 /// Both ends of one flow.
@@ -24,15 +25,15 @@ pub(crate) struct Flow {
 }
 
 impl Flow {
-    pub(crate) fn new(spec: &SimSpec, index: u32, flow: &FlowSpec) -> Result<Self, SimError> {
-        Ok(Self {
-            sender: Sender::new(spec, index, flow)?,
+    pub(crate) fn new(spec: &SimSpec, index: u32, flow: &FlowSpec, cc: Box<dyn Controller>) -> Self {
+        Self {
+            sender: Sender::new(spec, index, flow, cc),
             receiver: Receiver::new(),
             index,
             half_extra_ns: flow.extra_rtt_us * 500,
             late_packets: VecDeque::new(),
             late_replies: VecDeque::new(),
-        })
+        }
     }
 
     /// When [`Flow::on_timers`] is due next; `u64::MAX` for never.

@@ -12,10 +12,8 @@ use super::rtt::Rtt;
 use super::segment::Arrival;
 use super::sequence::SequenceBuffer;
 use super::source::App;
-use super::{
-    FlowBin, FlowRun, FlowSpec, HANDSHAKE_BYTES, HEADER_BYTES, Signals, SimError, SimSpec, TraceRow,
-};
-use crate::cc::{self, Ack, CaState, Control, Controller, Event, NO_RTT};
+use super::{FlowBin, FlowRun, FlowSpec, HANDSHAKE_BYTES, HEADER_BYTES, Signals, SimSpec, TraceRow};
+use crate::cc::{Ack, CaState, Control, Controller, Event, NO_RTT};
 use crate::rand;
 use crate::reconstruct::RingEntry;
 use crate::sampler::{Sampler, Sent};
@@ -67,11 +65,10 @@ pub(crate) struct Sender {
 }
 
 impl Sender {
-    pub(crate) fn new(spec: &SimSpec, index: u32, flow: &FlowSpec) -> Result<Self, SimError> {
-        let cc = cc::controller(&flow.cc)?;
+    pub(crate) fn new(spec: &SimSpec, index: u32, flow: &FlowSpec, cc: Box<dyn Controller>) -> Self {
         let mss = u64::from(spec.mtu - HEADER_BYTES);
         let down = &spec.path.down;
-        Ok(Self {
+        Self {
             sampler: Sampler::default(),
             rtt: Rtt::new(),
             loss: Loss::new(),
@@ -93,7 +90,7 @@ impl Sender {
             is_traced: spec.trace,
             run: FlowRun { cc: flow.cc.clone(), start_us: flow.start_us, ..Default::default() },
             at_last_bin: FlowBin::default(),
-        })
+        }
     }
 
     /// When [`Sender::on_timers`] is due next; `u64::MAX` for never.

@@ -3,14 +3,6 @@
 #ifndef HEADWAY_BBR3_BRAKING_H
 #define HEADWAY_BBR3_BRAKING_H
 
-/* The published formula takes each valid sample before the model does. */
-static __always_inline void bbr3_note_sample_for_brake(struct bbr3_conn *c)
-{
-	if (c->p->brake.policy != BRAKE_PUBLISHED || !c->delivery_rate)
-		return;
-	brake_published(&c->bbr->brake, &c->p->brake, c->bbr->max_bw, c->bbr->bw, c->delivery_rate, GAIN_UNIT);
-}
-
 /* Once the brake allows the old rate again, so does the long-term model. */
 static __always_inline void bbr3_adapt_inflight_longterm_to_brake(struct bbr3_conn *c, u64 mode, u64 bw)
 {
@@ -22,7 +14,7 @@ static __always_inline void bbr3_adapt_inflight_longterm_to_brake(struct bbr3_co
 		c->bbr->inflight_longterm = u64_max(c->bbr->inflight_longterm, c->bbr->unbraked_inflight_longterm);
 }
 
-/* The confirmed brake; a function of its own to keep it out of the frame of the event. */
+/* The brake; a function of its own to keep it out of the frame of the event. */
 static __noinline void bbr3_run_brake(struct bbr3_conn *c)
 {
 	struct brake_ack b = {
@@ -49,16 +41,14 @@ static __noinline void bbr3_run_brake(struct bbr3_conn *c)
 /* What the brake makes of the ACK, and of the model's bandwidth. */
 static __always_inline void bbr3_update_brake(struct bbr3_conn *c)
 {
-	if (c->p->brake.policy == BRAKE_PUBLISHED)
-		c->bbr->brake.rounds += c->bbr->round_start && c->bbr->brake.reduction;
-	if (c->p->brake.policy == BRAKE_CONFIRMED)
+	if (c->p->brake.is_on)
 		bbr3_run_brake(c);
 }
 
 /* The brake's bound on the window. */
 static __always_inline void bbr3_bound_cwnd_for_brake(struct bbr3_conn *c)
 {
-	if (c->p->brake.policy == BRAKE_CONFIRMED && c->bbr->brake.mode != BRAKE_WATCH)
+	if (c->bbr->brake.mode != BRAKE_WATCH)
 		c->out->cwnd = u64_min(c->out->cwnd, c->bbr->brake.window);
 }
 

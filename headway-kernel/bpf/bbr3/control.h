@@ -138,21 +138,12 @@ static __noinline void bbr3_set_pacing_rate_with_gain(struct bbr3_conn *c, u64 g
 		bbr3_apply_pacing_rate(c, rate);
 }
 
-/* The pacing gain of the state, as the brake leaves it. */
-static __always_inline u64 bbr3_braked_pacing_gain(const struct bbr3_conn *c)
-{
-	if (c->p->brake.policy == BRAKE_OFF)
-		return c->bbr->pacing_gain;
-	return gain_apply(brake_gain(c->bbr->brake.mode, c->bbr->pacing_gain),
-			  sat_sub(GAIN_UNIT, c->bbr->brake.reduction));
-}
-
 /* §5.6.2 SetPacingRate. The first RTT replaces the nominal one in the initial rate. */
 static __always_inline void bbr3_set_pacing_rate(struct bbr3_conn *c)
 {
 	if (!c->bbr->has_seen_rtt && c->ack->srtt_us)
 		bbr3_init_pacing_rate(c);
-	bbr3_set_pacing_rate_with_gain(c, bbr3_braked_pacing_gain(c));
+	bbr3_set_pacing_rate_with_gain(c, brake_gain(c->bbr->brake.mode, c->bbr->pacing_gain));
 }
 
 /* §5.6.3 SetSendQuantum. */
@@ -201,11 +192,8 @@ static __always_inline void bbr3_clamp_cwnd(struct bbr3_conn *c)
 static __noinline void bbr3_set_cwnd(struct bbr3_conn *c)
 {
 	u64 max_inflight = bbr3_max_inflight(c);
-	u64 grown;
+	u64 grown = sat_add(c->out->cwnd, c->ack->newly_acked);
 
-	if (c->p->brake.policy == BRAKE_PUBLISHED)
-		c->out->cwnd = brake_published_cwnd(&c->bbr->brake, c->out->cwnd, c->ack->newly_acked);
-	grown = sat_add(c->out->cwnd, c->ack->newly_acked);
 	if (c->bbr->full_bw_reached)
 		c->out->cwnd = u64_min(grown, max_inflight);
 	else if (c->out->cwnd < max_inflight || c->ack->delivered < c->bbr->init_cwnd)

@@ -4,8 +4,7 @@ use super::brake;
 use super::replay::Bug;
 use super::{Change, Twin};
 use headway_cc::cc::bbr1::{Bbr1, Bbr1Params, Bbr1State, Mode};
-use headway_cc::cc::brake::{BRAKE_PUBLISHED, BrakeParams};
-use headway_cc::cc::fixed::GAIN_UNIT;
+use headway_cc::cc::brake::BrakeParams;
 use headway_cc::cc::{CaState, Event};
 
 pub const TWIN: Twin = Twin {
@@ -16,13 +15,9 @@ pub const TWIN: Twin = Twin {
         // The streams are noisier than paths are, and a policer is not watched.
         let eager = BrakeParams { deviations: 0, loss_slots: 1, ..BrakeParams::on() };
         let eager = Bbr1Params { brake: eager, lt_loss_thresh: 1 << 40, ..braked };
-        // With this ceiling the published flag can be reached.
-        let published =
-            BrakeParams { policy: BRAKE_PUBLISHED, published_ceiling: GAIN_UNIT, ..BrakeParams::default() };
-        let published = Bbr1Params { brake: published, ..Bbr1Params::default() };
-        [eager, published, Bbr1Params::default(), braked].map(|p| p.words()).to_vec()
+        [eager, Bbr1Params::default(), braked].map(|p| p.words()).to_vec()
     },
-    controllers: &[("bbr1", 2), ("bbr1_brake", 3)],
+    controllers: &[("bbr1", 1), ("bbr1_brake", 2)],
     new: |params| Box::new(Bbr1::new(Bbr1Params::from_words(params).expect("all parameters"))),
     facts,
     wanted,

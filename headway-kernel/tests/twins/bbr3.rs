@@ -4,8 +4,7 @@ use super::brake;
 use super::replay::Bug;
 use super::{Change, Twin};
 use headway_cc::cc::bbr3::{BBR3_INFINITY, Bbr3, Bbr3Params, Bbr3State, Mode};
-use headway_cc::cc::brake::{BRAKE_PUBLISHED, BrakeMode, BrakeParams};
-use headway_cc::cc::fixed::GAIN_UNIT;
+use headway_cc::cc::brake::{BrakeMode, BrakeParams};
 use headway_cc::cc::{CaState, Event, NO_RTT};
 
 pub const TWIN: Twin = Twin {
@@ -18,15 +17,9 @@ pub const TWIN: Twin = Twin {
         // The streams are noisier than paths are.
         let eager = BrakeParams { deviations: 0, ..BrakeParams::on() };
         let eager = Bbr3Params { brake: eager, ..braked };
-        // With this ceiling the published flag can be reached, with that least gain the gain is bounded.
-        let published =
-            BrakeParams { policy: BRAKE_PUBLISHED, published_ceiling: GAIN_UNIT, ..BrakeParams::default() };
-        let bounded = BrakeParams { published_least: GAIN_UNIT / 8 * 5, ..published };
-        let [published, bounded] =
-            [published, bounded].map(|brake| Bbr3Params { brake, ..Bbr3Params::default() });
-        [eager, published, ecn, Bbr3Params::default(), braked, bounded].map(|p| p.words()).to_vec()
+        [eager, ecn, Bbr3Params::default(), braked].map(|p| p.words()).to_vec()
     },
-    controllers: &[("bbr3", 3), ("bbr3_brake", 4)],
+    controllers: &[("bbr3", 2), ("bbr3_brake", 3)],
     new: |params| Box::new(Bbr3::new(Bbr3Params::from_words(params).expect("all parameters"))),
     facts,
     wanted,

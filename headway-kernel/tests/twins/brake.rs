@@ -2,7 +2,6 @@
 
 use super::replay::Bug;
 use headway_cc::cc::brake::Brake;
-use headway_cc::cc::fixed::GAIN_UNIT;
 
 /// What can be said of the brake after an event.
 pub fn facts(before: &Brake, now: &Brake) -> Vec<String> {
@@ -10,8 +9,6 @@ pub fn facts(before: &Brake, now: &Brake) -> Vec<String> {
     let mut facts = vec![
         format!("brake {} to {}", u64::from(before.mode), u64::from(now.mode)),
         format!("lossy slots {}", now.lossy_slots.min(1)),
-        format!("reduction {}", is(now.reduction > 0)),
-        format!("deep reduction {}", is(now.reduction > GAIN_UNIT / 4)),
         format!("app-limited slot {}", is(now.slot_is_app_limited)),
         format!("marked slot {}", is(now.slot_is_marked)),
     ];
@@ -26,7 +23,7 @@ pub fn facts(before: &Brake, now: &Brake) -> Vec<String> {
 }
 
 pub fn wanted() -> Vec<String> {
-    let both = ["lossy slots", "reduction", "deep reduction", "app-limited slot", "marked slot"];
+    let both = ["lossy slots", "app-limited slot", "marked slot"];
     let mut want: Vec<String> = both.iter().flat_map(|f| [format!("{f} 0"), format!("{f} 1")]).collect();
     want.extend(["entry", "braked round", "release", "false entry"].map(String::from));
     want.extend([(0, 1), (1, 2), (2, 1), (2, 0), (1, 0)].map(|(from, to)| format!("brake {from} to {to}")));
@@ -43,6 +40,4 @@ pub const BUGS: &[Bug] = &[
     Bug { file: "brake.h", function: "brake_is_of_probe_rtt", from: "b->ack->rs_is_app_limited && ", to: "" },
     Bug { file: "brake.h", function: "brake_is_only_marked", from: "<= b->s->marked_end", to: "< b->s->marked_start" },
     Bug { file: "brake.h", function: "brake_judge_slot", from: "slot_gap_us, 2)", to: "slot_gap_us, 3)" },
-    Bug { file: "brake.h", function: "brake_published_reduction", from: ", 256)", to: ", 255)" },
-    Bug { file: "brake.h", function: "brake_published_cwnd", from: "s->flag = 0;", to: "" },
 ];

@@ -2,18 +2,7 @@
 
 use super::control::{bbr3_is_in_a_probe_bw_state, bbr3_min_pipe_cwnd};
 use super::{Conn, Mode};
-use crate::cc::brake::{
-    BRAKE_CONFIRMED, BRAKE_PUBLISHED, BrakeAck, BrakeMode, brake_bw, brake_on_ack, brake_published,
-};
-use crate::cc::fixed::GAIN_UNIT;
-
-/// The published formula takes each valid sample before the model does.
-pub(super) fn bbr3_note_sample_for_brake(c: &mut Conn) {
-    if c.p.brake.policy != BRAKE_PUBLISHED || c.delivery_rate == 0 {
-        return;
-    }
-    brake_published(&mut c.bbr.brake, &c.p.brake, c.bbr.max_bw, c.bbr.bw, c.delivery_rate, GAIN_UNIT);
-}
+use crate::cc::brake::{BrakeAck, BrakeMode, brake_bw, brake_on_ack};
 
 /// What probes and losses say of the slower path must not hold back the faster one: once the brake allows the old rate
 /// again, so does the long-term model.
@@ -26,7 +15,7 @@ fn bbr3_adapt_inflight_longterm_to_brake(c: &mut Conn, mode: BrakeMode, bw: u64)
     }
 }
 
-/// The confirmed brake.
+/// The brake.
 fn bbr3_run_brake(c: &mut Conn) {
     let (mode, bw, floor) = (c.bbr.brake.mode, c.bbr.brake.bw, bbr3_min_pipe_cwnd(c));
     let is_watching = bbr3_is_in_a_probe_bw_state(c) || c.bbr.state == Mode::ProbeRtt;
@@ -50,17 +39,14 @@ fn bbr3_run_brake(c: &mut Conn) {
 
 /// What the brake makes of the ACK, and of the model's bandwidth.
 pub(super) fn bbr3_update_brake(c: &mut Conn) {
-    if c.p.brake.policy == BRAKE_PUBLISHED {
-        c.bbr.brake.rounds += u64::from(c.bbr.round_start && c.bbr.brake.reduction != 0);
-    }
-    if c.p.brake.policy == BRAKE_CONFIRMED {
+    if c.p.brake.is_on {
         bbr3_run_brake(c);
     }
 }
 
 /// The brake's bound on the window.
 pub(super) fn bbr3_bound_cwnd_for_brake(c: &mut Conn) {
-    if c.p.brake.policy == BRAKE_CONFIRMED && c.bbr.brake.mode != BrakeMode::Watch {
+    if c.bbr.brake.mode != BrakeMode::Watch {
         c.out.cwnd = c.out.cwnd.min(c.bbr.brake.window);
     }
 }

@@ -2,8 +2,8 @@
 
 use super::{BBR3_INFINITY, Conn, Mode};
 use crate::cc::NO_RTT;
-use crate::cc::brake::{BRAKE_OFF, BRAKE_PUBLISHED, brake_gain, brake_published_cwnd};
-use crate::cc::fixed::{BW_SCALE, BW_UNIT, GAIN_UNIT, USEC_PER_SEC, bw_from, gain_apply, mul_shift};
+use crate::cc::brake::brake_gain;
+use crate::cc::fixed::{BW_SCALE, BW_UNIT, USEC_PER_SEC, bw_from, gain_apply, mul_shift};
 
 /// A number of segments in units of data.
 pub(super) fn bbr3_segments(c: &Conn, segments: u64) -> u64 {
@@ -124,21 +124,12 @@ pub(super) fn bbr3_set_pacing_rate_with_gain(c: &mut Conn, gain: u64) {
     }
 }
 
-/// The pacing gain of the state, as the brake leaves it.
-fn bbr3_braked_pacing_gain(c: &Conn) -> u64 {
-    if c.p.brake.policy == BRAKE_OFF {
-        return c.bbr.pacing_gain;
-    }
-    let gain = brake_gain(c.bbr.brake.mode, c.bbr.pacing_gain);
-    gain_apply(gain, GAIN_UNIT.saturating_sub(c.bbr.brake.reduction))
-}
-
 /// §5.6.2 SetPacingRate. The first RTT replaces the nominal one in the initial rate.
 pub(super) fn bbr3_set_pacing_rate(c: &mut Conn) {
     if !c.bbr.has_seen_rtt && c.ack.srtt_us != 0 {
         bbr3_init_pacing_rate(c);
     }
-    bbr3_set_pacing_rate_with_gain(c, bbr3_braked_pacing_gain(c));
+    bbr3_set_pacing_rate_with_gain(c, brake_gain(c.bbr.brake.mode, c.bbr.pacing_gain));
 }
 
 /// §5.6.3 SetSendQuantum. In packets the quantum is of whole packets, rounded down.
@@ -179,9 +170,6 @@ pub(super) fn bbr3_clamp_cwnd(c: &mut Conn) {
 /// §5.6.4.6 SetCwnd, with §5.6.4.5 BoundCwndForProbeRTT.
 pub(super) fn bbr3_set_cwnd(c: &mut Conn) {
     let max_inflight = bbr3_max_inflight(c);
-    if c.p.brake.policy == BRAKE_PUBLISHED {
-        c.out.cwnd = brake_published_cwnd(&mut c.bbr.brake.flag, c.out.cwnd, c.ack.newly_acked);
-    }
     let grown = c.out.cwnd.saturating_add(c.ack.newly_acked);
     if c.bbr.full_bw_reached {
         c.out.cwnd = grown.min(max_inflight);
@@ -202,6 +190,7 @@ mod tests {
     use super::super::tests::{MSS, with};
     use super::*;
     use crate::cc::Ack;
+    use crate::cc::fixed::GAIN_UNIT;
 
     #[test]
     fn each_state_has_the_gains_of_the_draft_s_table() {
