@@ -105,37 +105,43 @@ struct bbr1_sock {
 	struct control *out;
 };
 
-/* A number of segments in units of data. */
+/* A number of segments in the transport's unit of data, which is the packet for TCP and the byte for QUIC. */
 static __always_inline u64 bbr_segs(const struct bbr1_sock *sk, u64 segs)
 {
 	return sat_mul(segs, u64_max(sk->ack->smss, 1));
 }
 
-/* Bytes in one unit of data. */
+/* Bytes in one unit of data: the MSS for TCP, 1 for QUIC. */
 static __always_inline u64 bbr_unit_bytes(const struct bbr1_sock *sk)
 {
 	return u64_max(sk->ack->unit_bytes, 1);
 }
 
-/* The windowed maximum of bandwidth samples. */
+/*
+ * The largest rate sample of the last ten rounds: queues and pauses only lower samples, so the largest is the
+ * path's.
+ */
 static __always_inline u64 bbr_max_bw(const struct bbr1_sock *sk)
 {
 	return winmax_get(&sk->bbr->bw);
 }
 
-/* The bandwidth estimate in use: long-term when policed, else the windowed maximum. */
+/*
+ * The bandwidth in use: the windowed maximum, or a policer's rate where one was found, since the bursts that a
+ * policer lets through would mislead the maximum.
+ */
 static __always_inline u64 bbr_bw(const struct bbr1_sock *sk)
 {
 	return sk->bbr->lt_use_bw ? sk->bbr->lt_bw : bbr_max_bw(sk);
 }
 
-/* The most data ACKed beyond expectation in the last one to two windows. */
+/* The most data that was ACKed beyond expectation in the last one to two windows. */
 static __always_inline u64 bbr_extra_acked(const struct bbr1_sock *sk)
 {
 	return u64_max(sk->bbr->extra_acked[0], sk->bbr->extra_acked[1]);
 }
 
-/* A bandwidth times a gain, less the pacing margin, in bytes per second. */
+/* A bandwidth times a gain in bytes per second, a per cent less so that a queue that exists shrinks. */
 static __noinline u64 bbr_rate_bytes_per_sec(const struct bbr1_sock *sk, u64 bw, u64 gain)
 {
 	u64 rate = gain_apply(sat_mul(bw, bbr_unit_bytes(sk)), gain);
@@ -143,13 +149,13 @@ static __noinline u64 bbr_rate_bytes_per_sec(const struct bbr1_sock *sk, u64 bw,
 	return mul_shift(rate, USEC_PER_SEC / 100 * sat_sub(100, sk->p->pacing_margin_percent), BW_SCALE);
 }
 
-/* The same, capped by the application's limit. */
+/* The same, within the limit that the application sets. */
 static __always_inline u64 bbr_bw_to_pacing_rate(const struct bbr1_sock *sk, u64 bw, u64 gain)
 {
 	return u64_min(bbr_rate_bytes_per_sec(sk, bw, gain), sk->ack->max_pacing_rate);
 }
 
-/* First pacing rate: the window per smoothed RTT, or per a nominal RTT before there is one. */
+/* The first rate is the window per smoothed RTT, times the gain of STARTUP. */
 static __always_inline void bbr_init_pacing_rate_from_rtt(struct bbr1_sock *sk)
 {
 	u64 rtt_us = sk->p->init_rtt_us;
@@ -161,7 +167,7 @@ static __always_inline void bbr_init_pacing_rate_from_rtt(struct bbr1_sock *sk)
 	sk->out->pacing_rate = bbr_bw_to_pacing_rate(sk, bw_from(sk->out->cwnd, rtt_us), sk->p->high_gain);
 }
 
-/* Paces at bandwidth times gain; before the pipe was full once the rate only rises. */
+/* Paces at bandwidth times gain. */
 static __noinline void bbr_set_pacing_rate(struct bbr1_sock *sk, u64 bw, u64 gain)
 {
 	u64 rate = bbr_bw_to_pacing_rate(sk, bw, gain);
@@ -172,13 +178,16 @@ static __noinline void bbr_set_pacing_rate(struct bbr1_sock *sk, u64 bw, u64 gai
 		sk->out->pacing_rate = rate;
 }
 
-/* The fewest segments worth one burst at this pacing rate. */
+/* The fewest segments worth one burst at this pacing rate (bytes/s): on slow paths even two would be a queue. */
 static __always_inline u64 bbr1_min_tso_segs(const struct bbr1_params *p, u64 pacing_rate)
 {
 	return pacing_rate < p->min_tso_rate ? 1 : 2;
 }
 
-/* Data in one burst at the pacing rate in force. */
+/*
+ * How much leaves in one burst at the pacing rate in force: about a millisecond's worth, since larger bursts make
+ * queues and smaller ones cost CPU time.
+ */
 static __noinline u64 bbr_tso_segs_goal(const struct bbr1_sock *sk)
 {
 	u64 mss = bbr_segs(sk, bbr_unit_bytes(sk));
@@ -188,7 +197,7 @@ static __noinline u64 bbr_tso_segs_goal(const struct bbr1_sock *sk)
 	return bbr_segs(sk, u64_min(segs, sk->p->max_tso_segs));
 }
 
-/* Notes the window to come back to after loss recovery or PROBE_RTT. */
+/* Notes the window to come back to, before loss recovery or PROBE_RTT cut it for a while. */
 static __always_inline void bbr_save_cwnd(struct bbr1_sock *sk)
 {
 	struct bbr1_state *bbr = sk->bbr;
@@ -199,7 +208,7 @@ static __always_inline void bbr_save_cwnd(struct bbr1_sock *sk)
 		bbr->prior_cwnd = u64_max(bbr->prior_cwnd, sk->out->cwnd);
 }
 
-/* Bandwidth-delay product times a gain, rounded up. */
+/* The volume that fills the path without a queue (bandwidth times minimum RTT), times a gain. */
 static __noinline u64 bbr_bdp(const struct bbr1_sock *sk, u64 bw, u64 gain)
 {
 	u64 w;
@@ -210,7 +219,10 @@ static __noinline u64 bbr_bdp(const struct bbr1_sock *sk, u64 bw, u64 gain)
 	return sat_add(w, BW_UNIT - 1) >> BW_SCALE;
 }
 
-/* Adds to a window what sits in the end hosts' offload engines, and what lets small BDPs be probed. */
+/*
+ * Adds to a window what sits in the offload engines of both hosts, and in the probing phase something extra,
+ * because a quarter of a very small BDP would be no probe at all.
+ */
 static __noinline u64 bbr_quantization_budget(const struct bbr1_sock *sk, u64 cwnd)
 {
 	u64 pair = bbr_segs(sk, 2);
@@ -223,13 +235,16 @@ static __noinline u64 bbr_quantization_budget(const struct bbr1_sock *sk, u64 cw
 	return cwnd;
 }
 
-/* The data in flight that a bandwidth and a gain ask for. */
+/* How much to have in flight for this bandwidth and gain, on real hosts. */
 static __always_inline u64 bbr_inflight(const struct bbr1_sock *sk, u64 bw, u64 gain)
 {
 	return bbr_quantization_budget(sk, bbr_bdp(sk, bw, gain));
 }
 
-/* Of this data in flight, what is still in the network when the next packet departs. */
+/*
+ * Of the data in flight, what is still in the network when the next packet departs: pacing has scheduled that for
+ * later, and some will have arrived by then.
+ */
 static __always_inline u64 bbr_packets_in_net_at_edt(const struct bbr1_sock *sk, u64 inflight_now)
 {
 	u64 inflight_at_edt = inflight_now;
@@ -239,7 +254,10 @@ static __always_inline u64 bbr_packets_in_net_at_edt(const struct bbr1_sock *sk,
 	return sat_sub(inflight_at_edt, bw_data(bbr_bw(sk), sk->ack->edt_us));
 }
 
-/* Window for the silence between aggregated ACKs. */
+/*
+ * What the window has to hold more because ACKs come in bunches: without it the flow would run dry between two
+ * bunches.
+ */
 static __always_inline u64 bbr_ack_aggregation_cwnd(const struct bbr1_sock *sk)
 {
 	if (!sk->bbr->full_bw_reached)
@@ -248,7 +266,10 @@ static __always_inline u64 bbr_ack_aggregation_cwnd(const struct bbr1_sock *sk)
 		       bw_data(bbr_bw(sk), sk->p->extra_acked_max_us));
 }
 
-/* Cuts the window by losses, conserves packets in recovery's first round (then 1), restores it after. */
+/*
+ * In the first round of recovery no more leaves than arrives, since nothing is known of the queue yet; afterwards
+ * the window comes back, because loss alone says little of the path.
+ */
 static __always_inline u64 bbr_set_cwnd_to_recover_or_restore(struct bbr1_sock *sk, u64 acked, u64 *new_cwnd)
 {
 	struct bbr1_state *bbr = sk->bbr;
@@ -271,7 +292,10 @@ static __always_inline u64 bbr_set_cwnd_to_recover_or_restore(struct bbr1_sock *
 	return bbr->packet_conservation;
 }
 
-/* Moves the window towards its target by what was ACKed, then applies the caps. */
+/*
+ * Moves the window towards its target by no more than what was ACKed, so that inflight never jumps, then applies
+ * the bounds.
+ */
 static __always_inline void bbr_set_cwnd(struct bbr1_sock *sk, u64 acked, u64 bw, u64 gain)
 {
 	u64 floor = bbr_segs(sk, sk->p->cwnd_min_target);
@@ -292,7 +316,7 @@ static __always_inline void bbr_set_cwnd(struct bbr1_sock *sk, u64 acked, u64 bw
 	sk->out->cwnd = cwnd;
 }
 
-/* Is this phase of the gain cycle over? */
+/* Whether this phase of the gain cycle has done its work. */
 static __always_inline u64 bbr_is_next_cycle_phase(const struct bbr1_sock *sk)
 {
 	const struct bbr1_state *bbr = sk->bbr;
@@ -319,26 +343,32 @@ static __always_inline void bbr_advance_cycle_phase(struct bbr1_sock *sk)
 	sk->bbr->cycle_mstamp = sk->ack->delivered_us;
 }
 
-/* Gain cycling in PROBE_BW. */
+/*
+ * Goes round the cycle of gains in PROBE_BW: a quarter faster to find out whether there is more, as much slower to
+ * drain what that queued, then six phases at the estimate.
+ */
 static __always_inline void bbr_update_cycle_phase(struct bbr1_sock *sk)
 {
 	if (sk->bbr->mode == BBR_PROBE_BW && bbr_is_next_cycle_phase(sk))
 		bbr_advance_cycle_phase(sk);
 }
 
-/* Every change of mode goes through here; Rust holds each against the table of those that can happen. */
+/* Every change of mode goes through here. */
 static __always_inline void bbr_set_mode(struct bbr1_sock *sk, u64 mode)
 {
 	sk->bbr->mode = mode;
 }
 
-/* (Re)enters STARTUP. */
+/* Looks for the path's rate from scratch, doubling each round. */
 static __always_inline void bbr_reset_startup_mode(struct bbr1_sock *sk)
 {
 	bbr_set_mode(sk, BBR_STARTUP);
 }
 
-/* (Re)enters PROBE_BW at a random phase, never the draining one. */
+/*
+ * Begins the gain cycle at a random phase, so that flows that share a bottleneck do not probe together; never at
+ * the draining one, since nothing was queued.
+ */
 static __always_inline void bbr_reset_probe_bw_mode(struct bbr1_sock *sk)
 {
 	u64 back = mul_shift((u32)sk->ack->rand, sk->p->cycle_rand, 32);
@@ -348,7 +378,7 @@ static __always_inline void bbr_reset_probe_bw_mode(struct bbr1_sock *sk)
 	bbr_advance_cycle_phase(sk);
 }
 
-/* Back to the mode that PROBE_RTT interrupted. */
+/* Goes back to the mode that PROBE_RTT interrupted. */
 static __always_inline void bbr_reset_mode(struct bbr1_sock *sk)
 {
 	if (!sk->bbr->full_bw_reached)
@@ -357,7 +387,7 @@ static __always_inline void bbr_reset_mode(struct bbr1_sock *sk)
 		bbr_reset_probe_bw_mode(sk);
 }
 
-/* A new long-term sampling interval starts now. */
+/* Begins an interval in which the rate behind a policer is measured. */
 static __always_inline void bbr_reset_lt_bw_sampling_interval(struct bbr1_sock *sk)
 {
 	sk->bbr->lt_last_stamp = sk->ack->delivered_us / USEC_PER_MSEC;
@@ -366,7 +396,7 @@ static __always_inline void bbr_reset_lt_bw_sampling_interval(struct bbr1_sock *
 	sk->bbr->lt_rtt_cnt = 0;
 }
 
-/* Long-term sampling starts from nothing. */
+/* Forgets what is known of a policer: the windowed maximum counts again. */
 static __always_inline void bbr_reset_lt_bw_sampling(struct bbr1_sock *sk)
 {
 	sk->bbr->lt_bw = 0;
@@ -375,7 +405,10 @@ static __always_inline void bbr_reset_lt_bw_sampling(struct bbr1_sock *sk)
 	bbr_reset_lt_bw_sampling_interval(sk);
 }
 
-/* Two lossy intervals in a row with about the same bandwidth: a policer. */
+/*
+ * Two lossy intervals in a row with about the same rate are a policer: from now on that rate is used, because
+ * pacing faster would only lose packets.
+ */
 static __always_inline void bbr_lt_bw_interval_done(struct bbr1_sock *sk, u64 bw)
 {
 	struct bbr1_state *bbr = sk->bbr;
@@ -393,7 +426,7 @@ static __always_inline void bbr_lt_bw_interval_done(struct bbr1_sock *sk, u64 bw
 	bbr_reset_lt_bw_sampling_interval(sk);
 }
 
-/* The interval may end here: was it lossy, and how fast? */
+/* An interval may end here: if it lost much, its rate is compared with that of the one before. */
 static __always_inline void bbr_lt_bw_interval_end(struct bbr1_sock *sk)
 {
 	const struct bbr1_params *p = sk->p;
@@ -409,7 +442,10 @@ static __always_inline void bbr_lt_bw_interval_end(struct bbr1_sock *sk)
 		bbr_lt_bw_interval_done(sk, bw_from(delivered, sat_mul(t_ms, USEC_PER_MSEC)));
 }
 
-/* Looks for a policer: intervals between losses of 4 to 16 rounds with much loss. */
+/*
+ * Looks for a policer, whose token bucket lets bursts through and drops the rest: intervals of 4 to 16 rounds, from
+ * loss to loss, that lose a fifth.
+ */
 static __noinline void bbr_lt_bw_sampling(struct bbr1_sock *sk, u64 losses, u64 is_app_limited)
 {
 	struct bbr1_state *bbr = sk->bbr;
@@ -444,7 +480,7 @@ static __noinline void bbr_lt_bw_sampling(struct bbr1_sock *sk, u64 losses, u64 
 		bbr_lt_bw_interval_end(sk);
 }
 
-/* Counts rounds and takes the delivery-rate sample into the windowed maximum. */
+/* Counts rounds, which are the clock of the model, and takes the rate sample into the windowed maximum. */
 static __always_inline void bbr_update_bw(struct bbr1_sock *sk)
 {
 	struct bbr1_state *bbr = sk->bbr;
@@ -467,7 +503,9 @@ static __always_inline void bbr_update_bw(struct bbr1_sock *sk)
 		winmax_running_max(&bbr->bw, sk->p->bw_rtts, bbr->rtt_cnt, bw);
 }
 
-/* Estimates how much more than expected arrives in one bunch of ACKs. */
+/*
+ * Measures how much more than the bandwidth explains arrives in one bunch of ACKs; the window needs that much room.
+ */
 static __always_inline void bbr_update_ack_aggregation(struct bbr1_sock *sk)
 {
 	struct bbr1_state *bbr = sk->bbr;
@@ -502,7 +540,10 @@ static __always_inline void bbr_update_ack_aggregation(struct bbr1_sock *sk)
 		bbr->extra_acked[0] = u64_max(bbr->extra_acked[0], extra_acked);
 }
 
-/* The pipe is full when bandwidth has not grown by a quarter for three rounds. */
+/*
+ * The pipe is full when bandwidth has not grown by a quarter for three rounds: had there been room, sending faster
+ * would have delivered faster.
+ */
 static __always_inline void bbr_check_full_bw_reached(struct bbr1_sock *sk)
 {
 	struct bbr1_state *bbr = sk->bbr;
@@ -518,7 +559,7 @@ static __always_inline void bbr_check_full_bw_reached(struct bbr1_sock *sk)
 	bbr->full_bw_reached = bbr->full_bw_cnt >= sk->p->full_bw_cnt;
 }
 
-/* STARTUP to DRAIN when the pipe is full, DRAIN to PROBE_BW when the queue is gone. */
+/* Goes from STARTUP to DRAIN when the pipe is full, and on to PROBE_BW when the queue that STARTUP built is gone. */
 static __always_inline void bbr_check_drain(struct bbr1_sock *sk)
 {
 	if (sk->bbr->mode == BBR_STARTUP && sk->bbr->full_bw_reached)
@@ -528,7 +569,7 @@ static __always_inline void bbr_check_drain(struct bbr1_sock *sk)
 		bbr_reset_probe_bw_mode(sk);
 }
 
-/* Leaves PROBE_RTT when its time is up. */
+/* Leaves PROBE_RTT when its time is up, and brings back the window. */
 static __always_inline void bbr_check_probe_rtt_done(struct bbr1_sock *sk)
 {
 	struct bbr1_state *bbr = sk->bbr;
@@ -540,7 +581,7 @@ static __always_inline void bbr_check_probe_rtt_done(struct bbr1_sock *sk)
 	bbr_reset_mode(sk);
 }
 
-/* Tracks the minimum RTT of the last 10 s; when it expires, holds 4 segments in flight to see it again. */
+/* Tracks the minimum RTT of the last 10 s, which is that without a queue. */
 static __always_inline void bbr_update_min_rtt(struct bbr1_sock *sk)
 {
 	struct bbr1_state *bbr = sk->bbr;
@@ -574,7 +615,7 @@ static __always_inline void bbr_update_min_rtt(struct bbr1_sock *sk)
 		bbr->idle_restart = 0;
 }
 
-/* The gains of the mode. */
+/* Sets how fast the mode sends, and how much it may have in flight, in proportion to the model. */
 static __always_inline void bbr_update_gains(struct bbr1_sock *sk)
 {
 	struct bbr1_state *bbr = sk->bbr;
@@ -599,7 +640,10 @@ static __always_inline void bbr_update_gains(struct bbr1_sock *sk)
 	}
 }
 
-/* The model of the path, step by step; the order matters. */
+/*
+ * Updates the model, then the mode that depends on it; the order matters, because each step uses what those before
+ * it found out.
+ */
 static __always_inline void bbr_update_model(struct bbr1_sock *sk)
 {
 	bbr_update_bw(sk);
@@ -611,7 +655,7 @@ static __always_inline void bbr_update_model(struct bbr1_sock *sk)
 	bbr_update_gains(sk);
 }
 
-/* The brake. The second half of the gain cycle is steady. */
+/* Tells the brake what it must know of this ACK and of the mode. */
 static __noinline void bbr_run_brake(struct bbr1_sock *sk)
 {
 	u64 is_probe_bw = sk->bbr->mode == BBR_PROBE_BW;
@@ -633,7 +677,7 @@ static __noinline void bbr_run_brake(struct bbr1_sock *sk)
 	brake_on_ack(&b);
 }
 
-/* EVENT_ACK. */
+/* One ACK: the model, the brake, the control. */
 static __noinline void bbr_main(struct bbr1_sock *sk)
 {
 	const struct brake *brake = &sk->bbr->brake;
@@ -652,7 +696,7 @@ static __noinline void bbr_main(struct bbr1_sock *sk)
 		sk->out->cwnd = u64_min(sk->out->cwnd, brake->window);
 }
 
-/* EVENT_INIT. */
+/* A connection begins. */
 static __noinline void bbr_init(struct bbr1_sock *sk)
 {
 	__builtin_memset(sk->bbr, 0, sizeof(*sk->bbr));
@@ -665,7 +709,10 @@ static __noinline void bbr_init(struct bbr1_sock *sk)
 	sk->bbr->ack_epoch_mstamp = sk->ack->now_us;
 }
 
-/* EVENT_TX_START: an application-limited flow sends again. */
+/*
+ * The application sends again after nothing was in flight: it paces at the estimate, because a burst at the gain of
+ * the phase would make the queue that the pause has emptied.
+ */
 static __noinline void bbr_cwnd_event(struct bbr1_sock *sk)
 {
 	if (!sk->ack->is_app_limited)
@@ -679,13 +726,16 @@ static __noinline void bbr_cwnd_event(struct bbr1_sock *sk)
 		bbr_check_probe_rtt_done(sk);
 }
 
-/* EVENT_SSTHRESH: the window is about to be cut. */
+/* The transport is about to cut the window. */
 static __always_inline void bbr_ssthresh(struct bbr1_sock *sk)
 {
 	bbr_save_cwnd(sk);
 }
 
-/* EVENT_LOSS: a retransmission timeout ends the round and counts as a loss. */
+/*
+ * A retransmission timeout ends the round and counts as a loss; the search for a full pipe begins anew, because the
+ * timeout says nothing of the rate.
+ */
 static __always_inline void bbr_set_state(struct bbr1_sock *sk)
 {
 	sk->bbr->prev_ca_state = CA_LOSS;
@@ -694,7 +744,7 @@ static __always_inline void bbr_set_state(struct bbr1_sock *sk)
 	bbr_lt_bw_sampling(sk, 1, 0);
 }
 
-/* EVENT_UNDO: the slow-down was spurious; what it taught is forgotten. */
+/* The slow-down was spurious, so what it taught is forgotten. */
 static __always_inline void bbr_undo_cwnd(struct bbr1_sock *sk)
 {
 	sk->bbr->full_bw = 0;
@@ -702,7 +752,7 @@ static __always_inline void bbr_undo_cwnd(struct bbr1_sock *sk)
 	bbr_reset_lt_bw_sampling(sk);
 }
 
-/* Processes one event; an unknown one changes nothing. */
+/* Processes one event: the only way into this controller. */
 static __always_inline void bbr1_on_event(struct bbr1_state *bbr, const struct bbr1_params *p,
 					  const struct ack *ack, struct control *out)
 {

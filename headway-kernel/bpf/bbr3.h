@@ -170,7 +170,10 @@ struct bbr3_conn {
 #include "bbr3/recovery.h"
 #include "bbr3/braking.h"
 
-/* §5.2.3 UpdateModelAndState: the order matters. */
+/*
+ * Updates the model, then the state that depends on it; the order matters, because each step uses what those before
+ * it found out (§5.2.3 UpdateModelAndState).
+ */
 static __always_inline void bbr3_update_model_and_state(struct bbr3_conn *c)
 {
 	bbr3_update_latest_delivery_signals(c);
@@ -186,7 +189,7 @@ static __always_inline void bbr3_update_model_and_state(struct bbr3_conn *c)
 	bbr3_bound_bw_for_model(c);
 }
 
-/* §5.2.3 UpdateControlParameters. */
+/* Turns the model into what the transport applies: a rate, a burst and a window (§5.2.3 UpdateControlParameters). */
 static __always_inline void bbr3_update_control_parameters(struct bbr3_conn *c)
 {
 	bbr3_set_pacing_rate(c);
@@ -194,7 +197,7 @@ static __always_inline void bbr3_update_control_parameters(struct bbr3_conn *c)
 	bbr3_set_cwnd(c);
 }
 
-/* §5.2.3 UpdateOnACK. An ACK that delivers nothing has no sample, so there is nothing to learn from it. */
+/* One ACK: the model, the brake, the control (§5.2.3 UpdateOnACK). */
 static __always_inline void bbr3_update_on_ack(struct bbr3_conn *c)
 {
 	if (!c->ack->newly_acked)
@@ -209,7 +212,7 @@ static __always_inline void bbr3_update_on_ack(struct bbr3_conn *c)
 	bbr3_bound_cwnd_for_brake(c);
 }
 
-/* §5.2.1 OnInit. */
+/* A connection begins (§5.2.1 OnInit). */
 static __noinline void bbr3_on_init(struct bbr3_conn *c)
 {
 	u64 now_us = c->ack->now_us, srtt_us = c->ack->srtt_us;
@@ -244,7 +247,7 @@ static __always_inline u64 bbr3_min_tso_segs(const struct bbr3_params *p)
 	return p->send_quantum_min_segments;
 }
 
-/* Processes one event; an unknown one changes nothing. */
+/* Processes one event: the only way into this controller. */
 static __always_inline void bbr3_on_event(struct bbr3_state *bbr, const struct bbr3_params *p,
 					  const struct ack *ack, struct control *out)
 {

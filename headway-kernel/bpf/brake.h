@@ -98,19 +98,22 @@ struct brake_ack {
 	u64 floor;
 };
 
-/* The time in which a bandwidth moves this data, rounded down. */
+/* The time in which a bandwidth moves this much data, in microseconds, rounded down. */
 static __always_inline u64 brake_span_us(u64 bw, u64 data)
 {
 	return sat_mul(data, BW_UNIT) / u64_max(bw, 1);
 }
 
-/* What bursts put in the queue whatever the rate. */
+/* What bursts put into the queue whatever the rate is: two segments. */
 static __always_inline u64 brake_extra(const struct brake_ack *b)
 {
 	return sat_mul(b->p->extra_segments, u64_max(b->ack->smss, 1));
 }
 
-/* The window of the bound: a usual BDP, and room to be seen growing once the queue is gone. */
+/*
+ * The bound on the window: what fills the path at the brake's bandwidth, so that the rest of the flight can leave
+ * the queue.
+ */
 static __always_inline u64 brake_window(const struct brake_ack *b)
 {
 	u64 bdp = bw_data(b->s->bw, b->s->usual_rtt_us);
@@ -119,25 +122,28 @@ static __always_inline u64 brake_window(const struct brake_ack *b)
 	return u64_max(sat_add(bdp, extra), b->floor);
 }
 
-/* The bandwidth in force. */
+/* The bandwidth in force: the model's, or the brake's while it is on. */
 static __always_inline u64 brake_bw(const struct brake *s, u64 bw)
 {
 	return s->mode == BRAKE_WATCH ? bw : s->bw;
 }
 
-/* The pacing gain in force: the bound itself looks for more bandwidth. */
+/* The pacing gain in force. */
 static __always_inline u64 brake_gain(u64 mode, u64 gain)
 {
 	return mode == BRAKE_WATCH ? gain : u64_min(gain, GAIN_UNIT);
 }
 
-/* How long a slot lasts at least. */
+/*
+ * How long a slot lasts at least, in microseconds: long enough to hold some ACKs, short enough to see a slower path
+ * within a part of a round.
+ */
 static __always_inline u64 brake_slot_us(const struct brake_ack *b)
 {
 	return gain_apply(b->min_rtt_us, b->s->mode == BRAKE_WATCH ? b->p->slot : b->p->slot_braked);
 }
 
-/* A slot begins with this ACK. */
+/* Begins a slot with this ACK: all that is measured counts from here. */
 static __always_inline void brake_start_slot(const struct brake_ack *b)
 {
 	b->s->slot_us = b->ack->now_us;
@@ -153,19 +159,22 @@ static __always_inline void brake_start_slot(const struct brake_ack *b)
 	b->s->slot_is_marked = 0;
 }
 
-/* The packet was sent in ProbeRTT, or limited by the application before it. */
+/*
+ * Whether the packet was sent in ProbeRTT, or limited by the application before that: little was in flight then, so
+ * its ACK says nothing of the path's rate.
+ */
 static __always_inline u64 brake_is_of_probe_rtt(const struct brake_ack *b)
 {
 	return b->ack->rs_is_app_limited && b->ack->rs_prior_delivered < b->s->marked_start;
 }
 
-/* The packet was sent in the round after ProbeRTT. */
+/* Whether the packet was sent in the round after ProbeRTT. */
 static __always_inline u64 brake_is_only_marked(const struct brake_ack *b)
 {
 	return b->ack->rs_prior_delivered >= b->s->marked_start && b->ack->rs_prior_delivered <= b->s->marked_end;
 }
 
-/* The ACK is part of the slot. ACKs that come together count as one. */
+/* Takes the ACK into the slot. */
 static __always_inline void brake_note_ack(const struct brake_ack *b)
 {
 	u64 now_us = b->ack->now_us;
@@ -183,7 +192,10 @@ static __always_inline void brake_note_ack(const struct brake_ack *b)
 		b->s->slot_is_app_limited |= b->ack->rs_is_app_limited;
 }
 
-/* The RTT up to which there is no queue to speak of. */
+/*
+ * The RTT in microseconds up to which there is no queue worth speaking of: the usual RTT, and what noise and our
+ * own bursts add to it.
+ */
 static __always_inline u64 brake_rtt_limit(const struct brake_ack *b)
 {
 	u64 part = b->s->mode == BRAKE_WATCH ? b->p->rtt : b->p->rtt_braked;
@@ -194,19 +206,19 @@ static __always_inline u64 brake_rtt_limit(const struct brake_ack *b)
 	return sat_add(sat_add(b->s->usual_rtt_us, margin_us), burst_us);
 }
 
-/* The slot's packets found a queue. */
+/* Whether even the luckiest packet of the slot met a queue. */
 static __always_inline u64 brake_is_inflated(const struct brake_ack *b)
 {
 	return b->s->slot_rtt_us < NO_RTT && b->s->usual_rtt_us && b->s->slot_rtt_us > brake_rtt_limit(b);
 }
 
-/* What usually arrives, no more than the model's largest. */
+/* The rate that usually arrives, but no more than the model believes in. */
 static __always_inline u64 brake_usual_bw(const struct brake_ack *b)
 {
 	return u64_min(b->s->usual_bw, b->max_bw);
 }
 
-/* What should have arrived: no more than was sent. Behind a clear queue it does not matter what was sent. */
+/* The rate that should have arrived in this slot: the usual one, or less if less was sent. */
 static __always_inline u64 brake_expected_bw(const struct brake_ack *b)
 {
 	u64 limit_us = brake_rtt_limit(b);
@@ -217,7 +229,7 @@ static __always_inline u64 brake_expected_bw(const struct brake_ack *b)
 	return u64_min(u64_min(brake_usual_bw(b), b->s->paced_bw), b->s->paced_bw_before);
 }
 
-/* A rate is lower than expected by more than noise. */
+/* Whether a rate is lower than expected by more than noise explains. */
 static __always_inline u64 brake_is_below(const struct brake_ack *b, u64 bw, u64 expected)
 {
 	u64 noise = sat_mul(b->s->usual_bw_dev, b->p->deviations);
@@ -225,7 +237,7 @@ static __always_inline u64 brake_is_below(const struct brake_ack *b, u64 bw, u64
 	return bw < sat_sub(gain_apply(expected, sat_sub(GAIN_UNIT, b->p->rate)), noise);
 }
 
-/* Enough arrived to tell a rate, or twice the time is over in which it should have. */
+/* Whether the slot tells a rate: enough has arrived, or twice the time is over in which it should have. */
 static __always_inline u64 brake_has_slot_data(const struct brake_ack *b, u64 span_us)
 {
 	u64 enough = sat_mul(b->p->slot_min_segments, u64_max(b->ack->smss, 1));
@@ -235,7 +247,7 @@ static __always_inline u64 brake_has_slot_data(const struct brake_ack *b, u64 sp
 	return b->s->mode == BRAKE_WATCH && bw_data(brake_expected_bw(b), span_us) >= sat_mul(enough, 2);
 }
 
-/* Half of what is missing was lost, and that is much; or half of what arrived is marked. */
+/* Whether loss or marks stand for a queue, where the buffer is too short to hold one. */
 static __always_inline u64 brake_is_lossy(const struct brake_ack *b, u64 span_us)
 {
 	u64 delivered = sat_sub(b->ack->delivered, b->s->slot_delivered);
@@ -246,7 +258,7 @@ static __always_inline u64 brake_is_lossy(const struct brake_ack *b, u64 span_us
 	return (sat_mul(lost, 2) > missing && lost > gain_apply(delivered, b->p->loss)) || sat_mul(ce, 2) > delivered;
 }
 
-/* A part of the way from one value to another. */
+/* Goes a part of the way from one value to another: an average that forgets. */
 static __always_inline u64 brake_step(u64 from, u64 to, u64 weight)
 {
 	if (to >= from)
@@ -259,7 +271,7 @@ static __always_inline u64 brake_diff(u64 a, u64 b)
 	return a > b ? a - b : b - a;
 }
 
-/* The slot goes into what is usual. */
+/* Takes the slot into what is usual: averages of the RTT and of the rate, and of how far slots are away from them. */
 static __always_inline void brake_learn(const struct brake_ack *b, u64 bw)
 {
 	u64 rtt_us = b->s->slot_rtt_us, weight = b->p->memory;
@@ -276,13 +288,13 @@ static __always_inline void brake_learn(const struct brake_ack *b, u64 bw)
 	b->s->usual_bw = brake_step(b->s->usual_bw, bw, weight);
 }
 
-/* Every change of mode goes through here; Rust holds each against the table of those that can happen. */
+/* Every change of mode goes through here. */
 static __always_inline void brake_set_mode(const struct brake_ack *b, u64 mode)
 {
 	b->s->mode = mode;
 }
 
-/* Starts to empty the queue. */
+/* Puts the brake on: from now on the flow sends no more than arrives, and its queue drains. */
 static __always_inline void brake_enter_drain(const struct brake_ack *b, u64 bw)
 {
 	brake_set_mode(b, BRAKE_DRAIN);
@@ -291,7 +303,10 @@ static __always_inline void brake_enter_drain(const struct brake_ack *b, u64 bw)
 	b->s->quiet_delivered = 0;
 }
 
-/* A slot in BRAKE_WATCH. */
+/*
+ * Judges a slot while the brake is off: it goes on when the slot is slow and has met a queue, or when slots in a
+ * row were slow and lossy.
+ */
 static __always_inline void brake_watch(const struct brake_ack *b, u64 bw, u64 span_us)
 {
 	u64 is_slow = brake_is_below(b, bw, brake_expected_bw(b));
@@ -314,13 +329,13 @@ static __always_inline void brake_watch(const struct brake_ack *b, u64 bw, u64 s
 		brake_learn(b, bw);
 }
 
-/* For a round no more than the bound was in flight. */
+/* Whether for a round no more than the bound was in flight, so that a queue of ours would be gone by now. */
 static __always_inline u64 brake_was_quiet(const struct brake_ack *b)
 {
 	return b->s->quiet_delivered && b->s->slot_prior >= b->s->quiet_delivered;
 }
 
-/* After such a round half of the queue stands: it is somebody else's. */
+/* Whether half of the queue still stands after such a round: then it is somebody else's. */
 static __always_inline u64 brake_is_not_ours(const struct brake_ack *b)
 {
 	u64 excess_us = sat_sub(b->s->queue_rtt_us, b->s->usual_rtt_us);
@@ -328,7 +343,7 @@ static __always_inline u64 brake_is_not_ours(const struct brake_ack *b)
 	return b->s->slot_rtt_us > sat_add(b->s->usual_rtt_us, excess_us / 2) && brake_window(b) > b->floor;
 }
 
-/* A slot in BRAKE_DRAIN. */
+/* Judges a slot while the queue drains. */
 static __always_inline void brake_drain(const struct brake_ack *b, u64 bw)
 {
 	if (!brake_is_inflated(b)) {
@@ -354,13 +369,16 @@ static __always_inline void brake_drain(const struct brake_ack *b, u64 bw)
 	b->s->bw = u64_max(u64_max(bw, b->s->last_bw), 1);
 }
 
-/* For some rounds the bound has brought neither a queue nor more of what arrives. */
+/*
+ * Whether the bound has brought neither a queue nor more data for some rounds: then something else keeps the rate
+ * down.
+ */
 static __always_inline u64 brake_is_unused(const struct brake_ack *b)
 {
 	return sat_sub(b->s->rounds, b->s->raise_rounds) > b->p->patience;
 }
 
-/* The bound after a slot without a queue. */
+/* The bound after a slot without a queue: above what arrives, and far above it once the path is clearly faster. */
 static __always_inline u64 brake_raised_bw(const struct brake_ack *b, u64 bw)
 {
 	u64 is_faster = bw > gain_apply(b->s->base_bw, b->p->grow);
@@ -370,13 +388,13 @@ static __always_inline u64 brake_raised_bw(const struct brake_ack *b, u64 bw)
 	return u64_max(b->s->bw, gain_apply(from, grow));
 }
 
-/* The brake was on for a few rounds only. */
+/* Whether the brake was on for a few rounds only, so that the model still knows the old rate. */
 static __always_inline u64 brake_is_brief(const struct brake_ack *b)
 {
 	return sat_sub(b->ack->now_us, b->s->entry_us) <= sat_mul(b->s->usual_rtt_us, b->p->patience);
 }
 
-/* The old rate arrives, and has for a round unless the brake was brief. */
+/* Whether the old rate arrives again, and has for a round unless the brake was brief. */
 static __always_inline u64 brake_is_back(const struct brake_ack *b, u64 is_nearly)
 {
 	if (!b->s->back_delivered && is_nearly)
@@ -384,7 +402,7 @@ static __always_inline u64 brake_is_back(const struct brake_ack *b, u64 is_nearl
 	return b->s->back_delivered && (brake_is_brief(b) || b->s->slot_prior >= b->s->back_delivered);
 }
 
-/* A slot in BRAKE_HOLD. */
+/* Judges a slot while the flow looks for its rate. */
 static __always_inline void brake_hold(const struct brake_ack *b, u64 bw)
 {
 	u64 nearly = gain_apply(b->s->target_bw, sat_sub(GAIN_UNIT, b->p->rate));
@@ -406,7 +424,7 @@ static __always_inline void brake_hold(const struct brake_ack *b, u64 bw)
 	}
 }
 
-/* A slot is over. One that is mostly a single silence tells of a stall, not of a rate. */
+/* A slot is over, and the mode decides what it means. */
 static __always_inline void brake_judge_slot(const struct brake_ack *b, u64 span_us)
 {
 	u64 bw;
@@ -425,7 +443,7 @@ static __always_inline void brake_judge_slot(const struct brake_ack *b, u64 span
 	b->s->last_bw = bw;
 }
 
-/* Takes note of what is paced, so that what arrives a round later can be compared with it. */
+/* Notes what is paced, so that what arrives a round later can be compared with what was sent. */
 static __always_inline void brake_note_pacing(const struct brake_ack *b)
 {
 	u64 paced_bw = gain_apply(brake_bw(b->s, b->bw), brake_gain(b->s->mode, b->pacing_gain));
@@ -438,7 +456,7 @@ static __always_inline void brake_note_pacing(const struct brake_ack *b)
 	b->s->paced_bw = u64_min(b->s->paced_bw, paced_bw);
 }
 
-/* One ACK, after the controller's model and before its control. */
+/* One ACK, after the controller's model and before its control: the only way into the brake. */
 static __always_inline void brake_on_ack(const struct brake_ack *b)
 {
 	u64 span_us = sat_sub(b->ack->now_us, b->s->slot_us);

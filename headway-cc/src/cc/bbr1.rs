@@ -272,43 +272,46 @@ struct Sock<'a> {
     out: &'a mut Control,
 }
 
-/// A number of segments in units of data.
+/// A number of segments in the transport's unit of data, which is the packet for TCP and the byte for QUIC.
 fn bbr_segs(sk: &Sock, segs: u64) -> u64 {
     segs.saturating_mul(sk.ack.smss.max(1))
 }
 
-/// Bytes in one unit of data.
+/// Bytes in one unit of data: the MSS for TCP, 1 for QUIC.
 fn bbr_unit_bytes(sk: &Sock) -> u64 {
     sk.ack.unit_bytes.max(1)
 }
 
-/// The windowed maximum of bandwidth samples.
+/// The largest rate sample of the last ten rounds: queues and pauses only lower samples, so the largest is the
+/// path's.
 fn bbr_max_bw(sk: &Sock) -> u64 {
     sk.bbr.bw.get()
 }
 
-/// The bandwidth estimate in use: long-term when policed, else the windowed maximum.
+/// The bandwidth in use: the windowed maximum, or a policer's rate where one was found, since the bursts that a
+/// policer lets through would mislead the maximum.
 fn bbr_bw(sk: &Sock) -> u64 {
     if sk.bbr.lt_use_bw { sk.bbr.lt_bw } else { bbr_max_bw(sk) }
 }
 
-/// The most data ACKed beyond expectation in the last one to two windows.
+/// The most data that was ACKed beyond expectation in the last one to two windows.
 fn bbr_extra_acked(sk: &Sock) -> u64 {
     sk.bbr.extra_acked_0.max(sk.bbr.extra_acked_1)
 }
 
-/// A bandwidth times a gain, less the pacing margin, in bytes per second.
+/// A bandwidth times a gain in bytes per second, a per cent less so that a queue that exists shrinks.
 fn bbr_rate_bytes_per_sec(sk: &Sock, bw: u64, gain: u64) -> u64 {
     let rate = gain_apply(bw.saturating_mul(bbr_unit_bytes(sk)), gain);
     mul_shift(rate, USEC_PER_SEC / 100 * 100_u64.saturating_sub(sk.p.pacing_margin_percent), BW_SCALE)
 }
 
-/// The same, capped by the application's limit.
+/// The same, within the limit that the application sets.
 fn bbr_bw_to_pacing_rate(sk: &Sock, bw: u64, gain: u64) -> u64 {
     bbr_rate_bytes_per_sec(sk, bw, gain).min(sk.ack.max_pacing_rate)
 }
 
-/// First pacing rate: the window per smoothed RTT, or per a nominal RTT before there is one.
+/// The first rate is the window per smoothed RTT, times the gain of STARTUP. Before there is an RTT a millisecond
+/// is assumed, so that a fast path is not begun slowly.
 fn bbr_init_pacing_rate_from_rtt(sk: &mut Sock) {
     let mut rtt_us = sk.p.init_rtt_us;
     if sk.ack.srtt_us != 0 {
@@ -318,7 +321,8 @@ fn bbr_init_pacing_rate_from_rtt(sk: &mut Sock) {
     sk.out.pacing_rate = bbr_bw_to_pacing_rate(sk, bw_from(sk.out.cwnd, rtt_us), sk.p.high_gain);
 }
 
-/// Paces at bandwidth times gain; before the pipe was full once the rate only rises.
+/// Paces at bandwidth times gain. Until the pipe was full once the rate only rises, because a low sample early on
+/// must not slow down STARTUP.
 fn bbr_set_pacing_rate(sk: &mut Sock, bw: u64, gain: u64) {
     let rate = bbr_bw_to_pacing_rate(sk, bw, gain);
     if !sk.bbr.has_seen_rtt && sk.ack.srtt_us != 0 {
@@ -329,12 +333,13 @@ fn bbr_set_pacing_rate(sk: &mut Sock, bw: u64, gain: u64) {
     }
 }
 
-/// The fewest segments worth one burst at this pacing rate (bytes/s).
+/// The fewest segments worth one burst at this pacing rate (bytes/s): on slow paths even two would be a queue.
 pub fn bbr1_min_tso_segs(p: &Bbr1Params, pacing_rate: u64) -> u64 {
     if pacing_rate < p.min_tso_rate { 1 } else { 2 }
 }
 
-/// Data in one burst at the pacing rate in force.
+/// How much leaves in one burst at the pacing rate in force: about a millisecond's worth, since larger bursts make
+/// queues and smaller ones cost CPU time.
 fn bbr_tso_segs_goal(sk: &Sock) -> u64 {
     let mss = bbr_segs(sk, bbr_unit_bytes(sk));
     let bytes = (sk.out.pacing_rate >> (sk.p.pacing_shift & 63)).min(sk.p.gso_max_bytes);
@@ -342,7 +347,7 @@ fn bbr_tso_segs_goal(sk: &Sock) -> u64 {
     bbr_segs(sk, segs.min(sk.p.max_tso_segs))
 }
 
-/// Notes the window to come back to after loss recovery or PROBE_RTT.
+/// Notes the window to come back to, before loss recovery or PROBE_RTT cut it for a while.
 fn bbr_save_cwnd(sk: &mut Sock) {
     if sk.bbr.prev_ca_state < CaState::Recovery && sk.bbr.mode != Mode::ProbeRtt {
         sk.bbr.prior_cwnd = sk.out.cwnd;
@@ -352,7 +357,8 @@ fn bbr_save_cwnd(sk: &mut Sock) {
     }
 }
 
-/// Bandwidth-delay product times a gain, rounded up.
+/// The volume that fills the path without a queue (bandwidth times minimum RTT), times a gain. It is rounded up,
+/// because a pipe that holds 3.2 packets is not full with 3.
 fn bbr_bdp(sk: &Sock, bw: u64, gain: u64) -> u64 {
     if sk.bbr.min_rtt_us >= NO_RTT {
         return bbr_segs(sk, sk.p.init_cwnd);
@@ -361,7 +367,8 @@ fn bbr_bdp(sk: &Sock, bw: u64, gain: u64) -> u64 {
     w.saturating_add(BW_UNIT - 1) >> BW_SCALE
 }
 
-/// Adds to a window what sits in the end hosts' offload engines, and what lets small BDPs be probed.
+/// Adds to a window what sits in the offload engines of both hosts, and in the probing phase something extra,
+/// because a quarter of a very small BDP would be no probe at all.
 fn bbr_quantization_budget(sk: &Sock, cwnd: u64) -> u64 {
     let pair = bbr_segs(sk, 2);
     let mut cwnd = cwnd.saturating_add(sk.p.tso_budget.saturating_mul(bbr_tso_segs_goal(sk)));
@@ -373,12 +380,13 @@ fn bbr_quantization_budget(sk: &Sock, cwnd: u64) -> u64 {
     cwnd
 }
 
-/// The data in flight that a bandwidth and a gain ask for.
+/// How much to have in flight for this bandwidth and gain, on real hosts.
 fn bbr_inflight(sk: &Sock, bw: u64, gain: u64) -> u64 {
     bbr_quantization_budget(sk, bbr_bdp(sk, bw, gain))
 }
 
-/// Of this data in flight, what is still in the network when the next packet departs.
+/// Of the data in flight, what is still in the network when the next packet departs: pacing has scheduled that for
+/// later, and some will have arrived by then.
 fn bbr_packets_in_net_at_edt(sk: &Sock, inflight_now: u64) -> u64 {
     let mut inflight_at_edt = inflight_now;
     if sk.bbr.pacing_gain > GAIN_UNIT {
@@ -388,7 +396,8 @@ fn bbr_packets_in_net_at_edt(sk: &Sock, inflight_now: u64) -> u64 {
     inflight_at_edt.saturating_sub(bw_data(bbr_bw(sk), sk.ack.edt_us))
 }
 
-/// Window for the silence between aggregated ACKs.
+/// What the window has to hold more because ACKs come in bunches: without it the flow would run dry between two
+/// bunches.
 fn bbr_ack_aggregation_cwnd(sk: &Sock) -> u64 {
     if !sk.bbr.full_bw_reached {
         return 0;
@@ -396,9 +405,9 @@ fn bbr_ack_aggregation_cwnd(sk: &Sock) -> u64 {
     gain_apply(bbr_extra_acked(sk), sk.p.extra_acked_gain).min(bw_data(bbr_bw(sk), sk.p.extra_acked_max_us))
 }
 
-/// Cuts the window by losses, conserves packets in the first round of recovery, restores it after.
-///
-/// Returns the new window and whether packets are being conserved (then it is final).
+/// In the first round of recovery no more leaves than arrives, since nothing is known of the queue yet; afterwards
+/// the window comes back, because loss alone says little of the path. Returns the new window and whether packets
+/// are being conserved (then it is final).
 fn bbr_set_cwnd_to_recover_or_restore(sk: &mut Sock, acked: u64) -> (u64, bool) {
     let (prev_state, state) = (sk.bbr.prev_ca_state, sk.ack.ca_state);
     let conserved = sk.ack.inflight.saturating_add(acked);
@@ -421,7 +430,8 @@ fn bbr_set_cwnd_to_recover_or_restore(sk: &mut Sock, acked: u64) -> (u64, bool) 
     (cwnd, false)
 }
 
-/// Moves the window towards its target by what was ACKed, then applies the caps.
+/// Moves the window towards its target by no more than what was ACKed, so that inflight never jumps, then applies
+/// the bounds.
 fn bbr_set_cwnd(sk: &mut Sock, acked: u64, bw: u64, gain: u64) {
     let floor = bbr_segs(sk, sk.p.cwnd_min_target);
     let mut cwnd = sk.out.cwnd;
@@ -446,7 +456,7 @@ fn bbr_set_cwnd(sk: &mut Sock, acked: u64, bw: u64, gain: u64) {
     sk.out.cwnd = cwnd;
 }
 
-/// Is this phase of the gain cycle over?
+/// Whether this phase of the gain cycle has done its work.
 fn bbr_is_next_cycle_phase(sk: &Sock) -> bool {
     let is_full_length = sk.ack.delivered_us.saturating_sub(sk.bbr.cycle_mstamp) > sk.bbr.min_rtt_us;
     let pacing_gain = sk.bbr.pacing_gain;
@@ -470,25 +480,27 @@ fn bbr_advance_cycle_phase(sk: &mut Sock) {
     sk.bbr.cycle_mstamp = sk.ack.delivered_us;
 }
 
-/// Gain cycling in PROBE_BW.
+/// Goes round the cycle of gains in PROBE_BW: a quarter faster to find out whether there is more, as much slower to
+/// drain what that queued, then six phases at the estimate.
 fn bbr_update_cycle_phase(sk: &mut Sock) {
     if sk.bbr.mode == Mode::ProbeBw && bbr_is_next_cycle_phase(sk) {
         bbr_advance_cycle_phase(sk);
     }
 }
 
-/// Every change of mode goes through here; debug builds hold it against the table of those that can happen.
+/// Every change of mode goes through here. Debug builds hold it against the table of those that can happen.
 fn bbr_set_mode(sk: &mut Sock, mode: Mode) {
     debug_assert!(sk.bbr.mode.may_become(mode), "{:?} to {mode:?}", sk.bbr.mode);
     sk.bbr.mode = mode;
 }
 
-/// (Re)enters STARTUP.
+/// Looks for the path's rate from scratch, doubling each round.
 fn bbr_reset_startup_mode(sk: &mut Sock) {
     bbr_set_mode(sk, Mode::Startup);
 }
 
-/// (Re)enters PROBE_BW at a random phase, never the draining one.
+/// Begins the gain cycle at a random phase, so that flows that share a bottleneck do not probe together; never at
+/// the draining one, since nothing was queued.
 fn bbr_reset_probe_bw_mode(sk: &mut Sock) {
     let back = mul_shift(sk.ack.rand & u64::from(u32::MAX), sk.p.cycle_rand, 32);
     bbr_set_mode(sk, Mode::ProbeBw);
@@ -496,7 +508,7 @@ fn bbr_reset_probe_bw_mode(sk: &mut Sock) {
     bbr_advance_cycle_phase(sk);
 }
 
-/// Back to the mode that PROBE_RTT interrupted.
+/// Goes back to the mode that PROBE_RTT interrupted.
 fn bbr_reset_mode(sk: &mut Sock) {
     if !sk.bbr.full_bw_reached {
         bbr_reset_startup_mode(sk);
@@ -505,7 +517,7 @@ fn bbr_reset_mode(sk: &mut Sock) {
     }
 }
 
-/// A new long-term sampling interval starts now.
+/// Begins an interval in which the rate behind a policer is measured.
 fn bbr_reset_lt_bw_sampling_interval(sk: &mut Sock) {
     sk.bbr.lt_last_stamp = sk.ack.delivered_us / USEC_PER_MSEC;
     sk.bbr.lt_last_delivered = sk.ack.delivered;
@@ -513,7 +525,7 @@ fn bbr_reset_lt_bw_sampling_interval(sk: &mut Sock) {
     sk.bbr.lt_rtt_cnt = 0;
 }
 
-/// Long-term sampling starts from nothing.
+/// Forgets what is known of a policer: the windowed maximum counts again.
 fn bbr_reset_lt_bw_sampling(sk: &mut Sock) {
     sk.bbr.lt_bw = 0;
     sk.bbr.lt_use_bw = false;
@@ -521,7 +533,8 @@ fn bbr_reset_lt_bw_sampling(sk: &mut Sock) {
     bbr_reset_lt_bw_sampling_interval(sk);
 }
 
-/// Two lossy intervals in a row with about the same bandwidth: a policer.
+/// Two lossy intervals in a row with about the same rate are a policer: from now on that rate is used, because
+/// pacing faster would only lose packets.
 fn bbr_lt_bw_interval_done(sk: &mut Sock, bw: u64) {
     let lt_bw = sk.bbr.lt_bw;
     let diff = bw.abs_diff(lt_bw);
@@ -539,7 +552,7 @@ fn bbr_lt_bw_interval_done(sk: &mut Sock, bw: u64) {
     bbr_reset_lt_bw_sampling_interval(sk);
 }
 
-/// The interval may end here: was it lossy, and how fast?
+/// An interval may end here: if it lost much, its rate is compared with that of the one before.
 fn bbr_lt_bw_interval_end(sk: &mut Sock) {
     let lost = sk.ack.lost.saturating_sub(sk.bbr.lt_last_lost);
     let delivered = sk.ack.delivered.saturating_sub(sk.bbr.lt_last_delivered);
@@ -554,7 +567,9 @@ fn bbr_lt_bw_interval_end(sk: &mut Sock) {
     }
 }
 
-/// Looks for a policer: intervals between losses of 4 to 16 rounds with much loss.
+/// Looks for a policer, whose token bucket lets bursts through and drops the rest: intervals of 4 to 16 rounds,
+/// from loss to loss, that lose a fifth. Without it the flow would pace by the bursts and lose what is beyond the
+/// tokens, for ever.
 fn bbr_lt_bw_sampling(sk: &mut Sock, losses: u64, is_app_limited: bool) {
     if sk.bbr.lt_use_bw {
         if sk.bbr.mode == Mode::ProbeBw && sk.bbr.round_start {
@@ -592,7 +607,8 @@ fn bbr_lt_bw_sampling(sk: &mut Sock, losses: u64, is_app_limited: bool) {
     }
 }
 
-/// Counts rounds and takes the delivery-rate sample into the windowed maximum.
+/// Counts rounds, which are the clock of the model, and takes the rate sample into the windowed maximum. A sample
+/// that the application limited says little of the path, unless it is at least as high.
 fn bbr_update_bw(sk: &mut Sock) {
     let ack = sk.ack;
     sk.bbr.round_start = false;
@@ -613,7 +629,8 @@ fn bbr_update_bw(sk: &mut Sock) {
     }
 }
 
-/// Estimates how much more than expected arrives in one bunch of ACKs.
+/// Measures how much more than the bandwidth explains arrives in one bunch of ACKs; the window needs that much
+/// room.
 fn bbr_update_ack_aggregation(sk: &mut Sock) {
     let (ack, thresh) = (sk.ack, sk.p.ack_epoch_acked_reset_thresh);
     if sk.p.extra_acked_gain == 0 || ack.newly_acked == 0 || ack.rs_interval_us == 0 {
@@ -644,7 +661,8 @@ fn bbr_update_ack_aggregation(sk: &mut Sock) {
     *slot = extra_acked.max(*slot);
 }
 
-/// The pipe is full when bandwidth has not grown by a quarter for three rounds.
+/// The pipe is full when bandwidth has not grown by a quarter for three rounds: had there been room, sending faster
+/// would have delivered faster.
 fn bbr_check_full_bw_reached(sk: &mut Sock) {
     if sk.bbr.full_bw_reached || !sk.bbr.round_start || sk.ack.rs_is_app_limited {
         return;
@@ -658,7 +676,7 @@ fn bbr_check_full_bw_reached(sk: &mut Sock) {
     sk.bbr.full_bw_reached = sk.bbr.full_bw_cnt >= sk.p.full_bw_cnt;
 }
 
-/// STARTUP to DRAIN when the pipe is full, DRAIN to PROBE_BW when the queue is gone.
+/// Goes from STARTUP to DRAIN when the pipe is full, and on to PROBE_BW when the queue that STARTUP built is gone.
 fn bbr_check_drain(sk: &mut Sock) {
     if sk.bbr.mode == Mode::Startup && sk.bbr.full_bw_reached {
         bbr_set_mode(sk, Mode::Drain);
@@ -670,7 +688,7 @@ fn bbr_check_drain(sk: &mut Sock) {
     }
 }
 
-/// Leaves PROBE_RTT when its time is up.
+/// Leaves PROBE_RTT when its time is up, and brings back the window.
 fn bbr_check_probe_rtt_done(sk: &mut Sock) {
     let done_stamp = sk.bbr.probe_rtt_done_stamp;
     if done_stamp == 0 || sk.ack.now_us <= done_stamp {
@@ -681,7 +699,9 @@ fn bbr_check_probe_rtt_done(sk: &mut Sock) {
     bbr_reset_mode(sk);
 }
 
-/// Tracks the minimum RTT of the last 10 s; when it expires, holds 4 segments in flight to see it again.
+/// Tracks the minimum RTT of the last 10 s, which is that without a queue. When it was not seen for so long,
+/// PROBE_RTT holds four segments in flight to see it again; otherwise a standing queue would pass for the path's
+/// own length.
 fn bbr_update_min_rtt(sk: &mut Sock) {
     let ack = sk.ack;
     let filter_expired = ack.now_us > sk.bbr.min_rtt_stamp.saturating_add(sk.p.min_rtt_win_us);
@@ -717,7 +737,7 @@ fn bbr_update_min_rtt(sk: &mut Sock) {
     }
 }
 
-/// The gains of the mode.
+/// Sets how fast the mode sends, and how much it may have in flight, in proportion to the model.
 fn bbr_update_gains(sk: &mut Sock) {
     let (bbr, p) = (&mut *sk.bbr, sk.p);
     (bbr.pacing_gain, bbr.cwnd_gain) = match bbr.mode {
@@ -732,7 +752,8 @@ fn bbr_update_gains(sk: &mut Sock) {
     };
 }
 
-/// The model of the path, step by step; the order matters.
+/// Updates the model, then the mode that depends on it; the order matters, because each step uses what those before
+/// it found out.
 fn bbr_update_model(sk: &mut Sock) {
     bbr_update_bw(sk);
     bbr_update_ack_aggregation(sk);
@@ -743,7 +764,8 @@ fn bbr_update_model(sk: &mut Sock) {
     bbr_update_gains(sk);
 }
 
-/// The brake ([`super::brake`]). The second half of the gain cycle is steady.
+/// Tells the brake what it must know of this ACK and of the mode. STARTUP and DRAIN are not watched, since both
+/// change the rate and the queue themselves. The second half of the gain cycle is steady.
 fn bbr_run_brake(sk: &mut Sock) {
     let is_probe_bw = sk.bbr.mode == Mode::ProbeBw;
     let (max_bw, bw, floor) = (bbr_max_bw(sk), bbr_bw(sk), bbr_segs(sk, sk.p.cwnd_min_target));
@@ -763,7 +785,7 @@ fn bbr_run_brake(sk: &mut Sock) {
     });
 }
 
-/// [`Event::Ack`].
+/// One ACK: the model, the brake, the control.
 fn bbr_main(sk: &mut Sock) {
     bbr_update_model(sk);
     let (mut bw, mut gain) = (bbr_bw(sk), sk.bbr.pacing_gain);
@@ -779,7 +801,7 @@ fn bbr_main(sk: &mut Sock) {
     }
 }
 
-/// [`Event::Init`].
+/// A connection begins.
 fn bbr_init(sk: &mut Sock) {
     *sk.bbr = Bbr1State::default();
     sk.bbr.min_rtt_us = sk.ack.min_rtt_us.min(NO_RTT);
@@ -791,7 +813,8 @@ fn bbr_init(sk: &mut Sock) {
     sk.bbr.ack_epoch_mstamp = sk.ack.now_us;
 }
 
-/// [`Event::TxStart`]: an application-limited flow sends again.
+/// The application sends again after nothing was in flight: it paces at the estimate, because a burst at the gain
+/// of the phase would make the queue that the pause has emptied.
 fn bbr_cwnd_event(sk: &mut Sock) {
     if !sk.ack.is_app_limited {
         return;
@@ -806,12 +829,13 @@ fn bbr_cwnd_event(sk: &mut Sock) {
     }
 }
 
-/// [`Event::Ssthresh`]: the window is about to be cut.
+/// The transport is about to cut the window.
 fn bbr_ssthresh(sk: &mut Sock) {
     bbr_save_cwnd(sk);
 }
 
-/// [`Event::Loss`]: a retransmission timeout ends the round and counts as a loss.
+/// A retransmission timeout ends the round and counts as a loss; the search for a full pipe begins anew, because
+/// the timeout says nothing of the rate.
 fn bbr_set_state(sk: &mut Sock) {
     sk.bbr.prev_ca_state = CaState::Loss;
     sk.bbr.full_bw = 0;
@@ -819,14 +843,14 @@ fn bbr_set_state(sk: &mut Sock) {
     bbr_lt_bw_sampling(sk, 1, false);
 }
 
-/// [`Event::Undo`]: the slow-down was spurious; what it taught is forgotten.
+/// The slow-down was spurious, so what it taught is forgotten.
 fn bbr_undo_cwnd(sk: &mut Sock) {
     sk.bbr.full_bw = 0;
     sk.bbr.full_bw_cnt = 0;
     bbr_reset_lt_bw_sampling(sk);
 }
 
-/// Processes one event.
+/// Processes one event: the only way into this controller.
 pub fn bbr1_on_event(bbr: &mut Bbr1State, p: &Bbr1Params, ack: &Ack, out: &mut Control) {
     out.cwnd = ack.cwnd;
     out.pacing_rate = ack.pacing_rate;

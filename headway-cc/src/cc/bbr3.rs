@@ -434,7 +434,8 @@ struct Conn<'a> {
     delivery_rate: u64,
 }
 
-/// §5.2.3 UpdateModelAndState: the order matters.
+/// Updates the model, then the state that depends on it; the order matters, because each step uses what those
+/// before it found out (§5.2.3 UpdateModelAndState).
 fn bbr3_update_model_and_state(c: &mut Conn) {
     bbr3_update_latest_delivery_signals(c);
     bbr3_update_congestion_signals(c);
@@ -449,14 +450,15 @@ fn bbr3_update_model_and_state(c: &mut Conn) {
     bbr3_bound_bw_for_model(c);
 }
 
-/// §5.2.3 UpdateControlParameters.
+/// Turns the model into what the transport applies: a rate, a burst and a window (§5.2.3 UpdateControlParameters).
 fn bbr3_update_control_parameters(c: &mut Conn) {
     bbr3_set_pacing_rate(c);
     bbr3_set_send_quantum(c);
     bbr3_set_cwnd(c);
 }
 
-/// §5.2.3 UpdateOnACK. An ACK that delivers nothing has no sample, so there is nothing to learn from it.
+/// One ACK: the model, the brake, the control (§5.2.3 UpdateOnACK). An ACK that delivers nothing has no sample, so
+/// there is nothing to learn from it.
 fn bbr3_update_on_ack(c: &mut Conn) {
     if c.ack.newly_acked == 0 {
         return;
@@ -472,8 +474,8 @@ fn bbr3_update_on_ack(c: &mut Conn) {
     bbr3_bound_cwnd_for_brake(c);
 }
 
-/// §5.2.1 OnInit. What the draft leaves out: ProbeRTT is due one interval from now, and the first loss round ends
-/// only after a whole flight.
+/// A connection begins (§5.2.1 OnInit). What the draft leaves out: ProbeRTT is due one interval from now, and the
+/// first loss round ends only after a whole flight.
 fn bbr3_on_init(c: &mut Conn) {
     let (now_us, srtt_us) = (c.ack.now_us, c.ack.srtt_us);
     *c.bbr = Bbr3State::default();
@@ -500,7 +502,7 @@ fn bbr3_on_init(c: &mut Conn) {
     bbr3_enter_startup(c);
 }
 
-/// Processes one event.
+/// Processes one event: the only way into this controller.
 pub fn bbr3_on_event(bbr: &mut Bbr3State, p: &Bbr3Params, ack: &Ack, out: &mut Control) {
     out.cwnd = ack.cwnd;
     out.pacing_rate = ack.pacing_rate;

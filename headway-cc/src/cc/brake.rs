@@ -211,39 +211,42 @@ pub(crate) struct BrakeAck<'a> {
     pub floor: u64,
 }
 
-/// The time in which a bandwidth moves this data, rounded down.
+/// The time in which a bandwidth moves this much data, in microseconds, rounded down.
 fn brake_span_us(bw: u64, data: u64) -> u64 {
     data.saturating_mul(BW_UNIT) / bw.max(1)
 }
 
-/// What bursts put in the queue whatever the rate.
+/// What bursts put into the queue whatever the rate is: two segments.
 fn brake_extra(b: &BrakeAck) -> u64 {
     b.p.extra_segments.saturating_mul(b.ack.smss.max(1))
 }
 
-/// The window of the bound: a usual BDP, and room to be seen growing once the queue is gone.
+/// The bound on the window: what fills the path at the brake's bandwidth, so that the rest of the flight can leave
+/// the queue. Once the queue is gone there is room for a burst more, or the flow could not be seen growing.
 fn brake_window(b: &BrakeAck) -> u64 {
     let bdp = bw_data(b.s.bw, b.s.usual_rtt_us);
     let extra = if b.s.mode == BrakeMode::Hold { brake_extra(b) } else { 0 };
     bdp.saturating_add(extra).max(b.floor)
 }
 
-/// The bandwidth in force.
+/// The bandwidth in force: the model's, or the brake's while it is on.
 pub(crate) fn brake_bw(s: &Brake, bw: u64) -> u64 {
     if s.mode == BrakeMode::Watch { bw } else { s.bw }
 }
 
-/// The pacing gain in force: the bound itself looks for more bandwidth.
+/// The pacing gain in force. While the brake is on, its own bound looks for more bandwidth, and a gain above 1 on
+/// top of it would only build a queue.
 pub(crate) fn brake_gain(mode: BrakeMode, gain: u64) -> u64 {
     if mode == BrakeMode::Watch { gain } else { gain.min(GAIN_UNIT) }
 }
 
-/// How long a slot lasts at least.
+/// How long a slot lasts at least, in microseconds: long enough to hold some ACKs, short enough to see a slower
+/// path within a part of a round.
 fn brake_slot_us(b: &BrakeAck) -> u64 {
     gain_apply(b.min_rtt_us, if b.s.mode == BrakeMode::Watch { b.p.slot } else { b.p.slot_braked })
 }
 
-/// A slot begins with this ACK.
+/// Begins a slot with this ACK: all that is measured counts from here.
 fn brake_start_slot(b: &mut BrakeAck) {
     b.s.slot_us = b.ack.now_us;
     b.s.slot_delivered = b.ack.delivered;
@@ -258,17 +261,19 @@ fn brake_start_slot(b: &mut BrakeAck) {
     b.s.slot_is_marked = false;
 }
 
-/// The packet was sent in ProbeRTT, or limited by the application before it: its ACK tells no rate.
+/// Whether the packet was sent in ProbeRTT, or limited by the application before that: little was in flight then,
+/// so its ACK says nothing of the path's rate.
 fn brake_is_of_probe_rtt(b: &BrakeAck) -> bool {
     b.ack.rs_is_app_limited && b.ack.rs_prior_delivered < b.s.marked_start
 }
 
-/// The packet was sent in the round after ProbeRTT: the old window is back and the mark still there. It counts.
+/// Whether the packet was sent in the round after ProbeRTT. It is still marked as limited by the application, but
+/// the old window was back, so its ACK does count.
 fn brake_is_only_marked(b: &BrakeAck) -> bool {
     b.ack.rs_prior_delivered >= b.s.marked_start && b.ack.rs_prior_delivered <= b.s.marked_end
 }
 
-/// The ACK is part of the slot. ACKs that come together count as one: a burst of them tells no rate.
+/// Takes the ACK into the slot. ACKs that come together count as one, because a burst of them tells no rate.
 fn brake_note_ack(b: &mut BrakeAck) {
     let now_us = b.ack.now_us;
     if now_us.saturating_sub(b.s.slot_ack_us) >= brake_slot_us(b) / 8 {
@@ -285,7 +290,8 @@ fn brake_note_ack(b: &mut BrakeAck) {
     }
 }
 
-/// The RTT up to which there is no queue to speak of.
+/// The RTT in microseconds up to which there is no queue worth speaking of: the usual RTT, and what noise and our
+/// own bursts add to it.
 fn brake_rtt_limit(b: &BrakeAck) -> u64 {
     let part = if b.s.mode == BrakeMode::Watch { b.p.rtt } else { b.p.rtt_braked };
     let noise_us = b.s.usual_rtt_dev_us.saturating_mul(b.p.deviations);
@@ -294,17 +300,18 @@ fn brake_rtt_limit(b: &BrakeAck) -> u64 {
     b.s.usual_rtt_us.saturating_add(margin_us).saturating_add(burst_us)
 }
 
-/// The slot's packets found a queue.
+/// Whether even the luckiest packet of the slot met a queue.
 fn brake_is_inflated(b: &BrakeAck) -> bool {
     b.s.slot_rtt_us < NO_RTT && b.s.usual_rtt_us != 0 && b.s.slot_rtt_us > brake_rtt_limit(b)
 }
 
-/// What usually arrives, no more than the model's largest.
+/// The rate that usually arrives, but no more than the model believes in.
 fn brake_usual_bw(b: &BrakeAck) -> u64 {
     b.s.usual_bw.min(b.max_bw)
 }
 
-/// What should have arrived: no more than was sent. Behind a clear queue it does not matter what was sent.
+/// The rate that should have arrived in this slot: the usual one, or less if less was sent. Behind a clear queue it
+/// does not matter what was sent, because the queue keeps the path busy.
 fn brake_expected_bw(b: &BrakeAck) -> u64 {
     let margin_us = brake_rtt_limit(b).saturating_sub(b.s.usual_rtt_us);
     if brake_is_inflated(b) && b.s.slot_rtt_us > brake_rtt_limit(b).saturating_add(margin_us) {
@@ -313,13 +320,13 @@ fn brake_expected_bw(b: &BrakeAck) -> u64 {
     brake_usual_bw(b).min(b.s.paced_bw).min(b.s.paced_bw_before)
 }
 
-/// A rate is lower than expected by more than noise.
+/// Whether a rate is lower than expected by more than noise explains.
 fn brake_is_below(b: &BrakeAck, bw: u64, expected: u64) -> bool {
     let noise = b.s.usual_bw_dev.saturating_mul(b.p.deviations);
     bw < gain_apply(expected, GAIN_UNIT.saturating_sub(b.p.rate)).saturating_sub(noise)
 }
 
-/// Enough arrived to tell a rate, or twice the time is over in which it should have.
+/// Whether the slot tells a rate: enough has arrived, or twice the time is over in which it should have.
 fn brake_has_slot_data(b: &BrakeAck, span_us: u64) -> bool {
     let enough = b.p.slot_min_segments.saturating_mul(b.ack.smss.max(1));
     b.ack.delivered.saturating_sub(b.s.slot_delivered) >= enough
@@ -327,7 +334,8 @@ fn brake_has_slot_data(b: &BrakeAck, span_us: u64) -> bool {
             && bw_data(brake_expected_bw(b), span_us) >= enough.saturating_mul(2))
 }
 
-/// Half of what is missing was lost, and that is much; or half of what arrived is marked.
+/// Whether loss or marks stand for a queue, where the buffer is too short to hold one. At least half of what is
+/// missing was lost, and that is much; or at least half of what arrived is marked.
 fn brake_is_lossy(b: &BrakeAck, span_us: u64) -> bool {
     let delivered = b.ack.delivered.saturating_sub(b.s.slot_delivered);
     let lost = b.ack.lost.saturating_sub(b.s.slot_lost);
@@ -337,7 +345,7 @@ fn brake_is_lossy(b: &BrakeAck, span_us: u64) -> bool {
         || ce.saturating_mul(2) > delivered
 }
 
-/// A part of the way from one value to another.
+/// Goes a part of the way from one value to another: an average that forgets.
 fn brake_step(from: u64, to: u64, weight: u64) -> u64 {
     if to >= from {
         from.saturating_add(gain_apply(to - from, weight))
@@ -346,7 +354,7 @@ fn brake_step(from: u64, to: u64, weight: u64) -> u64 {
     }
 }
 
-/// The slot goes into what is usual.
+/// Takes the slot into what is usual: averages of the RTT and of the rate, and of how far slots are away from them.
 fn brake_learn(b: &mut BrakeAck, bw: u64) {
     let (rtt_us, weight) = (b.s.slot_rtt_us, b.p.memory);
     if b.s.usual_rtt_us == 0 {
@@ -359,14 +367,14 @@ fn brake_learn(b: &mut BrakeAck, bw: u64) {
     b.s.usual_bw = brake_step(b.s.usual_bw, bw, weight);
 }
 
-/// Every change of mode goes through here; debug builds hold it against the table of those that can happen.
+/// Every change of mode goes through here. Debug builds hold it against the table of those that can happen.
 fn brake_set_mode(b: &mut BrakeAck, mode: BrakeMode) {
     debug_assert!(b.s.mode.may_become(mode), "{:?} to {mode:?}", b.s.mode);
     b.s.mode = mode;
 }
 
-/// Starts to empty the queue. What arrives through a queue is the rate of the path; of two slots the faster counts, so
-/// that a late ACK does not make it less.
+/// Puts the brake on: from now on the flow sends no more than arrives, and its queue drains. What arrives through a
+/// queue is the rate of the path. Of two slots the faster counts, so that a late ACK does not make it less.
 fn brake_enter_drain(b: &mut BrakeAck, bw: u64) {
     brake_set_mode(b, BrakeMode::Drain);
     b.s.bw = bw.max(b.s.last_bw).max(1);
@@ -374,7 +382,9 @@ fn brake_enter_drain(b: &mut BrakeAck, bw: u64) {
     b.s.quiet_delivered = 0;
 }
 
-/// A slot in [`BrakeMode::Watch`].
+/// Judges a slot while the brake is off: it goes on when the slot is slow and has met a queue, or when slots in a
+/// row were slow and lossy. Either sign alone has other causes: a slow slot may be a pause of the sender, and a
+/// queue may be another flow's.
 fn brake_watch(b: &mut BrakeAck, bw: u64, span_us: u64) {
     let is_slow = brake_is_below(b, bw, brake_expected_bw(b));
     let is_inflated = brake_is_inflated(b);
@@ -396,18 +406,20 @@ fn brake_watch(b: &mut BrakeAck, bw: u64, span_us: u64) {
     }
 }
 
-/// For a round no more than the bound was in flight.
+/// Whether for a round no more than the bound was in flight, so that a queue of ours would be gone by now.
 fn brake_was_quiet(b: &BrakeAck) -> bool {
     b.s.quiet_delivered != 0 && b.s.slot_prior >= b.s.quiet_delivered
 }
 
-/// After such a round half of the queue stands: it is somebody else's.
+/// Whether half of the queue still stands after such a round: then it is somebody else's.
 fn brake_is_not_ours(b: &BrakeAck) -> bool {
     let excess_us = b.s.queue_rtt_us.saturating_sub(b.s.usual_rtt_us);
     b.s.slot_rtt_us > b.s.usual_rtt_us.saturating_add(excess_us / 2) && brake_window(b) > b.floor
 }
 
-/// A slot in [`BrakeMode::Drain`].
+/// Judges a slot while the queue drains. Without a queue the flow begins to look for its rate. A queue that is not
+/// ours lets go, because yielding to it would only give the path away; its length and the rate beside it are usual
+/// from then on.
 fn brake_drain(b: &mut BrakeAck, bw: u64) {
     if !brake_is_inflated(b) {
         brake_set_mode(b, BrakeMode::Hold);
@@ -430,13 +442,14 @@ fn brake_drain(b: &mut BrakeAck, bw: u64) {
     b.s.bw = bw.max(b.s.last_bw).max(1);
 }
 
-/// For some rounds the bound has brought neither a queue nor more of what arrives: something else keeps that down.
+/// Whether the bound has brought neither a queue nor more data for some rounds: then something else keeps the rate
+/// down.
 fn brake_is_unused(b: &BrakeAck) -> bool {
     b.s.rounds.saturating_sub(b.s.raise_rounds) > b.p.patience
 }
 
-/// The bound after a slot without a queue: above what arrives, further above once the path has become faster; where it
-/// is not used, above itself.
+/// The bound after a slot without a queue: above what arrives, and far above it once the path is clearly faster.
+/// Where the bound is not used it grows from itself, or it would be stuck at the rate of the application.
 fn brake_raised_bw(b: &BrakeAck, bw: u64) -> u64 {
     let is_faster = bw > gain_apply(b.s.base_bw, b.p.grow);
     let grow = if is_faster { b.p.grow_fast } else { b.p.grow };
@@ -444,13 +457,13 @@ fn brake_raised_bw(b: &BrakeAck, bw: u64) -> u64 {
     b.s.bw.max(gain_apply(from, grow))
 }
 
-/// The brake was on for a few rounds only: the model still knows the old rate.
+/// Whether the brake was on for a few rounds only, so that the model still knows the old rate.
 fn brake_is_brief(b: &BrakeAck) -> bool {
     b.ack.now_us.saturating_sub(b.s.entry_us) <= b.s.usual_rtt_us.saturating_mul(b.p.patience)
 }
 
-/// The old rate arrives, and has for a round unless the brake was brief: let go before the model knows it, the flow
-/// would pace at the slower path's rate until its next probe.
+/// Whether the old rate arrives again, and has for a round unless the brake was brief. Let go earlier, the flow
+/// would pace at the slower path's rate until its next probe, because the model has not seen more yet.
 fn brake_is_back(b: &mut BrakeAck, is_nearly: bool) -> bool {
     if b.s.back_delivered == 0 && is_nearly {
         b.s.back_delivered = b.ack.delivered;
@@ -458,8 +471,9 @@ fn brake_is_back(b: &mut BrakeAck, is_nearly: bool) -> bool {
     b.s.back_delivered != 0 && (brake_is_brief(b) || b.s.slot_prior >= b.s.back_delivered)
 }
 
-/// A slot in [`BrakeMode::Hold`]. It is over when the old rate is back, when it is allowed and not used, or when it was
-/// looked for long enough and the model has forgotten it.
+/// Judges a slot while the flow looks for its rate. It is over when the old rate is back, when it is allowed and
+/// not used, or when it was looked for long enough and the model has forgotten it. A queue says that the bound is
+/// above what the path carries.
 fn brake_hold(b: &mut BrakeAck, bw: u64) {
     let nearly = gain_apply(b.s.target_bw, GAIN_UNIT.saturating_sub(b.p.rate));
     let mut is_over = brake_is_back(b, bw >= nearly) || (brake_is_unused(b) && b.s.bw >= b.s.target_bw);
@@ -479,7 +493,8 @@ fn brake_hold(b: &mut BrakeAck, bw: u64) {
     }
 }
 
-/// A slot is over. One that is mostly a single silence tells of a stall, not of a rate.
+/// A slot is over, and the mode decides what it means. One that is mostly a single silence tells of a stall and not
+/// of a rate, so it does not count.
 fn brake_judge_slot(b: &mut BrakeAck, span_us: u64) {
     if b.s.slot_gap_us.saturating_mul(2) > span_us {
         return;
@@ -497,7 +512,7 @@ fn brake_judge_slot(b: &mut BrakeAck, span_us: u64) {
     b.s.last_bw = bw;
 }
 
-/// Takes note of what is paced, so that what arrives a round later can be compared with it.
+/// Notes what is paced, so that what arrives a round later can be compared with what was sent.
 fn brake_note_pacing(b: &mut BrakeAck) {
     let paced_bw = gain_apply(brake_bw(b.s, b.bw), brake_gain(b.s.mode, b.pacing_gain));
     if b.is_round_start {
@@ -508,7 +523,7 @@ fn brake_note_pacing(b: &mut BrakeAck) {
     b.s.paced_bw = b.s.paced_bw.min(paced_bw);
 }
 
-/// One ACK, after the controller's model and before its control.
+/// One ACK, after the controller's model and before its control: the only way into the brake.
 pub(crate) fn brake_on_ack(b: &mut BrakeAck) {
     let span_us = b.ack.now_us.saturating_sub(b.s.slot_us);
     brake_note_pacing(b);

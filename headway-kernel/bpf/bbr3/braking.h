@@ -3,7 +3,10 @@
 #ifndef HEADWAY_BBR3_BRAKING_H
 #define HEADWAY_BBR3_BRAKING_H
 
-/* Once the brake allows the old rate again, so does the long-term model. */
+/*
+ * What probes and losses say of the slower path must not hold back the faster one: once the brake allows the old
+ * rate again, the long-term model does so, too.
+ */
 static __always_inline void bbr3_adapt_inflight_longterm_to_brake(struct bbr3_conn *c, u64 mode, u64 bw)
 {
 	const struct brake *now = &c->bbr->brake;
@@ -14,7 +17,7 @@ static __always_inline void bbr3_adapt_inflight_longterm_to_brake(struct bbr3_co
 		c->bbr->inflight_longterm = u64_max(c->bbr->inflight_longterm, c->bbr->unbraked_inflight_longterm);
 }
 
-/* The brake; a function of its own to keep it out of the frame of the event. */
+/* Tells the brake what it must know of this ACK and of the phase, and takes over its bandwidth. */
 static __noinline void bbr3_run_brake(struct bbr3_conn *c)
 {
 	struct brake_ack b = {
@@ -38,14 +41,17 @@ static __noinline void bbr3_run_brake(struct bbr3_conn *c)
 	c->bbr->bw = brake_bw(b.s, c->bbr->bw);
 }
 
-/* What the brake makes of the ACK, and of the model's bandwidth. */
+/* Lets the brake judge the ACK, if there is one. */
 static __always_inline void bbr3_update_brake(struct bbr3_conn *c)
 {
 	if (c->p->brake.is_on)
 		bbr3_run_brake(c);
 }
 
-/* The brake's bound on the window. */
+/*
+ * Keeps the window within the brake's bound: pacing slower would stop a queue from growing, only less in flight
+ * empties it.
+ */
 static __always_inline void bbr3_bound_cwnd_for_brake(struct bbr3_conn *c)
 {
 	if (c->bbr->brake.mode != BRAKE_WATCH)

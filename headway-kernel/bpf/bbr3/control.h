@@ -3,13 +3,13 @@
 #ifndef HEADWAY_BBR3_CONTROL_H
 #define HEADWAY_BBR3_CONTROL_H
 
-/* A number of segments in units of data. */
+/* A number of segments in the transport's unit of data, which is the packet for TCP and the byte for QUIC. */
 static __always_inline u64 bbr3_segments(const struct bbr3_conn *c, u64 segments)
 {
 	return sat_mul(segments, u64_max(c->ack->smss, 1));
 }
 
-/* Bytes in one unit of data. */
+/* Bytes in one unit of data: the MSS for TCP, 1 for QUIC. */
 static __always_inline u64 bbr3_unit_bytes(const struct bbr3_conn *c)
 {
 	return u64_max(c->ack->unit_bytes, 1);
@@ -21,19 +21,25 @@ static __always_inline u64 bbr3_permille(u64 value, u64 permille)
 	return sat_mul(value, permille) / 1000;
 }
 
-/* §2.8 MinPipeCwnd. */
+/*
+ * The smallest window: with fewer segments in flight, a receiver that acknowledges every second one would leave the
+ * flow waiting for its delayed ACKs (§2.8 MinPipeCwnd).
+ */
 static __always_inline u64 bbr3_min_pipe_cwnd(const struct bbr3_conn *c)
 {
 	return bbr3_segments(c, c->p->min_pipe_cwnd);
 }
 
-/* §5.3.3.9 IsInAProbeBWState. */
+/*
+ * Whether the flow is in the cycle of probes, where it knows the path's rate and only refines it (§5.3.3.9
+ * IsInAProbeBWState).
+ */
 static __always_inline u64 bbr3_is_in_a_probe_bw_state(const struct bbr3_conn *c)
 {
 	return c->bbr->state >= BBR3_PROBE_BW_DOWN && c->bbr->state <= BBR3_PROBE_BW_UP;
 }
 
-/* §5.6.1 The gains of the state, which say how fast it sends and how much it may have in flight. */
+/* Sets how fast this state sends, and how much it may have in flight, in proportion to the model (§5.6.1). */
 static __always_inline void bbr3_set_gains(struct bbr3_conn *c)
 {
 	u64 state = c->bbr->state;
@@ -61,7 +67,10 @@ static __always_inline void bbr3_set_state(struct bbr3_conn *c, u64 state)
 	bbr3_set_gains(c);
 }
 
-/* §5.6.4.2 BDPMultiple of a bandwidth, rounded up. */
+/*
+ * The volume that fills the path without a queue (bandwidth times minimum RTT), times a gain (§5.6.4.2
+ * BDPMultiple).
+ */
 static __noinline u64 bbr3_bdp_multiple(const struct bbr3_conn *c, u64 bw, u64 gain)
 {
 	u64 bdp;
@@ -72,7 +81,10 @@ static __noinline u64 bbr3_bdp_multiple(const struct bbr3_conn *c, u64 bw, u64 g
 	return sat_add(bdp, BW_UNIT - 1) >> BW_SCALE;
 }
 
-/* §5.5.8 UpdateOffloadBudget: by TCP where a unit of data is a packet, else by QUIC. */
+/*
+ * Data that the offload engines of both hosts hold back in bursts: without room for it a small window would be
+ * stuck there (§5.5.8 UpdateOffloadBudget).
+ */
 static __always_inline u64 bbr3_offload_budget(const struct bbr3_conn *c)
 {
 	u64 quanta = bbr3_unit_bytes(c) > 1 ? c->p->tcp_offload_quanta : c->p->quic_offload_quanta;
@@ -80,7 +92,10 @@ static __always_inline u64 bbr3_offload_budget(const struct bbr3_conn *c)
 	return sat_mul(quanta, c->bbr->send_quantum);
 }
 
-/* §5.6.4.2 QuantizationBudget. */
+/*
+ * Rounds a volume up to what works on real hosts: room for offload, the smallest window, and in ProbeBW_UP
+ * something extra, because a quarter of a very small BDP would be no probe at all (§5.6.4.2 QuantizationBudget).
+ */
 static __noinline u64 bbr3_quantization_budget(const struct bbr3_conn *c, u64 inflight_cap)
 {
 	u64 cap = u64_max(u64_max(inflight_cap, bbr3_offload_budget(c)), bbr3_min_pipe_cwnd(c));
@@ -90,13 +105,16 @@ static __noinline u64 bbr3_quantization_budget(const struct bbr3_conn *c, u64 in
 	return cap;
 }
 
-/* §5.6.4.2 Inflight of a bandwidth. */
+/* How much to have in flight for this bandwidth and gain, on real hosts (§5.6.4.2 Inflight). */
 static __always_inline u64 bbr3_inflight(const struct bbr3_conn *c, u64 bw, u64 gain)
 {
 	return bbr3_quantization_budget(c, bbr3_bdp_multiple(c, bw, gain));
 }
 
-/* §5.3.3.9 InflightWithHeadroom. At least one segment stays free. */
+/*
+ * The long-term bound less a part that stays free, so that flows that come to the bottleneck find room without
+ * losing packets first (§5.3.3.9 InflightWithHeadroom).
+ */
 static __noinline u64 bbr3_inflight_with_headroom(const struct bbr3_conn *c)
 {
 	u64 longterm = c->bbr->inflight_longterm, headroom;
@@ -107,13 +125,16 @@ static __noinline u64 bbr3_inflight_with_headroom(const struct bbr3_conn *c)
 	return u64_max(sat_sub(longterm, headroom), bbr3_min_pipe_cwnd(c));
 }
 
-/* Puts a rate in bytes per second into force, within the application's limit and never 0. */
+/* Puts a rate in bytes per second into force, within the limit that the application sets. */
 static __always_inline void bbr3_apply_pacing_rate(struct bbr3_conn *c, u64 rate)
 {
 	c->out->pacing_rate = u64_max(u64_min(rate, c->ack->max_pacing_rate), 1);
 }
 
-/* §5.6.2 InitPacingRate. */
+/*
+ * The first rate is the initial window per RTT, times the gain of Startup; unpaced, the first flight would leave as
+ * one burst (§5.6.2 InitPacingRate).
+ */
 static __noinline void bbr3_init_pacing_rate(struct bbr3_conn *c)
 {
 	u64 rtt_us = c->p->init_rtt_us, nominal_bandwidth, rate;
@@ -127,7 +148,10 @@ static __noinline void bbr3_init_pacing_rate(struct bbr3_conn *c)
 	bbr3_apply_pacing_rate(c, mul_shift(rate, USEC_PER_SEC, BW_SCALE));
 }
 
-/* §5.6.2 SetPacingRateWithGain: before the pipe was full once the rate only rises. Without an estimate it stays. */
+/*
+ * Paces at a multiple of the estimated bandwidth, a per cent below it, so that a queue that exists shrinks (§5.6.2
+ * SetPacingRateWithGain).
+ */
 static __noinline void bbr3_set_pacing_rate_with_gain(struct bbr3_conn *c, u64 gain)
 {
 	u64 margin = USEC_PER_SEC / 100 * sat_sub(100, c->p->pacing_margin_percent);
@@ -138,7 +162,7 @@ static __noinline void bbr3_set_pacing_rate_with_gain(struct bbr3_conn *c, u64 g
 		bbr3_apply_pacing_rate(c, rate);
 }
 
-/* §5.6.2 SetPacingRate. The first RTT replaces the nominal one in the initial rate. */
+/* The pacing rate after this ACK: that of the state, within what the brake allows (§5.6.2 SetPacingRate). */
 static __always_inline void bbr3_set_pacing_rate(struct bbr3_conn *c)
 {
 	if (!c->bbr->has_seen_rtt && c->ack->srtt_us)
@@ -146,7 +170,10 @@ static __always_inline void bbr3_set_pacing_rate(struct bbr3_conn *c)
 	bbr3_set_pacing_rate_with_gain(c, brake_gain(c->bbr->brake.mode, c->bbr->pacing_gain));
 }
 
-/* §5.6.3 SetSendQuantum. */
+/*
+ * How much may leave at once: a millisecond's worth, since larger bursts make queues and smaller ones cost CPU time
+ * (§5.6.3 SetSendQuantum).
+ */
 static __noinline void bbr3_set_send_quantum(struct bbr3_conn *c)
 {
 	u64 bytes = sat_mul(c->out->pacing_rate, c->p->send_quantum_us) / USEC_PER_SEC;
@@ -155,13 +182,19 @@ static __noinline void bbr3_set_send_quantum(struct bbr3_conn *c)
 	c->bbr->send_quantum = u64_max(quantum, bbr3_segments(c, c->p->send_quantum_min_segments));
 }
 
-/* §5.6.4.5 ProbeRTTCwnd. */
+/*
+ * The window of ProbeRTT: half of what fills the path, so that every queue of ours empties and the RTT without one
+ * is seen (§5.6.4.5 ProbeRTTCwnd).
+ */
 static __always_inline u64 bbr3_probe_rtt_cwnd(const struct bbr3_conn *c)
 {
 	return u64_max(bbr3_bdp_multiple(c, c->bbr->bw, c->p->probe_rtt_cwnd_gain), bbr3_min_pipe_cwnd(c));
 }
 
-/* §5.6.4.2 UpdateMaxInflight. */
+/*
+ * The largest window that the model justifies: the BDP times the state's gain, and what bunched ACKs hold back
+ * (§5.6.4.2 UpdateMaxInflight).
+ */
 static __always_inline u64 bbr3_max_inflight(const struct bbr3_conn *c)
 {
 	u64 cap = bbr3_bdp_multiple(c, c->bbr->bw, c->bbr->cwnd_gain);
@@ -169,7 +202,10 @@ static __always_inline u64 bbr3_max_inflight(const struct bbr3_conn *c)
 	return bbr3_quantization_budget(c, sat_add(cap, c->bbr->extra_acked));
 }
 
-/* §5.6.4.7 BoundCwndForModel. */
+/*
+ * Keeps the window within what loss has shown to be too much: the long-term bound while the flow probes, with
+ * headroom below it while it cruises, and the short-term bound always (§5.6.4.7 BoundCwndForModel).
+ */
 static __always_inline void bbr3_bound_cwnd_for_model(struct bbr3_conn *c)
 {
 	u64 cap = BBR3_INFINITY;
@@ -182,13 +218,16 @@ static __always_inline void bbr3_bound_cwnd_for_model(struct bbr3_conn *c)
 	c->out->cwnd = u64_min(c->out->cwnd, cap);
 }
 
-/* The host's bound on the window. */
+/* Keeps the window within the bound that the host sets. */
 static __always_inline void bbr3_clamp_cwnd(struct bbr3_conn *c)
 {
 	c->out->cwnd = u64_min(c->out->cwnd, u64_max(c->ack->cwnd_clamp, bbr3_segments(c, 1)));
 }
 
-/* §5.6.4.6 SetCwnd, with §5.6.4.5 BoundCwndForProbeRTT. */
+/*
+ * Moves the window towards its target by no more than what was ACKed, so that inflight never jumps (§5.6.4.6
+ * SetCwnd, with §5.6.4.5 BoundCwndForProbeRTT).
+ */
 static __noinline void bbr3_set_cwnd(struct bbr3_conn *c)
 {
 	u64 max_inflight = bbr3_max_inflight(c);

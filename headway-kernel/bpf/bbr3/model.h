@@ -3,13 +3,19 @@
 #ifndef HEADWAY_BBR3_MODEL_H
 #define HEADWAY_BBR3_MODEL_H
 
-/* §5.5.1 StartRound. */
+/*
+ * Begins a round, which ends when what is sent from now on is delivered: a path answers after one RTT, so rounds
+ * are the clock of the model (§5.5.1 StartRound).
+ */
 static __always_inline void bbr3_start_round(struct bbr3_conn *c)
 {
 	c->bbr->next_round_delivered = c->ack->delivered;
 }
 
-/* §5.5.1 UpdateRound. */
+/*
+ * Notes whether this ACK is for a packet that was sent after the round had begun; if so it ends the round (§5.5.1
+ * UpdateRound).
+ */
 static __always_inline void bbr3_update_round(struct bbr3_conn *c)
 {
 	c->bbr->round_start = c->ack->rs_prior_delivered >= c->bbr->next_round_delivered;
@@ -20,7 +26,10 @@ static __always_inline void bbr3_update_round(struct bbr3_conn *c)
 	}
 }
 
-/* §5.5.5 UpdateMaxBw. An application-limited sample says little, unless it is at least as high. */
+/*
+ * Takes the rate sample into the maximum of this probe cycle: queues and pauses only lower samples, so the largest
+ * is the path's (§5.5.5 UpdateMaxBw).
+ */
 static __always_inline void bbr3_update_max_bw(struct bbr3_conn *c)
 {
 	u64 rate = c->delivery_rate;
@@ -32,7 +41,10 @@ static __always_inline void bbr3_update_max_bw(struct bbr3_conn *c)
 	}
 }
 
-/* §5.5.6 AdvanceMaxBwFilter. A cycle without any sample does not push out the one before it. */
+/*
+ * Ends a cycle of the maximum filter: the older of its two slots is forgotten, so that a path that became slower is
+ * believed after two cycles (§5.5.6 AdvanceMaxBwFilter).
+ */
 static __always_inline void bbr3_advance_max_bw_filter(struct bbr3_conn *c)
 {
 	c->bbr->cycle_count++;
@@ -43,7 +55,7 @@ static __always_inline void bbr3_advance_max_bw_filter(struct bbr3_conn *c)
 	}
 }
 
-/* §5.3.1.2 ResetFullBW. */
+/* Forgets the search for a full pipe, because each probe needs one of its own (§5.3.1.2 ResetFullBW). */
 static __always_inline void bbr3_reset_full_bw(struct bbr3_conn *c)
 {
 	c->bbr->full_bw = 0;
@@ -51,7 +63,10 @@ static __always_inline void bbr3_reset_full_bw(struct bbr3_conn *c)
 	c->bbr->full_bw_now = 0;
 }
 
-/* §5.3.1.2 CheckFullBWReached. Without a valid rate there is nothing to compare. */
+/*
+ * The pipe is full when three rounds in a row brought less than a quarter more: had there been room, sending faster
+ * would have delivered faster (§5.3.1.2 CheckFullBWReached).
+ */
 static __noinline void bbr3_check_full_bw_reached(struct bbr3_conn *c)
 {
 	u64 rate = c->delivery_rate;
@@ -70,7 +85,10 @@ static __noinline void bbr3_check_full_bw_reached(struct bbr3_conn *c)
 	}
 }
 
-/* §5.5.10.3 UpdateLatestDeliverySignals. */
+/*
+ * Collects what this loss round delivers: the path can do at least that much, however much it loses (§5.5.10.3
+ * UpdateLatestDeliverySignals).
+ */
 static __always_inline void bbr3_update_latest_delivery_signals(struct bbr3_conn *c)
 {
 	c->bbr->loss_round_start = 0;
@@ -82,7 +100,7 @@ static __always_inline void bbr3_update_latest_delivery_signals(struct bbr3_conn
 	}
 }
 
-/* §5.5.10.3 AdvanceLatestDeliverySignals. */
+/* Begins the next loss round with this ACK's own sample (§5.5.10.3 AdvanceLatestDeliverySignals). */
 static __always_inline void bbr3_advance_latest_delivery_signals(struct bbr3_conn *c)
 {
 	if (c->bbr->loss_round_start) {
@@ -92,7 +110,10 @@ static __always_inline void bbr3_advance_latest_delivery_signals(struct bbr3_con
 	}
 }
 
-/* §5.5.10.3 ResetCongestionSignals. */
+/*
+ * Forgets the losses and marks of this round, so that a new phase is not blamed for the one before it (§5.5.10.3
+ * ResetCongestionSignals).
+ */
 static __always_inline void bbr3_reset_congestion_signals(struct bbr3_conn *c)
 {
 	c->bbr->is_loss_in_round = 0;
@@ -101,27 +122,39 @@ static __always_inline void bbr3_reset_congestion_signals(struct bbr3_conn *c)
 	c->bbr->inflight_latest = 0;
 }
 
-/* §5.5.10.3 ResetShortTermModel. */
+/*
+ * Lifts the short-term bounds: only without them can a probe find out whether what caused them is over (§5.5.10.3
+ * ResetShortTermModel).
+ */
 static __always_inline void bbr3_reset_short_term_model(struct bbr3_conn *c)
 {
 	c->bbr->bw_shortterm = BBR3_INFINITY;
 	c->bbr->inflight_shortterm = BBR3_INFINITY;
 }
 
-/* §5.3.3.9 IsProbingBW. */
+/*
+ * Whether the flow sends faster on purpose: then loss is the price of the search, and does not cut the short-term
+ * bounds (§5.3.3.9 IsProbingBW).
+ */
 static __always_inline u64 bbr3_is_probing_bw(const struct bbr3_conn *c)
 {
 	return c->bbr->state == BBR3_STARTUP || c->bbr->state == BBR3_PROBE_BW_REFILL ||
 	       c->bbr->state == BBR3_PROBE_BW_UP;
 }
 
-/* Whether CE marks have an answer of their own; otherwise they count as losses (§3.7). */
+/*
+ * Whether CE marks have an answer of their own: the parameter asks for it, and the RTT is that of a data centre,
+ * where switches mark long before they drop. Otherwise a mark counts as a loss (§3.7).
+ */
 static __always_inline u64 bbr3_is_ecn_eligible(const struct bbr3_conn *c)
 {
 	return c->p->ecn && c->bbr->min_rtt_us <= c->p->ecn_max_rtt_us;
 }
 
-/* Linux bbr_update_ecn_alpha: once a round, how much of it was marked goes into the average. */
+/*
+ * Takes the marked part of each round into a moving average, so that the cut is in proportion to how much was
+ * marked lately, as in DCTCP (Linux bbr_update_ecn_alpha).
+ */
 static __noinline void bbr3_update_ecn_alpha(struct bbr3_conn *c)
 {
 	u64 delivered = sat_sub(c->ack->delivered, c->bbr->alpha_last_delivered);
@@ -138,7 +171,10 @@ static __noinline void bbr3_update_ecn_alpha(struct bbr3_conn *c)
 	c->bbr->startup_ecn_rounds = ce_ratio >= c->p->ecn_thresh ? c->bbr->startup_ecn_rounds + 1 : 0;
 }
 
-/* Linux bbr_ecn_lower_bounds: the volume that a round with marks leaves. */
+/*
+ * The volume that a round with marks leaves in flight: less by a third of the average marked part (Linux
+ * bbr_ecn_lower_bounds).
+ */
 static __noinline u64 bbr3_ecn_inflight_shortterm(const struct bbr3_conn *c)
 {
 	u64 cut, volume;
@@ -152,7 +188,10 @@ static __noinline u64 bbr3_ecn_inflight_shortterm(const struct bbr3_conn *c)
 	return gain_apply(volume, sat_sub(GAIN_UNIT, cut));
 }
 
-/* §5.5.10.3 InitLowerBounds and LossLowerBounds. */
+/*
+ * A round with loss cuts both short-term bounds by 30 %, but never below what the round has delivered in spite of
+ * it (§5.5.10.3 InitLowerBounds and LossLowerBounds).
+ */
 static __noinline void bbr3_loss_lower_bounds(struct bbr3_conn *c)
 {
 	u64 beta = c->p->beta_permille;
@@ -167,7 +206,10 @@ static __noinline void bbr3_loss_lower_bounds(struct bbr3_conn *c)
 		u64_max(c->bbr->inflight_latest, bbr3_permille(c->bbr->inflight_shortterm, beta));
 }
 
-/* §5.5.10.3 AdaptLowerBoundsFromCongestion. */
+/*
+ * Answers the losses and marks of a round, except while probing: otherwise the flow would keep its rate into a
+ * queue that overflows until the next probe (§5.5.10.3 AdaptLowerBoundsFromCongestion).
+ */
 static __always_inline void bbr3_adapt_lower_bounds_from_congestion(struct bbr3_conn *c)
 {
 	u64 ecn_inflight_shortterm;
@@ -180,7 +222,10 @@ static __always_inline void bbr3_adapt_lower_bounds_from_congestion(struct bbr3_
 	c->bbr->inflight_shortterm = u64_min(c->bbr->inflight_shortterm, ecn_inflight_shortterm);
 }
 
-/* §5.5.10.3 UpdateCongestionSignals. */
+/*
+ * Answers losses once a loss round, because all losses of one round stem from one congested moment (§5.5.10.3
+ * UpdateCongestionSignals).
+ */
 static __always_inline void bbr3_update_congestion_signals(struct bbr3_conn *c)
 {
 	bbr3_update_max_bw(c);
@@ -192,13 +237,13 @@ static __always_inline void bbr3_update_congestion_signals(struct bbr3_conn *c)
 	c->bbr->is_ce_in_round = 0;
 }
 
-/* §5.5.10.3 BoundBWForModel. */
+/* The bandwidth in use is the long-term maximum, unless recent loss says less (§5.5.10.3 BoundBWForModel). */
 static __always_inline void bbr3_bound_bw_for_model(struct bbr3_conn *c)
 {
 	c->bbr->bw = u64_min(c->bbr->max_bw, c->bbr->bw_shortterm);
 }
 
-/* §5.6.4.4 SaveCwnd. */
+/* Notes the window to come back to, before loss or ProbeRTT cut it for a while (§5.6.4.4 SaveCwnd). */
 static __always_inline void bbr3_save_cwnd(struct bbr3_conn *c)
 {
 	if (c->bbr->prev_ca_state < CA_RECOVERY && c->bbr->state != BBR3_PROBE_RTT)
@@ -207,13 +252,16 @@ static __always_inline void bbr3_save_cwnd(struct bbr3_conn *c)
 		c->bbr->prior_cwnd = u64_max(c->bbr->prior_cwnd, c->out->cwnd);
 }
 
-/* §5.6.4.4 RestoreCwnd. */
+/* Brings back the window that was in use before the cut, whose reason has passed (§5.6.4.4 RestoreCwnd). */
 static __always_inline void bbr3_restore_cwnd(struct bbr3_conn *c)
 {
 	c->out->cwnd = u64_max(c->out->cwnd, c->bbr->prior_cwnd);
 }
 
-/* §5.5.11.1 SaveStateUponLoss: once a recovery, before the first reaction to it. */
+/*
+ * Notes the bounds before the first answer to a recovery, so that all of it can be taken back if the losses prove
+ * to be reordering (§5.5.11.1 SaveStateUponLoss).
+ */
 static __always_inline void bbr3_save_state_upon_loss(struct bbr3_conn *c)
 {
 	if (c->bbr->is_undo_saved)
@@ -226,7 +274,10 @@ static __always_inline void bbr3_save_state_upon_loss(struct bbr3_conn *c)
 	c->bbr->undo_inflight_longterm = c->bbr->inflight_longterm;
 }
 
-/* §5.5.10.2 NoteLoss, and whether it starts a discontiguous range. */
+/*
+ * A packet is lost: a loss round begins unless one runs, and ranges of losses are counted, by which Startup tells a
+ * full buffer from chance (§5.5.10.2 NoteLoss).
+ */
 static __noinline void bbr3_note_loss(struct bbr3_conn *c, u64 starts_range)
 {
 	bbr3_save_state_upon_loss(c);
@@ -238,7 +289,10 @@ static __noinline void bbr3_note_loss(struct bbr3_conn *c, u64 starts_range)
 	c->bbr->lost_ranges_in_round += !!starts_range;
 }
 
-/* §5.5.9 UpdateACKAggregation. The filter keeps a window of exactly so many rounds, this one included. */
+/*
+ * Measures how much more arrives in one bunch of ACKs than the bandwidth explains: the window needs that much room,
+ * or the flow would run dry between two bunches (§5.5.9 UpdateACKAggregation).
+ */
 static __noinline void bbr3_update_ack_aggregation(struct bbr3_conn *c)
 {
 	u64 now_us = c->ack->now_us, filter_len = c->p->startup_extra_acked_filter_len, extra;
@@ -258,7 +312,10 @@ static __noinline void bbr3_update_ack_aggregation(struct bbr3_conn *c)
 	c->bbr->extra_acked = winmax_get(&c->bbr->extra_acked_filter);
 }
 
-/* §5.3.4.3 UpdateMinRTT. */
+/*
+ * Tracks the RTT without a queue in two filters: the short one says when ProbeRTT is due, the long one is the
+ * model's (§5.3.4.3 UpdateMinRTT).
+ */
 static __noinline void bbr3_update_min_rtt(struct bbr3_conn *c)
 {
 	u64 now_us = c->ack->now_us, rtt_us = c->ack->rs_rtt_us;
@@ -279,7 +336,10 @@ static __noinline void bbr3_update_min_rtt(struct bbr3_conn *c)
 	}
 }
 
-/* §5.5.10.2 the loss half of IsInflightTooHigh. Of a packet whose tx_in_flight is unknown (0) nothing is said. */
+/*
+ * Whether more than 2 % of what was in flight is lost: more than chance loses, less than a buffer that overflows
+ * (§5.5.10.2, the loss half of IsInflightTooHigh).
+ */
 static __noinline u64 bbr3_is_loss_too_high(const struct bbr3_conn *c, u64 lost, u64 tx_in_flight)
 {
 	if (!tx_in_flight || !lost)
@@ -288,7 +348,7 @@ static __noinline u64 bbr3_is_loss_too_high(const struct bbr3_conn *c, u64 lost,
 	       !c->ack->has_selective_acks;
 }
 
-/* §5.5.10.2 IsInflightTooHigh for the ACK's own sample; CE marks have their own threshold or count as losses. */
+/* Whether this ACK's own sample lost too much or was marked too much (§5.5.10.2 IsInflightTooHigh). */
 static __noinline u64 bbr3_is_inflight_too_high(const struct bbr3_conn *c)
 {
 	const struct ack *ack = c->ack;
@@ -300,7 +360,10 @@ static __noinline u64 bbr3_is_inflight_too_high(const struct bbr3_conn *c)
 	return bbr3_is_loss_too_high(c, sat_add(ack->rs_lost, ce), ack->rs_tx_in_flight);
 }
 
-/* §5.5.10.2 InflightAtLoss: the volume in flight at which losses crossed the threshold, within the lost burst. */
+/*
+ * The volume in flight at which losses crossed the threshold: the packet may be a burst of many segments, and the
+ * bound belongs where loss became too much, not where the burst ended (§5.5.10.2 InflightAtLoss).
+ */
 static __always_inline u64 bbr3_inflight_at_loss(const struct bbr3_conn *c)
 {
 	u64 size = c->ack->newly_lost, thresh = u64_min(c->p->loss_thresh_permille, 999);
@@ -311,13 +374,16 @@ static __always_inline u64 bbr3_inflight_at_loss(const struct bbr3_conn *c)
 	return sat_add(inflight_prev, u64_min(spare / (1000 - thresh), size));
 }
 
-/* §5.3.3.8 TargetInflight: the BDP, unless congestion cut the window. */
+/*
+ * The volume that the flow wants in flight: the BDP, or less where congestion has cut the window (§5.3.3.8
+ * TargetInflight).
+ */
 static __always_inline u64 bbr3_target_inflight(const struct bbr3_conn *c)
 {
 	return u64_min(bbr3_bdp_multiple(c, c->bbr->bw, GAIN_UNIT), c->out->cwnd);
 }
 
-/* The same in segments, at least 1. */
+/* The same in segments and at least 1, which is how Reno would count it. */
 static __always_inline u64 bbr3_target_segments(const struct bbr3_conn *c)
 {
 	return u64_max(bbr3_target_inflight(c) / bbr3_segments(c, 1), 1);

@@ -3,7 +3,10 @@
 #ifndef HEADWAY_BBR3_PROBE_BW_H
 #define HEADWAY_BBR3_PROBE_BW_H
 
-/* §5.3.3.8 PickProbeWait: the time from all random bits, the rounds from the lower half. */
+/*
+ * Draws how long until the next probe: flows that share a bottleneck must not probe together, or each would blame
+ * itself for the other's queue (§5.3.3.8 PickProbeWait).
+ */
 static __always_inline void bbr3_pick_probe_wait(struct bbr3_conn *c)
 {
 	u64 rand = (u32)c->ack->rand;
@@ -13,7 +16,10 @@ static __always_inline void bbr3_pick_probe_wait(struct bbr3_conn *c)
 		sat_add(c->p->bw_probe_wait_us, mul_shift(rand, c->p->bw_probe_wait_rand_us, 32));
 }
 
-/* §5.3.3.9 StartProbeBW_DOWN. */
+/*
+ * Sends slower than the estimate after a probe or after Drain, until the queue is gone and headroom is left; the
+ * wait for the next probe begins (§5.3.3.9 StartProbeBW_DOWN).
+ */
 static __noinline void bbr3_start_probe_bw_down(struct bbr3_conn *c)
 {
 	bbr3_reset_congestion_signals(c);
@@ -25,13 +31,19 @@ static __noinline void bbr3_start_probe_bw_down(struct bbr3_conn *c)
 	bbr3_set_state(c, BBR3_PROBE_BW_DOWN);
 }
 
-/* §5.3.3.9 StartProbeBW_CRUISE. */
+/*
+ * Sends at the estimate, which neither makes a queue nor drains one; a flow spends most of its life here (§5.3.3.9
+ * StartProbeBW_CRUISE).
+ */
 static __always_inline void bbr3_start_probe_bw_cruise(struct bbr3_conn *c)
 {
 	bbr3_set_state(c, BBR3_PROBE_BW_CRUISE);
 }
 
-/* §5.3.3.9 StartProbeBW_REFILL. */
+/*
+ * Fills the pipe for one round at the estimate and without short-term bounds, so that the losses of the probe that
+ * follows tell of too much in flight and of nothing older (§5.3.3.9 StartProbeBW_REFILL).
+ */
 static __noinline void bbr3_start_probe_bw_refill(struct bbr3_conn *c)
 {
 	bbr3_reset_short_term_model(c);
@@ -43,7 +55,10 @@ static __noinline void bbr3_start_probe_bw_refill(struct bbr3_conn *c)
 	bbr3_set_state(c, BBR3_PROBE_BW_REFILL);
 }
 
-/* §5.3.3.9 RaiseInflightLongtermSlope. The exponent stays below the width of the shift. */
+/*
+ * Doubles once a round how fast the long-term bound grows: slowly at first, so that little is lost where the bound
+ * was right, then fast, so that a path with far more room is found soon (§5.3.3.9 RaiseInflightLongtermSlope).
+ */
 static __always_inline void bbr3_raise_inflight_longterm_slope(struct bbr3_conn *c)
 {
 	u64 per_inc = c->out->cwnd >> (c->bbr->bw_probe_up_rounds & 63);
@@ -52,7 +67,7 @@ static __always_inline void bbr3_raise_inflight_longterm_slope(struct bbr3_conn 
 	c->bbr->probe_up_acked_per_inc = u64_max(per_inc, bbr3_segments(c, 1));
 }
 
-/* §5.3.3.9 StartProbeBW_UP. */
+/* Sends a quarter faster than the estimate, to see whether more arrives (§5.3.3.9 StartProbeBW_UP). */
 static __always_inline void bbr3_start_probe_bw_up(struct bbr3_conn *c)
 {
 	c->bbr->ack_phase = BBR3_ACKS_PROBE_STARTING;
@@ -63,13 +78,19 @@ static __always_inline void bbr3_start_probe_bw_up(struct bbr3_conn *c)
 	bbr3_raise_inflight_longterm_slope(c);
 }
 
-/* §5.3.3.8 IsRenoCoexistenceProbeTime. */
+/*
+ * Whether a Reno flow with this window would have met loss by now, which takes it about as many rounds as it has
+ * segments: probing as often as that leaves Reno its share (§5.3.3.8 IsRenoCoexistenceProbeTime).
+ */
 static __always_inline u64 bbr3_is_reno_coexistence_probe_time(const struct bbr3_conn *c)
 {
 	return c->bbr->rounds_since_probe_up >= u64_min(bbr3_target_segments(c), c->p->bw_probe_max_rounds);
 }
 
-/* §5.3.3.8 IsTimeToProbeBW: true when it has started the refill. */
+/*
+ * Starts the next probe when the wait is over, in time or in rounds, and says whether it did (§5.3.3.8
+ * IsTimeToProbeBW).
+ */
 static __noinline u64 bbr3_is_time_to_probe_bw(struct bbr3_conn *c)
 {
 	u64 has_elapsed = c->ack->now_us > sat_add(c->bbr->cycle_stamp, c->bbr->bw_probe_wait_us);
@@ -80,20 +101,28 @@ static __noinline u64 bbr3_is_time_to_probe_bw(struct bbr3_conn *c)
 	return 1;
 }
 
-/* §5.3.3.9 IsTimeToCruise. */
+/*
+ * Whether DOWN has done its work: inflight leaves headroom below the long-term bound, and fits into the path
+ * without a queue (§5.3.3.9 IsTimeToCruise).
+ */
 static __always_inline u64 bbr3_is_time_to_cruise(const struct bbr3_conn *c)
 {
 	return c->ack->inflight <= bbr3_inflight_with_headroom(c) &&
 	       c->ack->inflight <= bbr3_inflight(c, c->bbr->max_bw, GAIN_UNIT);
 }
 
-/* The window, and it is all used, is no smaller than the long-term bound. */
+/*
+ * Whether the long-term bound is what holds the flow back: the window is all used, and no smaller than the bound.
+ * Only then does raising the bound try anything.
+ */
 static __always_inline u64 bbr3_is_limited_by_inflight_longterm(const struct bbr3_conn *c)
 {
 	return c->ack->is_cwnd_limited && c->out->cwnd >= c->bbr->inflight_longterm;
 }
 
-/* When this ACK came, not one segment more was allowed below the long-term bound. */
+/*
+ * Whether inflight has come up to the long-term bound, so that not one segment more was allowed when this ACK came.
+ */
 static __always_inline u64 bbr3_has_reached_inflight_longterm(const struct bbr3_conn *c)
 {
 	u64 inflight = u64_max(c->ack->prior_inflight, c->ack->inflight);
@@ -101,7 +130,7 @@ static __always_inline u64 bbr3_has_reached_inflight_longterm(const struct bbr3_
 	return sat_add(inflight, bbr3_segments(c, 1)) > c->bbr->inflight_longterm;
 }
 
-/* §5.3.3.9 IsTimeToGoDown. */
+/* Whether the probe is over (§5.3.3.9 IsTimeToGoDown). */
 static __always_inline u64 bbr3_is_time_to_go_down(struct bbr3_conn *c)
 {
 	if (c->bbr->prev_probe_too_high && bbr3_has_reached_inflight_longterm(c)) {
@@ -116,7 +145,10 @@ static __always_inline u64 bbr3_is_time_to_go_down(struct bbr3_conn *c)
 	return c->bbr->full_bw_now;
 }
 
-/* §5.3.3.9 ProbeInflightLongtermUpward. The bound grows by whole segments; what was ACKed beyond is kept. */
+/*
+ * Raises the long-term bound by a segment for each so much of ACKed data, as long as the bound is what limits the
+ * flow (§5.3.3.9 ProbeInflightLongtermUpward).
+ */
 static __noinline void bbr3_probe_inflight_longterm_upward(struct bbr3_conn *c)
 {
 	u64 per_inc = u64_max(c->bbr->probe_up_acked_per_inc, 1), delta;
@@ -133,7 +165,10 @@ static __noinline void bbr3_probe_inflight_longterm_upward(struct bbr3_conn *c)
 		bbr3_raise_inflight_longterm_slope(c);
 }
 
-/* §5.5.10.2 HandleInflightTooHigh: with this volume in flight the path lost too much. Once a probe. */
+/*
+ * With this volume in flight the path lost too much: it becomes the long-term bound, and the probe is over
+ * (§5.5.10.2 HandleInflightTooHigh).
+ */
 static __noinline void bbr3_handle_inflight_too_high(struct bbr3_conn *c, u64 tx_in_flight)
 {
 	c->bbr->prev_probe_too_high = 1;
@@ -147,7 +182,10 @@ static __noinline void bbr3_handle_inflight_too_high(struct bbr3_conn *c, u64 tx
 	}
 }
 
-/* §5.5.10.2 HandleLostPacket. */
+/*
+ * A packet was marked lost: if it may stem from a probe, and too much of its flight is lost, the probe was too high
+ * (§5.5.10.2 HandleLostPacket).
+ */
 static __noinline void bbr3_handle_lost_packet(struct bbr3_conn *c)
 {
 	bbr3_note_loss(c, c->ack->rs_starts_lost_range);
@@ -155,7 +193,10 @@ static __noinline void bbr3_handle_lost_packet(struct bbr3_conn *c)
 		bbr3_handle_inflight_too_high(c, bbr3_inflight_at_loss(c));
 }
 
-/* §3.7 CE marks that this ACK reports. Without an answer of their own they are losses, a range an ACK. */
+/*
+ * Takes the CE marks that this ACK reports: as marks where they have an answer of their own, else as one range of
+ * losses an ACK (§3.7).
+ */
 static __always_inline void bbr3_note_ce(struct bbr3_conn *c)
 {
 	if (c->ack->delivered_ce <= c->bbr->delivered_ce)
@@ -167,7 +208,10 @@ static __always_inline void bbr3_note_ce(struct bbr3_conn *c)
 		bbr3_note_loss(c, 1);
 }
 
-/* §5.3.3.9 AdaptLongTermModel, the first half: the phase of the probe's ACKs. True when it has started a refill. */
+/*
+ * Follows which phase of a probe the ACKs of now tell of, since they lag behind sending by a round; true when it
+ * has started a refill (§5.3.3.9 AdaptLongTermModel, the first half).
+ */
 static __always_inline u64 bbr3_advance_ack_phase(struct bbr3_conn *c)
 {
 	if (!c->bbr->round_start)
@@ -189,7 +233,10 @@ static __always_inline u64 bbr3_advance_ack_phase(struct bbr3_conn *c)
 	return 1;
 }
 
-/* §5.3.3.9 AdaptLongTermModel, the second half: the bound rises with what proved safe, and falls with what did not. */
+/*
+ * The long-term bound rises with a volume that proved safe, and falls with one that proved too much (§5.3.3.9
+ * AdaptLongTermModel, the second half).
+ */
 static __always_inline void bbr3_adapt_inflight_longterm(struct bbr3_conn *c)
 {
 	if (bbr3_is_inflight_too_high(c)) {
@@ -204,7 +251,7 @@ static __always_inline void bbr3_adapt_inflight_longterm(struct bbr3_conn *c)
 		bbr3_probe_inflight_longterm_upward(c);
 }
 
-/* §5.3.3.9 UpdateProbeBWCyclePhase. */
+/* Goes on in the cycle of probes where the phase has done its work (§5.3.3.9 UpdateProbeBWCyclePhase). */
 static __noinline void bbr3_update_probe_bw_cycle_phase(struct bbr3_conn *c)
 {
 	if (!c->bbr->full_bw_reached || bbr3_advance_ack_phase(c))

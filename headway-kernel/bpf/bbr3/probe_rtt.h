@@ -3,7 +3,7 @@
 #ifndef HEADWAY_BBR3_PROBE_RTT_H
 #define HEADWAY_BBR3_PROBE_RTT_H
 
-/* §5.3.4.3 EnterProbeRTT and what comes with it. The window is saved first. */
+/* Begins to look for the minimum RTT (§5.3.4.3 EnterProbeRTT). */
 static __always_inline void bbr3_enter_probe_rtt(struct bbr3_conn *c)
 {
 	bbr3_save_cwnd(c);
@@ -13,7 +13,10 @@ static __always_inline void bbr3_enter_probe_rtt(struct bbr3_conn *c)
 	bbr3_start_round(c);
 }
 
-/* §5.3.4.4 ExitProbeRTT. */
+/*
+ * Goes back to the search for the rate if the pipe was never full, else to cruising; the short-term bounds go,
+ * because ProbeRTT made the samples that they came from stale (§5.3.4.4 ExitProbeRTT).
+ */
 static __always_inline void bbr3_exit_probe_rtt(struct bbr3_conn *c)
 {
 	bbr3_reset_short_term_model(c);
@@ -25,7 +28,7 @@ static __always_inline void bbr3_exit_probe_rtt(struct bbr3_conn *c)
 	}
 }
 
-/* §5.3.4.3 CheckProbeRTTDone. */
+/* Leaves ProbeRTT when its time is up, and brings back the window (§5.3.4.3 CheckProbeRTTDone). */
 static __noinline void bbr3_check_probe_rtt_done(struct bbr3_conn *c)
 {
 	if (c->bbr->probe_rtt_done_stamp && c->ack->now_us > c->bbr->probe_rtt_done_stamp) {
@@ -35,7 +38,10 @@ static __noinline void bbr3_check_probe_rtt_done(struct bbr3_conn *c)
 	}
 }
 
-/* §5.3.4.3 HandleProbeRTT. */
+/*
+ * Waits until inflight is low, then for 200 ms and a round, which is long enough for all flows to empty the queue
+ * together (§5.3.4.3 HandleProbeRTT).
+ */
 static __noinline void bbr3_handle_probe_rtt(struct bbr3_conn *c)
 {
 	c->out->mark_app_limited = 1; /* samples of this state are low by design */
@@ -51,7 +57,7 @@ static __noinline void bbr3_handle_probe_rtt(struct bbr3_conn *c)
 	}
 }
 
-/* §5.3.4.3 CheckProbeRTT. */
+/* Enters ProbeRTT when the minimum RTT was not seen for too long (§5.3.4.3 CheckProbeRTT). */
 static __always_inline void bbr3_check_probe_rtt(struct bbr3_conn *c)
 {
 	if (c->bbr->state != BBR3_PROBE_RTT && c->bbr->probe_rtt_expired && !c->bbr->idle_restart)

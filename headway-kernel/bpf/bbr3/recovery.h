@@ -3,7 +3,10 @@
 #ifndef HEADWAY_BBR3_RECOVERY_H
 #define HEADWAY_BBR3_RECOVERY_H
 
-/* §5.6.4.4 Notes on an ACK that recovery has begun or ended; its end brings the window back. */
+/*
+ * Notes when recovery begins and ends; its end brings the window back, which loss alone must not shrink for good
+ * (§5.6.4.4).
+ */
 static __always_inline void bbr3_update_recovery(struct bbr3_conn *c)
 {
 	u64 prev_state = c->bbr->prev_ca_state, state = c->ack->ca_state;
@@ -22,14 +25,20 @@ static __always_inline void bbr3_update_recovery(struct bbr3_conn *c)
 	c->bbr->prev_ca_state = state;
 }
 
-/* §5.6.4.4 OnEnterFastRecovery. */
+/*
+ * The transport is about to cut the window: what there is now is saved for the end of recovery and for an undo
+ * (§5.6.4.4 OnEnterFastRecovery).
+ */
 static __noinline void bbr3_on_enter_fast_recovery(struct bbr3_conn *c)
 {
 	bbr3_save_cwnd(c);
 	bbr3_save_state_upon_loss(c);
 }
 
-/* §5.6.4.4 OnEnterRTO. The transport may have cut the window already: the larger one saved counts. */
+/*
+ * After a timeout nothing is known of what is still in flight, so the window leaves room for one segment more and
+ * grows from there (§5.6.4.4 OnEnterRTO).
+ */
 static __noinline void bbr3_on_enter_rto(struct bbr3_conn *c)
 {
 	c->bbr->prev_ca_state = CA_LOSS;
@@ -40,7 +49,10 @@ static __noinline void bbr3_on_enter_rto(struct bbr3_conn *c)
 	bbr3_clamp_cwnd(c);
 }
 
-/* §5.5.11.2 HandleSpuriousLossDetection. */
+/*
+ * The losses were none: takes back the window, the bounds and the change of state that they caused (§5.5.11.2
+ * HandleSpuriousLossDetection).
+ */
 static __noinline void bbr3_handle_spurious_loss_detection(struct bbr3_conn *c)
 {
 	struct bbr3_state *bbr = c->bbr;
@@ -64,7 +76,10 @@ static __noinline void bbr3_handle_spurious_loss_detection(struct bbr3_conn *c)
 	bbr->is_undo_saved = 0;
 }
 
-/* §5.4.1 HandleRestartFromIdle: nothing is in flight, and the application was the limit. */
+/*
+ * The application sends again after nothing was in flight: it paces at the estimate, because a burst at the gain of
+ * the phase would make the queue that the pause has emptied (§5.4.1 HandleRestartFromIdle).
+ */
 static __noinline void bbr3_handle_restart_from_idle(struct bbr3_conn *c)
 {
 	if (!c->ack->is_app_limited)

@@ -3,20 +3,26 @@
 #ifndef HEADWAY_BBR3_STARTUP_H
 #define HEADWAY_BBR3_STARTUP_H
 
-/* §5.3.1.1 EnterStartup. */
+/* Looks for the path's rate from scratch, doubling each round (§5.3.1.1 EnterStartup). */
 static __always_inline void bbr3_enter_startup(struct bbr3_conn *c)
 {
 	bbr3_set_state(c, BBR3_STARTUP);
 }
 
-/* §5.3.2 EnterDrain. */
+/*
+ * Sends at half of the rate found, so that the queue that Startup built in its last rounds is gone within about one
+ * (§5.3.2 EnterDrain).
+ */
 static __always_inline void bbr3_enter_drain(struct bbr3_conn *c)
 {
 	bbr3_set_state(c, BBR3_DRAIN);
 	c->bbr->drain_start_round = c->bbr->round_count;
 }
 
-/* §5.3.1.3 Startup has been told of enough loss, over a round spent in fast recovery. */
+/*
+ * Whether loss says that the pipe is full before the rate does: many ranges, and too much of the volume, in a whole
+ * round of fast recovery (§5.3.1.3).
+ */
 static __always_inline u64 bbr3_is_startup_loss_high(const struct bbr3_conn *c)
 {
 	u64 is_ce_loss, is_round_in_recovery;
@@ -30,13 +36,19 @@ static __always_inline u64 bbr3_is_startup_loss_high(const struct bbr3_conn *c)
 	       c->bbr->lost_ranges_in_round >= c->p->startup_full_loss_count && bbr3_is_inflight_too_high(c);
 }
 
-/* Linux bbr_check_ecn_too_high_in_startup. */
+/*
+ * Whether enough rounds in a row were mostly marked to say that the pipe is full (Linux
+ * bbr_check_ecn_too_high_in_startup).
+ */
 static __always_inline u64 bbr3_is_startup_ecn_high(const struct bbr3_conn *c)
 {
 	return bbr3_is_ecn_eligible(c) && c->bbr->startup_ecn_rounds >= c->p->startup_full_ecn_count;
 }
 
-/* §5.3.1.3 CheckStartupHighLoss. */
+/*
+ * Ends the search when loss or marks say that the pipe is full: a shallow buffer overflows long before the rate
+ * stops growing (§5.3.1.3 CheckStartupHighLoss).
+ */
 static __noinline void bbr3_check_startup_high_loss(struct bbr3_conn *c)
 {
 	if (c->bbr->state != BBR3_STARTUP || c->bbr->full_bw_reached)
@@ -49,7 +61,7 @@ static __noinline void bbr3_check_startup_high_loss(struct bbr3_conn *c)
 	}
 }
 
-/* §5.3.1.1 CheckStartupDone. */
+/* Leaves Startup when the pipe is full, for whichever reason (§5.3.1.1 CheckStartupDone). */
 static __always_inline void bbr3_check_startup_done(struct bbr3_conn *c)
 {
 	bbr3_check_startup_high_loss(c);
@@ -57,7 +69,10 @@ static __always_inline void bbr3_check_startup_done(struct bbr3_conn *c)
 		bbr3_enter_drain(c);
 }
 
-/* §5.3.2 CheckDrainDone, with §5.3.3.9 EnterProbeBW. */
+/*
+ * Leaves Drain when the queue is gone: inflight fits into the path (§5.3.2 CheckDrainDone, with §5.3.3.9
+ * EnterProbeBW).
+ */
 static __noinline void bbr3_check_drain_done(struct bbr3_conn *c)
 {
 	u64 last_round = sat_add(c->bbr->drain_start_round, c->p->drain_rounds);

@@ -4,8 +4,8 @@ use super::control::{bbr3_is_in_a_probe_bw_state, bbr3_min_pipe_cwnd};
 use super::{Conn, Mode};
 use crate::cc::brake::{BrakeAck, BrakeMode, brake_bw, brake_on_ack};
 
-/// What probes and losses say of the slower path must not hold back the faster one: once the brake allows the old rate
-/// again, so does the long-term model.
+/// What probes and losses say of the slower path must not hold back the faster one: once the brake allows the old
+/// rate again, the long-term model does so, too.
 fn bbr3_adapt_inflight_longterm_to_brake(c: &mut Conn, mode: BrakeMode, bw: u64) {
     if mode == BrakeMode::Watch && c.bbr.brake.mode != BrakeMode::Watch {
         c.bbr.unbraked_inflight_longterm = c.bbr.inflight_longterm;
@@ -15,7 +15,8 @@ fn bbr3_adapt_inflight_longterm_to_brake(c: &mut Conn, mode: BrakeMode, bw: u64)
     }
 }
 
-/// The brake.
+/// Tells the brake what it must know of this ACK and of the phase, and takes over its bandwidth. Startup and Drain
+/// are not watched: both change the rate and the queue themselves.
 fn bbr3_run_brake(c: &mut Conn) {
     let (mode, bw, floor) = (c.bbr.brake.mode, c.bbr.brake.bw, bbr3_min_pipe_cwnd(c));
     let is_watching = bbr3_is_in_a_probe_bw_state(c) || c.bbr.state == Mode::ProbeRtt;
@@ -37,14 +38,15 @@ fn bbr3_run_brake(c: &mut Conn) {
     c.bbr.bw = brake_bw(&c.bbr.brake, c.bbr.bw);
 }
 
-/// What the brake makes of the ACK, and of the model's bandwidth.
+/// Lets the brake judge the ACK, if there is one.
 pub(super) fn bbr3_update_brake(c: &mut Conn) {
     if c.p.brake.is_on {
         bbr3_run_brake(c);
     }
 }
 
-/// The brake's bound on the window.
+/// Keeps the window within the brake's bound: pacing slower would stop a queue from growing, only less in flight
+/// empties it.
 pub(super) fn bbr3_bound_cwnd_for_brake(c: &mut Conn) {
     if c.bbr.brake.mode != BrakeMode::Watch {
         c.out.cwnd = c.out.cwnd.min(c.bbr.brake.window);

@@ -5,33 +5,35 @@ use crate::cc::NO_RTT;
 use crate::cc::brake::brake_gain;
 use crate::cc::fixed::{BW_SCALE, BW_UNIT, USEC_PER_SEC, bw_from, gain_apply, mul_shift};
 
-/// A number of segments in units of data.
+/// A number of segments in the transport's unit of data, which is the packet for TCP and the byte for QUIC.
 pub(super) fn bbr3_segments(c: &Conn, segments: u64) -> u64 {
     segments.saturating_mul(c.ack.smss.max(1))
 }
 
-/// Bytes in one unit of data.
+/// Bytes in one unit of data: the MSS for TCP, 1 for QUIC.
 pub(super) fn bbr3_unit_bytes(c: &Conn) -> u64 {
     c.ack.unit_bytes.max(1)
 }
 
-/// Thousandths of a value, rounded down. In packets that may be a packet less than the real number: a shorter
-/// bound, smaller headroom.
+/// Thousandths of a value, rounded down. In packets that may be a packet less than the real number, which errs
+/// towards a smaller bound and a smaller headroom.
 pub(super) fn bbr3_permille(value: u64, permille: u64) -> u64 {
     value.saturating_mul(permille) / 1000
 }
 
-/// §2.8 MinPipeCwnd.
+/// The smallest window: with fewer segments in flight, a receiver that acknowledges every second one would leave
+/// the flow waiting for its delayed ACKs (§2.8 MinPipeCwnd).
 pub(super) fn bbr3_min_pipe_cwnd(c: &Conn) -> u64 {
     bbr3_segments(c, c.p.min_pipe_cwnd)
 }
 
-/// §5.3.3.9 IsInAProbeBWState.
+/// Whether the flow is in the cycle of probes, where it knows the path's rate and only refines it (§5.3.3.9
+/// IsInAProbeBWState).
 pub(super) fn bbr3_is_in_a_probe_bw_state(c: &Conn) -> bool {
     c.bbr.state >= Mode::ProbeBwDown && c.bbr.state <= Mode::ProbeBwUp
 }
 
-/// §5.6.1 The gains of the state, which say how fast it sends and how much it may have in flight.
+/// Sets how fast this state sends, and how much it may have in flight, in proportion to the model (§5.6.1).
 fn bbr3_set_gains(c: &mut Conn) {
     let state = c.bbr.state;
     c.bbr.pacing_gain = c.p.cruise_pacing_gain;
@@ -58,7 +60,9 @@ pub(super) fn bbr3_set_state(c: &mut Conn, state: Mode) {
     bbr3_set_gains(c);
 }
 
-/// §5.6.4.2 BDPMultiple of a bandwidth. Rounded up: a pipe that holds 3.2 packets is not full with 3.
+/// The volume that fills the path without a queue (bandwidth times minimum RTT), times a gain (§5.6.4.2
+/// BDPMultiple). It is rounded up, because a pipe that holds 3.2 packets is not full with 3. Before the first RTT
+/// there is no such product, and the initial window stands in for it.
 pub(super) fn bbr3_bdp_multiple(c: &Conn, bw: u64, gain: u64) -> u64 {
     if c.bbr.min_rtt_us >= NO_RTT {
         return c.bbr.init_cwnd;
@@ -67,13 +71,16 @@ pub(super) fn bbr3_bdp_multiple(c: &Conn, bw: u64, gain: u64) -> u64 {
     bdp.saturating_add(BW_UNIT - 1) >> BW_SCALE
 }
 
-/// §5.5.8 UpdateOffloadBudget. A unit of data of several bytes is a packet, and then the transport is TCP.
+/// Data that the offload engines of both hosts hold back in bursts: without room for it a small window would be
+/// stuck there (§5.5.8 UpdateOffloadBudget). A unit of data of several bytes is a packet, and then the transport is
+/// TCP; QUIC offloads less.
 pub(super) fn bbr3_offload_budget(c: &Conn) -> u64 {
     let quanta = if bbr3_unit_bytes(c) > 1 { c.p.tcp_offload_quanta } else { c.p.quic_offload_quanta };
     quanta.saturating_mul(c.bbr.send_quantum)
 }
 
-/// §5.6.4.2 QuantizationBudget.
+/// Rounds a volume up to what works on real hosts: room for offload, the smallest window, and in ProbeBW_UP
+/// something extra, because a quarter of a very small BDP would be no probe at all (§5.6.4.2 QuantizationBudget).
 pub(super) fn bbr3_quantization_budget(c: &Conn, inflight_cap: u64) -> u64 {
     let cap = inflight_cap.max(bbr3_offload_budget(c)).max(bbr3_min_pipe_cwnd(c));
     if c.bbr.state == Mode::ProbeBwUp {
@@ -82,12 +89,13 @@ pub(super) fn bbr3_quantization_budget(c: &Conn, inflight_cap: u64) -> u64 {
     cap
 }
 
-/// §5.6.4.2 Inflight of a bandwidth.
+/// How much to have in flight for this bandwidth and gain, on real hosts (§5.6.4.2 Inflight).
 pub(super) fn bbr3_inflight(c: &Conn, bw: u64, gain: u64) -> u64 {
     bbr3_quantization_budget(c, bbr3_bdp_multiple(c, bw, gain))
 }
 
-/// §5.3.3.9 InflightWithHeadroom. At least one segment stays free.
+/// The long-term bound less a part that stays free, so that flows that come to the bottleneck find room without
+/// losing packets first (§5.3.3.9 InflightWithHeadroom). At least one segment stays free.
 pub(super) fn bbr3_inflight_with_headroom(c: &Conn) -> u64 {
     let longterm = c.bbr.inflight_longterm;
     if longterm == BBR3_INFINITY {
@@ -97,12 +105,15 @@ pub(super) fn bbr3_inflight_with_headroom(c: &Conn) -> u64 {
     longterm.saturating_sub(headroom).max(bbr3_min_pipe_cwnd(c))
 }
 
-/// Puts a rate in bytes per second into force, within the application's limit. A rate of 0 would stop the flow.
+/// Puts a rate in bytes per second into force, within the limit that the application sets. It is never 0, which
+/// would stop the flow for ever.
 fn bbr3_apply_pacing_rate(c: &mut Conn, rate: u64) {
     c.out.pacing_rate = rate.min(c.ack.max_pacing_rate).max(1);
 }
 
-/// §5.6.2 InitPacingRate.
+/// The first rate is the initial window per RTT, times the gain of Startup; unpaced, the first flight would leave
+/// as one burst (§5.6.2 InitPacingRate). Before there is an RTT a millisecond is assumed, so that a fast path is
+/// not begun slowly.
 pub(super) fn bbr3_init_pacing_rate(c: &mut Conn) {
     let mut rtt_us = c.p.init_rtt_us;
     if c.ack.srtt_us != 0 {
@@ -114,7 +125,9 @@ pub(super) fn bbr3_init_pacing_rate(c: &mut Conn) {
     bbr3_apply_pacing_rate(c, mul_shift(rate, USEC_PER_SEC, BW_SCALE));
 }
 
-/// §5.6.2 SetPacingRateWithGain: before the pipe was full once the rate only rises. Without an estimate it stays.
+/// Paces at a multiple of the estimated bandwidth, a per cent below it, so that a queue that exists shrinks (§5.6.2
+/// SetPacingRateWithGain). Until the pipe was full once the rate only rises, because a low sample early on must not
+/// slow down Startup. Without an estimate it stays.
 pub(super) fn bbr3_set_pacing_rate_with_gain(c: &mut Conn, gain: u64) {
     let margin = USEC_PER_SEC / 100 * 100_u64.saturating_sub(c.p.pacing_margin_percent);
     let rate = gain_apply(c.bbr.bw.saturating_mul(bbr3_unit_bytes(c)), gain);
@@ -124,7 +137,8 @@ pub(super) fn bbr3_set_pacing_rate_with_gain(c: &mut Conn, gain: u64) {
     }
 }
 
-/// §5.6.2 SetPacingRate. The first RTT replaces the nominal one in the initial rate.
+/// The pacing rate after this ACK: that of the state, within what the brake allows (§5.6.2 SetPacingRate). The
+/// first RTT that is measured replaces the nominal one in the initial rate.
 pub(super) fn bbr3_set_pacing_rate(c: &mut Conn) {
     if !c.bbr.has_seen_rtt && c.ack.srtt_us != 0 {
         bbr3_init_pacing_rate(c);
@@ -132,25 +146,29 @@ pub(super) fn bbr3_set_pacing_rate(c: &mut Conn) {
     bbr3_set_pacing_rate_with_gain(c, brake_gain(c.bbr.brake.mode, c.bbr.pacing_gain));
 }
 
-/// §5.6.3 SetSendQuantum. In packets the quantum is of whole packets, rounded down.
+/// How much may leave at once: a millisecond's worth, since larger bursts make queues and smaller ones cost CPU
+/// time (§5.6.3 SetSendQuantum). In packets the quantum is of whole packets, rounded down.
 pub(super) fn bbr3_set_send_quantum(c: &mut Conn) {
     let bytes = c.out.pacing_rate.saturating_mul(c.p.send_quantum_us) / USEC_PER_SEC;
     let quantum = bytes.min(c.p.send_quantum_max_bytes) / bbr3_unit_bytes(c);
     c.bbr.send_quantum = quantum.max(bbr3_segments(c, c.p.send_quantum_min_segments));
 }
 
-/// §5.6.4.5 ProbeRTTCwnd.
+/// The window of ProbeRTT: half of what fills the path, so that every queue of ours empties and the RTT without one
+/// is seen (§5.6.4.5 ProbeRTTCwnd).
 pub(super) fn bbr3_probe_rtt_cwnd(c: &Conn) -> u64 {
     bbr3_bdp_multiple(c, c.bbr.bw, c.p.probe_rtt_cwnd_gain).max(bbr3_min_pipe_cwnd(c))
 }
 
-/// §5.6.4.2 UpdateMaxInflight.
+/// The largest window that the model justifies: the BDP times the state's gain, and what bunched ACKs hold back
+/// (§5.6.4.2 UpdateMaxInflight).
 fn bbr3_max_inflight(c: &Conn) -> u64 {
     let cap = bbr3_bdp_multiple(c, c.bbr.bw, c.bbr.cwnd_gain);
     bbr3_quantization_budget(c, cap.saturating_add(c.bbr.extra_acked))
 }
 
-/// §5.6.4.7 BoundCwndForModel.
+/// Keeps the window within what loss has shown to be too much: the long-term bound while the flow probes, with
+/// headroom below it while it cruises, and the short-term bound always (§5.6.4.7 BoundCwndForModel).
 fn bbr3_bound_cwnd_for_model(c: &mut Conn) {
     let mut cap = BBR3_INFINITY;
     if bbr3_is_in_a_probe_bw_state(c) && c.bbr.state != Mode::ProbeBwCruise {
@@ -162,12 +180,14 @@ fn bbr3_bound_cwnd_for_model(c: &mut Conn) {
     c.out.cwnd = c.out.cwnd.min(cap);
 }
 
-/// The host's bound on the window.
+/// Keeps the window within the bound that the host sets.
 pub(super) fn bbr3_clamp_cwnd(c: &mut Conn) {
     c.out.cwnd = c.out.cwnd.min(c.ack.cwnd_clamp.max(bbr3_segments(c, 1)));
 }
 
-/// §5.6.4.6 SetCwnd, with §5.6.4.5 BoundCwndForProbeRTT.
+/// Moves the window towards its target by no more than what was ACKed, so that inflight never jumps (§5.6.4.6
+/// SetCwnd, with §5.6.4.5 BoundCwndForProbeRTT). Until the pipe was full once the window only grows, since the
+/// target itself is still growing.
 pub(super) fn bbr3_set_cwnd(c: &mut Conn) {
     let max_inflight = bbr3_max_inflight(c);
     let grown = c.out.cwnd.saturating_add(c.ack.newly_acked);

@@ -5,12 +5,14 @@ use super::{BBR3_INFINITY, Conn, Mode};
 use crate::cc::fixed::{GAIN_UNIT, bw_data, gain_apply};
 use crate::cc::{CaState, NO_RTT};
 
-/// §5.5.1 StartRound.
+/// Begins a round, which ends when what is sent from now on is delivered: a path answers after one RTT, so rounds
+/// are the clock of the model (§5.5.1 StartRound).
 pub(super) fn bbr3_start_round(c: &mut Conn) {
     c.bbr.next_round_delivered = c.ack.delivered;
 }
 
-/// §5.5.1 UpdateRound.
+/// Notes whether this ACK is for a packet that was sent after the round had begun; if so it ends the round (§5.5.1
+/// UpdateRound).
 fn bbr3_update_round(c: &mut Conn) {
     c.bbr.round_start = c.ack.rs_prior_delivered >= c.bbr.next_round_delivered;
     if c.bbr.round_start {
@@ -20,7 +22,9 @@ fn bbr3_update_round(c: &mut Conn) {
     }
 }
 
-/// §5.5.5 UpdateMaxBw. An application-limited sample says little, unless it is at least as high.
+/// Takes the rate sample into the maximum of this probe cycle: queues and pauses only lower samples, so the largest
+/// is the path's (§5.5.5 UpdateMaxBw). A sample that the application limited says little of the path, unless it is
+/// at least as high as the maximum.
 fn bbr3_update_max_bw(c: &mut Conn) {
     bbr3_update_round(c);
     let rate = c.delivery_rate;
@@ -30,7 +34,9 @@ fn bbr3_update_max_bw(c: &mut Conn) {
     }
 }
 
-/// §5.5.6 AdvanceMaxBwFilter. A cycle without any sample does not push out the one before it.
+/// Ends a cycle of the maximum filter: the older of its two slots is forgotten, so that a path that became slower
+/// is believed after two cycles (§5.5.6 AdvanceMaxBwFilter). A cycle without any sample does not push out the one
+/// before it.
 pub(super) fn bbr3_advance_max_bw_filter(c: &mut Conn) {
     c.bbr.cycle_count += 1;
     if c.bbr.max_bw_1 != 0 {
@@ -40,14 +46,16 @@ pub(super) fn bbr3_advance_max_bw_filter(c: &mut Conn) {
     }
 }
 
-/// §5.3.1.2 ResetFullBW.
+/// Forgets the search for a full pipe, because each probe needs one of its own (§5.3.1.2 ResetFullBW).
 pub(super) fn bbr3_reset_full_bw(c: &mut Conn) {
     c.bbr.full_bw = 0;
     c.bbr.full_bw_count = 0;
     c.bbr.full_bw_now = false;
 }
 
-/// §5.3.1.2 CheckFullBWReached. Without a valid rate there is nothing to compare.
+/// The pipe is full when three rounds in a row brought less than a quarter more: had there been room, sending
+/// faster would have delivered faster (§5.3.1.2 CheckFullBWReached). A sample that the application limited cannot
+/// tell, and without a valid rate there is nothing to compare.
 pub(super) fn bbr3_check_full_bw_reached(c: &mut Conn) {
     let rate = c.delivery_rate;
     if c.bbr.full_bw_now || !c.bbr.round_start || c.ack.rs_is_app_limited || rate == 0 {
@@ -65,7 +73,8 @@ pub(super) fn bbr3_check_full_bw_reached(c: &mut Conn) {
     }
 }
 
-/// §5.5.10.3 UpdateLatestDeliverySignals.
+/// Collects what this loss round delivers: the path can do at least that much, however much it loses (§5.5.10.3
+/// UpdateLatestDeliverySignals). Also notes whether this ACK ends the loss round.
 pub(super) fn bbr3_update_latest_delivery_signals(c: &mut Conn) {
     c.bbr.loss_round_start = false;
     c.bbr.bw_latest = c.bbr.bw_latest.max(c.delivery_rate);
@@ -76,7 +85,7 @@ pub(super) fn bbr3_update_latest_delivery_signals(c: &mut Conn) {
     }
 }
 
-/// §5.5.10.3 AdvanceLatestDeliverySignals.
+/// Begins the next loss round with this ACK's own sample (§5.5.10.3 AdvanceLatestDeliverySignals).
 pub(super) fn bbr3_advance_latest_delivery_signals(c: &mut Conn) {
     if c.bbr.loss_round_start {
         c.bbr.bw_latest = c.delivery_rate;
@@ -85,7 +94,8 @@ pub(super) fn bbr3_advance_latest_delivery_signals(c: &mut Conn) {
     }
 }
 
-/// §5.5.10.3 ResetCongestionSignals.
+/// Forgets the losses and marks of this round, so that a new phase is not blamed for the one before it (§5.5.10.3
+/// ResetCongestionSignals).
 pub(super) fn bbr3_reset_congestion_signals(c: &mut Conn) {
     c.bbr.is_loss_in_round = false;
     c.bbr.is_ce_in_round = false;
@@ -93,23 +103,27 @@ pub(super) fn bbr3_reset_congestion_signals(c: &mut Conn) {
     c.bbr.inflight_latest = 0;
 }
 
-/// §5.5.10.3 ResetShortTermModel.
+/// Lifts the short-term bounds: only without them can a probe find out whether what caused them is over (§5.5.10.3
+/// ResetShortTermModel).
 pub(super) fn bbr3_reset_short_term_model(c: &mut Conn) {
     c.bbr.bw_shortterm = BBR3_INFINITY;
     c.bbr.inflight_shortterm = BBR3_INFINITY;
 }
 
-/// §5.3.3.9 IsProbingBW.
+/// Whether the flow sends faster on purpose: then loss is the price of the search, and does not cut the short-term
+/// bounds (§5.3.3.9 IsProbingBW).
 fn bbr3_is_probing_bw(c: &Conn) -> bool {
     c.bbr.state == Mode::Startup || c.bbr.state == Mode::ProbeBwRefill || c.bbr.state == Mode::ProbeBwUp
 }
 
-/// Whether CE marks have an answer of their own; otherwise they count as losses (§3.7).
+/// Whether CE marks have an answer of their own: the parameter asks for it, and the RTT is that of a data centre,
+/// where switches mark long before they drop. Otherwise a mark counts as a loss (§3.7).
 pub(super) fn bbr3_is_ecn_eligible(c: &Conn) -> bool {
     c.p.ecn && c.bbr.min_rtt_us <= c.p.ecn_max_rtt_us
 }
 
-/// Linux `bbr_update_ecn_alpha`: once a round, how much of it was marked goes into the average.
+/// Takes the marked part of each round into a moving average, so that the cut is in proportion to how much was
+/// marked lately, as in DCTCP (Linux `bbr_update_ecn_alpha`).
 fn bbr3_update_ecn_alpha(c: &mut Conn) {
     let delivered = c.ack.delivered.saturating_sub(c.bbr.alpha_last_delivered);
     if !bbr3_is_ecn_eligible(c) || delivered == 0 {
@@ -124,7 +138,8 @@ fn bbr3_update_ecn_alpha(c: &mut Conn) {
     c.bbr.startup_ecn_rounds = if ce_ratio >= c.p.ecn_thresh { c.bbr.startup_ecn_rounds + 1 } else { 0 };
 }
 
-/// Linux `bbr_ecn_lower_bounds`: the volume that a round with marks leaves.
+/// The volume that a round with marks leaves in flight: less by a third of the average marked part (Linux
+/// `bbr_ecn_lower_bounds`).
 fn bbr3_ecn_inflight_shortterm(c: &Conn) -> u64 {
     if !c.bbr.is_ce_in_round {
         return BBR3_INFINITY;
@@ -135,7 +150,8 @@ fn bbr3_ecn_inflight_shortterm(c: &Conn) -> u64 {
     gain_apply(volume, GAIN_UNIT.saturating_sub(cut))
 }
 
-/// §5.5.10.3 InitLowerBounds and LossLowerBounds.
+/// A round with loss cuts both short-term bounds by 30 %, but never below what the round has delivered in spite of
+/// it (§5.5.10.3 InitLowerBounds and LossLowerBounds). The first loss cuts from the estimates in use.
 fn bbr3_loss_lower_bounds(c: &mut Conn) {
     if c.bbr.bw_shortterm == BBR3_INFINITY {
         c.bbr.bw_shortterm = c.bbr.max_bw;
@@ -148,7 +164,8 @@ fn bbr3_loss_lower_bounds(c: &mut Conn) {
     c.bbr.inflight_shortterm = c.bbr.inflight_latest.max(bbr3_permille(c.bbr.inflight_shortterm, beta));
 }
 
-/// §5.5.10.3 AdaptLowerBoundsFromCongestion.
+/// Answers the losses and marks of a round, except while probing: otherwise the flow would keep its rate into a
+/// queue that overflows until the next probe (§5.5.10.3 AdaptLowerBoundsFromCongestion).
 fn bbr3_adapt_lower_bounds_from_congestion(c: &mut Conn) {
     if bbr3_is_probing_bw(c) {
         return;
@@ -160,7 +177,8 @@ fn bbr3_adapt_lower_bounds_from_congestion(c: &mut Conn) {
     c.bbr.inflight_shortterm = c.bbr.inflight_shortterm.min(ecn_inflight_shortterm);
 }
 
-/// §5.5.10.3 UpdateCongestionSignals.
+/// Answers losses once a loss round, because all losses of one round stem from one congested moment (§5.5.10.3
+/// UpdateCongestionSignals).
 pub(super) fn bbr3_update_congestion_signals(c: &mut Conn) {
     bbr3_update_max_bw(c);
     if !c.bbr.loss_round_start {
@@ -172,12 +190,13 @@ pub(super) fn bbr3_update_congestion_signals(c: &mut Conn) {
     c.bbr.is_ce_in_round = false;
 }
 
-/// §5.5.10.3 BoundBWForModel.
+/// The bandwidth in use is the long-term maximum, unless recent loss says less (§5.5.10.3 BoundBWForModel).
 pub(super) fn bbr3_bound_bw_for_model(c: &mut Conn) {
     c.bbr.bw = c.bbr.max_bw.min(c.bbr.bw_shortterm);
 }
 
-/// §5.6.4.4 SaveCwnd.
+/// Notes the window to come back to, before loss or ProbeRTT cut it for a while (§5.6.4.4 SaveCwnd). Where it is
+/// cut already, the window in force is no measure of the path, and the larger of the two notes counts.
 pub(super) fn bbr3_save_cwnd(c: &mut Conn) {
     if c.bbr.prev_ca_state < CaState::Recovery && c.bbr.state != Mode::ProbeRtt {
         c.bbr.prior_cwnd = c.out.cwnd;
@@ -186,12 +205,14 @@ pub(super) fn bbr3_save_cwnd(c: &mut Conn) {
     }
 }
 
-/// §5.6.4.4 RestoreCwnd.
+/// Brings back the window that was in use before the cut, whose reason has passed (§5.6.4.4 RestoreCwnd).
 pub(super) fn bbr3_restore_cwnd(c: &mut Conn) {
     c.out.cwnd = c.out.cwnd.max(c.bbr.prior_cwnd);
 }
 
-/// §5.5.11.1 SaveStateUponLoss: once a recovery, before the first reaction to it.
+/// Notes the bounds before the first answer to a recovery, so that all of it can be taken back if the losses prove
+/// to be reordering (§5.5.11.1 SaveStateUponLoss). It is done once a recovery: a later loss would overwrite the
+/// note with what the first one has cut.
 pub(super) fn bbr3_save_state_upon_loss(c: &mut Conn) {
     if c.bbr.is_undo_saved {
         return;
@@ -204,7 +225,8 @@ pub(super) fn bbr3_save_state_upon_loss(c: &mut Conn) {
     c.bbr.undo_inflight_longterm = c.bbr.inflight_longterm;
 }
 
-/// §5.5.10.2 NoteLoss, and whether it starts a discontiguous range. A recovery may begin while its loss round runs already.
+/// A packet is lost: a loss round begins unless one runs, and ranges of losses are counted, by which Startup tells
+/// a full buffer from chance (§5.5.10.2 NoteLoss). A recovery may begin while its loss round runs already.
 pub(super) fn bbr3_note_loss(c: &mut Conn, starts_range: bool) {
     bbr3_save_state_upon_loss(c);
     if !c.bbr.is_loss_in_round {
@@ -215,7 +237,9 @@ pub(super) fn bbr3_note_loss(c: &mut Conn, starts_range: bool) {
     c.bbr.lost_ranges_in_round += u64::from(starts_range);
 }
 
-/// §5.5.9 UpdateACKAggregation. The filter keeps a window of exactly so many rounds, this one included.
+/// Measures how much more arrives in one bunch of ACKs than the bandwidth explains: the window needs that much
+/// room, or the flow would run dry between two bunches (§5.5.9 UpdateACKAggregation). The filter keeps a window of
+/// exactly so many rounds, this one included.
 pub(super) fn bbr3_update_ack_aggregation(c: &mut Conn) {
     let now_us = c.ack.now_us;
     let interval_us = now_us.saturating_sub(c.bbr.extra_acked_interval_start);
@@ -235,7 +259,9 @@ pub(super) fn bbr3_update_ack_aggregation(c: &mut Conn) {
     c.bbr.extra_acked = c.bbr.extra_acked_filter.get();
 }
 
-/// §5.3.4.3 UpdateMinRTT.
+/// Tracks the RTT without a queue in two filters: the short one says when ProbeRTT is due, the long one is the
+/// model's (§5.3.4.3 UpdateMinRTT). When the long one expires, the lowest RTT of late takes its place; otherwise a
+/// path that became longer would never be believed.
 pub(super) fn bbr3_update_min_rtt(c: &mut Conn) {
     let (now_us, rtt_us) = (c.ack.now_us, c.ack.rs_rtt_us);
     let due_us = c.bbr.probe_rtt_min_stamp.saturating_add(c.p.probe_rtt_interval_us);
@@ -253,7 +279,9 @@ pub(super) fn bbr3_update_min_rtt(c: &mut Conn) {
     }
 }
 
-/// §5.5.10.2 the loss half of IsInflightTooHigh. Of a packet whose `tx_in_flight` is unknown (0) nothing is said.
+/// Whether more than 2 % of what was in flight is lost: more than chance loses, less than a buffer that overflows
+/// (§5.5.10.2, the loss half of IsInflightTooHigh). Nothing can be said where `tx_in_flight` is unknown (0).
+/// Without selective ACKs losses cannot be counted, so that any loss is too much.
 pub(super) fn bbr3_is_loss_too_high(c: &Conn, lost: u64, tx_in_flight: u64) -> bool {
     if tx_in_flight == 0 || lost == 0 {
         return false;
@@ -262,7 +290,8 @@ pub(super) fn bbr3_is_loss_too_high(c: &Conn, lost: u64, tx_in_flight: u64) -> b
     is_over || !c.ack.has_selective_acks
 }
 
-/// §5.5.10.2 IsInflightTooHigh for the ACK's own sample; CE marks have their own threshold or count as losses.
+/// Whether this ACK's own sample lost too much or was marked too much (§5.5.10.2 IsInflightTooHigh). Marks without
+/// an answer of their own count as losses.
 pub(super) fn bbr3_is_inflight_too_high(c: &Conn) -> bool {
     let (ack, ce) = (c.ack, c.ack.rs_delivered_ce);
     if bbr3_is_ecn_eligible(c) {
@@ -272,8 +301,10 @@ pub(super) fn bbr3_is_inflight_too_high(c: &Conn) -> bool {
     bbr3_is_loss_too_high(c, ack.rs_lost.saturating_add(ce), ack.rs_tx_in_flight)
 }
 
-/// §5.5.10.2 InflightAtLoss: the volume in flight at which losses crossed the threshold, within the burst that the
-/// packet may be. Rounded down to whole units; losses that were too high before it leave what was in flight then.
+/// The volume in flight at which losses crossed the threshold: the packet may be a burst of many segments, and the
+/// bound belongs where loss became too much, not where the burst ended (§5.5.10.2 InflightAtLoss). It is rounded
+/// down to whole units. Where losses were too high before the packet already, what was in flight then is the
+/// answer.
 pub(super) fn bbr3_inflight_at_loss(c: &Conn) -> u64 {
     let (size, thresh) = (c.ack.newly_lost, c.p.loss_thresh_permille.min(999));
     let inflight_prev = c.ack.rs_tx_in_flight.saturating_sub(size);
@@ -282,12 +313,13 @@ pub(super) fn bbr3_inflight_at_loss(c: &Conn) -> u64 {
     inflight_prev.saturating_add((spare / (1000 - thresh)).min(size))
 }
 
-/// §5.3.3.8 TargetInflight: the BDP, unless congestion cut the window.
+/// The volume that the flow wants in flight: the BDP, or less where congestion has cut the window (§5.3.3.8
+/// TargetInflight).
 pub(super) fn bbr3_target_inflight(c: &Conn) -> u64 {
     super::control::bbr3_bdp_multiple(c, c.bbr.bw, GAIN_UNIT).min(c.out.cwnd)
 }
 
-/// The same in segments, at least 1.
+/// The same in segments and at least 1, which is how Reno would count it.
 pub(super) fn bbr3_target_segments(c: &Conn) -> u64 {
     (bbr3_target_inflight(c) / bbr3_segments(c, 1)).max(1)
 }

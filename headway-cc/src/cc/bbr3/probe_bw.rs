@@ -12,7 +12,9 @@ use super::model::{
 use super::{AckPhase, BBR3_INFINITY, Conn, Mode};
 use crate::cc::fixed::{GAIN_UNIT, mul_shift};
 
-/// §5.3.3.8 PickProbeWait: the time from all random bits, the rounds from the lower half.
+/// Draws how long until the next probe: flows that share a bottleneck must not probe together, or each would blame
+/// itself for the other's queue (§5.3.3.8 PickProbeWait). The time uses all random bits, the first count of rounds
+/// the lower half.
 fn bbr3_pick_probe_wait(c: &mut Conn) {
     let rand = c.ack.rand & u64::from(u32::MAX);
     c.bbr.rounds_since_probe_up = mul_shift(rand & 0xffff, c.p.bw_probe_rand_rounds, 16);
@@ -20,7 +22,8 @@ fn bbr3_pick_probe_wait(c: &mut Conn) {
         c.p.bw_probe_wait_us.saturating_add(mul_shift(rand, c.p.bw_probe_wait_rand_us, 32));
 }
 
-/// §5.3.3.9 StartProbeBW_DOWN.
+/// Sends slower than the estimate after a probe or after Drain, until the queue is gone and headroom is left; the
+/// wait for the next probe begins (§5.3.3.9 StartProbeBW_DOWN).
 pub(super) fn bbr3_start_probe_bw_down(c: &mut Conn) {
     bbr3_reset_congestion_signals(c);
     c.bbr.probe_up_acked_per_inc = BBR3_INFINITY;
@@ -31,12 +34,14 @@ pub(super) fn bbr3_start_probe_bw_down(c: &mut Conn) {
     bbr3_set_state(c, Mode::ProbeBwDown);
 }
 
-/// §5.3.3.9 StartProbeBW_CRUISE.
+/// Sends at the estimate, which neither makes a queue nor drains one; a flow spends most of its life here (§5.3.3.9
+/// StartProbeBW_CRUISE).
 pub(super) fn bbr3_start_probe_bw_cruise(c: &mut Conn) {
     bbr3_set_state(c, Mode::ProbeBwCruise);
 }
 
-/// §5.3.3.9 StartProbeBW_REFILL.
+/// Fills the pipe for one round at the estimate and without short-term bounds, so that the losses of the probe that
+/// follows tell of too much in flight and of nothing older (§5.3.3.9 StartProbeBW_REFILL).
 pub(super) fn bbr3_start_probe_bw_refill(c: &mut Conn) {
     bbr3_reset_short_term_model(c);
     c.bbr.bw_probe_up_rounds = 0;
@@ -47,14 +52,16 @@ pub(super) fn bbr3_start_probe_bw_refill(c: &mut Conn) {
     bbr3_set_state(c, Mode::ProbeBwRefill);
 }
 
-/// §5.3.3.9 RaiseInflightLongtermSlope. The exponent stays below the width of the shift; rounded down to whole units.
+/// Doubles once a round how fast the long-term bound grows: slowly at first, so that little is lost where the bound
+/// was right, then fast, so that a path with far more room is found soon (§5.3.3.9 RaiseInflightLongtermSlope). The
+/// exponent stays below the width of the shift, and the result is rounded down to whole units.
 fn bbr3_raise_inflight_longterm_slope(c: &mut Conn) {
     let per_inc = c.out.cwnd >> (c.bbr.bw_probe_up_rounds & 63);
     c.bbr.bw_probe_up_rounds = (c.bbr.bw_probe_up_rounds + 1).min(c.p.bw_probe_up_rounds_max);
     c.bbr.probe_up_acked_per_inc = per_inc.max(bbr3_segments(c, 1));
 }
 
-/// §5.3.3.9 StartProbeBW_UP.
+/// Sends a quarter faster than the estimate, to see whether more arrives (§5.3.3.9 StartProbeBW_UP).
 fn bbr3_start_probe_bw_up(c: &mut Conn) {
     c.bbr.ack_phase = AckPhase::ProbeStarting;
     bbr3_start_round(c);
@@ -64,12 +71,15 @@ fn bbr3_start_probe_bw_up(c: &mut Conn) {
     bbr3_raise_inflight_longterm_slope(c);
 }
 
-/// §5.3.3.8 IsRenoCoexistenceProbeTime.
+/// Whether a Reno flow with this window would have met loss by now, which takes it about as many rounds as it has
+/// segments: probing as often as that leaves Reno its share (§5.3.3.8 IsRenoCoexistenceProbeTime). On large BDPs 63
+/// rounds are the limit, because waiting longer would only miss bandwidth.
 fn bbr3_is_reno_coexistence_probe_time(c: &Conn) -> bool {
     c.bbr.rounds_since_probe_up >= bbr3_target_segments(c).min(c.p.bw_probe_max_rounds)
 }
 
-/// §5.3.3.8 IsTimeToProbeBW: true when it has started the refill.
+/// Starts the next probe when the wait is over, in time or in rounds, and says whether it did (§5.3.3.8
+/// IsTimeToProbeBW).
 fn bbr3_is_time_to_probe_bw(c: &mut Conn) -> bool {
     let has_elapsed = c.ack.now_us > c.bbr.cycle_stamp.saturating_add(c.bbr.bw_probe_wait_us);
     if !has_elapsed && !bbr3_is_reno_coexistence_probe_time(c) {
@@ -79,25 +89,29 @@ fn bbr3_is_time_to_probe_bw(c: &mut Conn) -> bool {
     true
 }
 
-/// §5.3.3.9 IsTimeToCruise.
+/// Whether DOWN has done its work: inflight leaves headroom below the long-term bound, and fits into the path
+/// without a queue (§5.3.3.9 IsTimeToCruise).
 fn bbr3_is_time_to_cruise(c: &Conn) -> bool {
     c.ack.inflight <= bbr3_inflight_with_headroom(c)
         && c.ack.inflight <= bbr3_inflight(c, c.bbr.max_bw, GAIN_UNIT)
 }
 
-/// The window, and it is all used, is no smaller than the long-term bound.
+/// Whether the long-term bound is what holds the flow back: the window is all used, and no smaller than the bound.
+/// Only then does raising the bound try anything.
 fn bbr3_is_limited_by_inflight_longterm(c: &Conn) -> bool {
     c.ack.is_cwnd_limited && c.out.cwnd >= c.bbr.inflight_longterm
 }
 
-/// The volume in flight has reached the long-term bound: when this ACK came, not one segment more was allowed. After
-/// the ACK there is room again, and the window is no larger than the bound.
+/// Whether inflight has come up to the long-term bound, so that not one segment more was allowed when this ACK
+/// came. After the ACK there is room again, so what was in flight before it counts too.
 fn bbr3_has_reached_inflight_longterm(c: &Conn) -> bool {
     let inflight = c.ack.prior_inflight.max(c.ack.inflight);
     inflight.saturating_add(bbr3_segments(c, 1)) > c.bbr.inflight_longterm
 }
 
-/// §5.3.3.9 IsTimeToGoDown.
+/// Whether the probe is over (§5.3.3.9 IsTimeToGoDown). After a probe that lost too much, the next one stops out of
+/// caution at the bound that it left. While the bound holds the flow back, a rate that does not grow proves
+/// nothing. Otherwise a full pipe ends the probe.
 fn bbr3_is_time_to_go_down(c: &mut Conn) -> bool {
     if c.bbr.prev_probe_too_high && bbr3_has_reached_inflight_longterm(c) {
         c.bbr.prev_probe_precautionary = true;
@@ -111,7 +125,8 @@ fn bbr3_is_time_to_go_down(c: &mut Conn) -> bool {
     c.bbr.full_bw_now
 }
 
-/// §5.3.3.9 ProbeInflightLongtermUpward. The bound grows by whole segments; what was ACKed beyond is kept.
+/// Raises the long-term bound by a segment for each so much of ACKed data, as long as the bound is what limits the
+/// flow (§5.3.3.9 ProbeInflightLongtermUpward). What was ACKed beyond is kept for the next segment.
 fn bbr3_probe_inflight_longterm_upward(c: &mut Conn) {
     if !bbr3_is_limited_by_inflight_longterm(c) {
         return;
@@ -128,7 +143,9 @@ fn bbr3_probe_inflight_longterm_upward(c: &mut Conn) {
     }
 }
 
-/// §5.5.10.2 HandleInflightTooHigh: with this volume in flight the path lost too much. Once a probe.
+/// With this volume in flight the path lost too much: it becomes the long-term bound, and the probe is over
+/// (§5.5.10.2 HandleInflightTooHigh). It is done once a probe, because the losses that follow stem from the same
+/// flight. What the application limited says nothing of the path, so it leaves the bound alone.
 fn bbr3_handle_inflight_too_high(c: &mut Conn, tx_in_flight: u64) {
     c.bbr.prev_probe_too_high = true;
     c.bbr.is_bw_probe_sample = false;
@@ -142,7 +159,8 @@ fn bbr3_handle_inflight_too_high(c: &mut Conn, tx_in_flight: u64) {
     }
 }
 
-/// §5.5.10.2 HandleLostPacket.
+/// A packet was marked lost: if it may stem from a probe, and too much of its flight is lost, the probe was too
+/// high (§5.5.10.2 HandleLostPacket).
 pub(super) fn bbr3_handle_lost_packet(c: &mut Conn) {
     bbr3_note_loss(c, c.ack.rs_starts_lost_range);
     if c.bbr.is_bw_probe_sample && bbr3_is_loss_too_high(c, c.ack.rs_lost, c.ack.rs_tx_in_flight) {
@@ -150,7 +168,8 @@ pub(super) fn bbr3_handle_lost_packet(c: &mut Conn) {
     }
 }
 
-/// §3.7 CE marks that this ACK reports. Without an answer of their own they are losses, a range an ACK.
+/// Takes the CE marks that this ACK reports: as marks where they have an answer of their own, else as one range of
+/// losses an ACK (§3.7).
 pub(super) fn bbr3_note_ce(c: &mut Conn) {
     if c.ack.delivered_ce <= c.bbr.delivered_ce {
         return;
@@ -163,7 +182,8 @@ pub(super) fn bbr3_note_ce(c: &mut Conn) {
     }
 }
 
-/// §5.3.3.9 AdaptLongTermModel, the first half: the phase of the probe's ACKs. True when it has started a refill.
+/// Follows which phase of a probe the ACKs of now tell of, since they lag behind sending by a round; true when it
+/// has started a refill (§5.3.3.9 AdaptLongTermModel, the first half).
 fn bbr3_advance_ack_phase(c: &mut Conn) -> bool {
     if !c.bbr.round_start {
         return false;
@@ -190,7 +210,8 @@ fn bbr3_advance_ack_phase(c: &mut Conn) -> bool {
     true
 }
 
-/// §5.3.3.9 AdaptLongTermModel, the second half: the bound rises with what proved safe, and falls with what did not.
+/// The long-term bound rises with a volume that proved safe, and falls with one that proved too much (§5.3.3.9
+/// AdaptLongTermModel, the second half).
 fn bbr3_adapt_inflight_longterm(c: &mut Conn) {
     if bbr3_is_inflight_too_high(c) {
         if c.bbr.is_bw_probe_sample && c.p.is_ack_judged {
@@ -207,7 +228,7 @@ fn bbr3_adapt_inflight_longterm(c: &mut Conn) {
     }
 }
 
-/// §5.3.3.9 UpdateProbeBWCyclePhase.
+/// Goes on in the cycle of probes where the phase has done its work (§5.3.3.9 UpdateProbeBWCyclePhase).
 pub(super) fn bbr3_update_probe_bw_cycle_phase(c: &mut Conn) {
     if !c.bbr.full_bw_reached || bbr3_advance_ack_phase(c) {
         return;

@@ -6,8 +6,8 @@ use super::probe_bw::{bbr3_start_probe_bw_cruise, bbr3_start_probe_bw_down};
 use super::startup::bbr3_enter_startup;
 use super::{AckPhase, Conn, Mode};
 
-/// §5.3.4.3 EnterProbeRTT and what comes with it. The window is saved first: in ProbeRTT an older, larger one would
-/// survive.
+/// Begins to look for the minimum RTT (§5.3.4.3 EnterProbeRTT). The window is saved first: in ProbeRTT an older,
+/// larger one would survive.
 fn bbr3_enter_probe_rtt(c: &mut Conn) {
     bbr3_save_cwnd(c);
     bbr3_set_state(c, Mode::ProbeRtt);
@@ -16,7 +16,9 @@ fn bbr3_enter_probe_rtt(c: &mut Conn) {
     bbr3_start_round(c);
 }
 
-/// §5.3.4.4 ExitProbeRTT.
+/// Goes back to the search for the rate if the pipe was never full, else to cruising; the short-term bounds go,
+/// because ProbeRTT made the samples that they came from stale (§5.3.4.4 ExitProbeRTT). DOWN comes first, since it
+/// begins a cycle and draws the wait for the next probe.
 fn bbr3_exit_probe_rtt(c: &mut Conn) {
     bbr3_reset_short_term_model(c);
     if c.bbr.full_bw_reached {
@@ -27,7 +29,7 @@ fn bbr3_exit_probe_rtt(c: &mut Conn) {
     }
 }
 
-/// §5.3.4.3 CheckProbeRTTDone.
+/// Leaves ProbeRTT when its time is up, and brings back the window (§5.3.4.3 CheckProbeRTTDone).
 pub(super) fn bbr3_check_probe_rtt_done(c: &mut Conn) {
     if c.bbr.probe_rtt_done_stamp != 0 && c.ack.now_us > c.bbr.probe_rtt_done_stamp {
         c.bbr.probe_rtt_min_stamp = c.ack.now_us;
@@ -36,7 +38,8 @@ pub(super) fn bbr3_check_probe_rtt_done(c: &mut Conn) {
     }
 }
 
-/// §5.3.4.3 HandleProbeRTT.
+/// Waits until inflight is low, then for 200 ms and a round, which is long enough for all flows to empty the queue
+/// together (§5.3.4.3 HandleProbeRTT).
 fn bbr3_handle_probe_rtt(c: &mut Conn) {
     c.out.mark_app_limited = true; // samples of this state are low by design
     if c.bbr.probe_rtt_done_stamp == 0 && c.ack.inflight <= bbr3_probe_rtt_cwnd(c) {
@@ -53,7 +56,8 @@ fn bbr3_handle_probe_rtt(c: &mut Conn) {
     }
 }
 
-/// §5.3.4.3 CheckProbeRTT.
+/// Enters ProbeRTT when the minimum RTT was not seen for too long (§5.3.4.3 CheckProbeRTT). Not after an idle
+/// period, which has emptied the queue anyway.
 pub(super) fn bbr3_check_probe_rtt(c: &mut Conn) {
     if c.bbr.state != Mode::ProbeRtt && c.bbr.probe_rtt_expired && !c.bbr.idle_restart {
         bbr3_enter_probe_rtt(c);

@@ -10,7 +10,8 @@ use super::startup::bbr3_enter_startup;
 use super::{BBR3_INFINITY, Conn, Mode};
 use crate::cc::CaState;
 
-/// §5.6.4.4 Notes on an ACK that recovery has begun or ended; its end brings the window back.
+/// Notes when recovery begins and ends; its end brings the window back, which loss alone must not shrink for good
+/// (§5.6.4.4).
 pub(super) fn bbr3_update_recovery(c: &mut Conn) {
     let (prev_state, state) = (c.bbr.prev_ca_state, c.ack.ca_state);
     if state != CaState::Recovery {
@@ -30,14 +31,16 @@ pub(super) fn bbr3_update_recovery(c: &mut Conn) {
     c.bbr.prev_ca_state = state;
 }
 
-/// §5.6.4.4 OnEnterFastRecovery.
+/// The transport is about to cut the window: what there is now is saved for the end of recovery and for an undo
+/// (§5.6.4.4 OnEnterFastRecovery).
 pub(super) fn bbr3_on_enter_fast_recovery(c: &mut Conn) {
     bbr3_save_cwnd(c);
     bbr3_save_state_upon_loss(c);
 }
 
-/// §5.6.4.4 OnEnterRTO. The transport may have cut the window already: then [`bbr3_on_enter_fast_recovery`] has
-/// saved it, and the larger counts.
+/// After a timeout nothing is known of what is still in flight, so the window leaves room for one segment more and
+/// grows from there (§5.6.4.4 OnEnterRTO). The transport may have cut the window already: then
+/// [`bbr3_on_enter_fast_recovery`] has saved it, and the larger counts.
 pub(super) fn bbr3_on_enter_rto(c: &mut Conn) {
     c.bbr.prev_ca_state = CaState::Loss;
     c.bbr.recovery_delivered = BBR3_INFINITY;
@@ -47,7 +50,9 @@ pub(super) fn bbr3_on_enter_rto(c: &mut Conn) {
     bbr3_clamp_cwnd(c);
 }
 
-/// §5.5.11.2 HandleSpuriousLossDetection.
+/// The losses were none: takes back the window, the bounds and the change of state that they caused (§5.5.11.2
+/// HandleSpuriousLossDetection). The bounds are not lowered, since they may have grown for other reasons. In
+/// ProbeRTT the state stays, and only its exit is changed.
 pub(super) fn bbr3_handle_spurious_loss_detection(c: &mut Conn) {
     bbr3_restore_cwnd(c);
     bbr3_clamp_cwnd(c);
@@ -71,7 +76,8 @@ pub(super) fn bbr3_handle_spurious_loss_detection(c: &mut Conn) {
     c.bbr.is_undo_saved = false;
 }
 
-/// §5.4.1 HandleRestartFromIdle: nothing is in flight, and the application was the limit.
+/// The application sends again after nothing was in flight: it paces at the estimate, because a burst at the gain
+/// of the phase would make the queue that the pause has emptied (§5.4.1 HandleRestartFromIdle).
 pub(super) fn bbr3_handle_restart_from_idle(c: &mut Conn) {
     if !c.ack.is_app_limited {
         return;

@@ -7,19 +7,22 @@ use super::{Conn, Mode};
 use crate::cc::CaState;
 use crate::cc::fixed::GAIN_UNIT;
 
-/// §5.3.1.1 EnterStartup.
+/// Looks for the path's rate from scratch, doubling each round (§5.3.1.1 EnterStartup).
 pub(super) fn bbr3_enter_startup(c: &mut Conn) {
     bbr3_set_state(c, Mode::Startup);
 }
 
-/// §5.3.2 EnterDrain.
+/// Sends at half of the rate found, so that the queue that Startup built in its last rounds is gone within about
+/// one (§5.3.2 EnterDrain).
 fn bbr3_enter_drain(c: &mut Conn) {
     bbr3_set_state(c, Mode::Drain);
     c.bbr.drain_start_round = c.bbr.round_count;
 }
 
-/// §5.3.1.3 Startup has been told of enough loss: many ranges and too much of the volume in a round spent in fast
-/// recovery; without selective ACKs, any loss in fast recovery. CE marks that count as losses bring no recovery.
+/// Whether loss says that the pipe is full before the rate does: many ranges, and too much of the volume, in a
+/// whole round of fast recovery (§5.3.1.3). One burst of chance losses must not end Startup, so all three are asked
+/// for. Without selective ACKs losses cannot be counted, and any loss in fast recovery is enough. CE marks that
+/// count as losses bring no recovery.
 fn bbr3_is_startup_loss_high(c: &Conn) -> bool {
     if !c.ack.has_selective_acks && c.ack.ca_state == CaState::Recovery {
         return c.ack.newly_lost != 0 || c.bbr.is_loss_in_round;
@@ -33,12 +36,15 @@ fn bbr3_is_startup_loss_high(c: &Conn) -> bool {
         && bbr3_is_inflight_too_high(c)
 }
 
-/// Linux `bbr_check_ecn_too_high_in_startup`.
+/// Whether enough rounds in a row were mostly marked to say that the pipe is full (Linux
+/// `bbr_check_ecn_too_high_in_startup`).
 fn bbr3_is_startup_ecn_high(c: &Conn) -> bool {
     bbr3_is_ecn_eligible(c) && c.bbr.startup_ecn_rounds >= c.p.startup_full_ecn_count
 }
 
-/// §5.3.1.3 CheckStartupHighLoss.
+/// Ends the search when loss or marks say that the pipe is full: a shallow buffer overflows long before the rate
+/// stops growing (§5.3.1.3 CheckStartupHighLoss). The long-term bound becomes what was delivered, so that the next
+/// probe starts from what is known to fit.
 fn bbr3_check_startup_high_loss(c: &mut Conn) {
     if c.bbr.state != Mode::Startup || c.bbr.full_bw_reached {
         return;
@@ -50,7 +56,7 @@ fn bbr3_check_startup_high_loss(c: &mut Conn) {
     }
 }
 
-/// §5.3.1.1 CheckStartupDone.
+/// Leaves Startup when the pipe is full, for whichever reason (§5.3.1.1 CheckStartupDone).
 pub(super) fn bbr3_check_startup_done(c: &mut Conn) {
     bbr3_check_startup_high_loss(c);
     if c.bbr.state == Mode::Startup && c.bbr.full_bw_reached {
@@ -58,8 +64,9 @@ pub(super) fn bbr3_check_startup_done(c: &mut Conn) {
     }
 }
 
-/// §5.3.2 CheckDrainDone, with §5.3.3.9 EnterProbeBW. The BDP is that of `max_bw`: a loss in Drain would shrink `bw`
-/// and keep the flow there.
+/// Leaves Drain when the queue is gone: inflight fits into the path (§5.3.2 CheckDrainDone, with §5.3.3.9
+/// EnterProbeBW). After three rounds it is over in any case, because others may keep the queue up. The BDP is that
+/// of `max_bw`: a loss in Drain would shrink `bw` and keep the flow there.
 pub(super) fn bbr3_check_drain_done(c: &mut Conn) {
     if c.bbr.state != Mode::Drain {
         return;
