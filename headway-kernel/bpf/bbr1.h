@@ -21,80 +21,86 @@ enum bbr_mode {
 	BBR_PROBE_RTT = 3,
 };
 
-/* Documented, with values, in Bbr1Params. */
+/* Tunables; reasons and values are in Bbr1Params. Gains and parts of 1 are times 2^16, times in microseconds. */
 struct bbr1_params {
-	u64 bw_rtts;
-	u64 min_rtt_win_us;
-	u64 probe_rtt_mode_us;
-	u64 min_tso_rate;
-	u64 pacing_margin_percent;
-	u64 pacing_shift;
+	u64 bw_rtts;	/* Rounds over which the largest rate sample counts */
+	u64 min_rtt_win_us;	/* How long a minimum RTT is believed before PROBE_RTT looks for it again */
+	u64 probe_rtt_mode_us;	/* Time spent at the minimum window in PROBE_RTT; 0 turns PROBE_RTT off */
+	u64 min_tso_rate;	/* Pacing rate in bytes per second below which a burst is one segment */
+	u64 pacing_margin_percent;	/* How far the pacing rate stays below the estimate, in per cent */
+	u64 pacing_shift;	/* A burst lasts 2^-shift seconds (Linux sk_pacing_shift) */
+	/* Largest burst, in bytes (Linux GSO_LEGACY_MAX_SIZE - 1 - MAX_TCP_HEADER, with WLAN configured) */
 	u64 gso_max_bytes;
-	u64 max_tso_segs;
-	u64 tso_budget;
-	u64 probe_bw_segs;
-	u64 high_gain;
-	u64 drain_gain;
-	u64 cwnd_gain;
-	u64 pacing_gain_up;
+	u64 max_tso_segs;	/* Largest burst, in segments */
+	u64 tso_budget;	/* Bursts that sit in the offload engines of both hosts */
+	u64 probe_bw_segs;	/* Segments added to the window in the probing phase */
+	u64 high_gain;	/* Pacing rate over bandwidth, and window over BDP, in STARTUP */
+	u64 drain_gain;	/* Pacing rate over bandwidth in DRAIN */
+	u64 cwnd_gain;	/* Window over BDP in PROBE_BW */
+	u64 pacing_gain_up;	/* Pacing rate over bandwidth in phase 0 of PROBE_BW, which looks for more */
+	/* Pacing rate over bandwidth in phase 1 of PROBE_BW, which drains what phase 0 queued */
 	u64 pacing_gain_down;
-	u64 cycle_len;
-	u64 cycle_rand;
-	u64 cwnd_min_target;
-	u64 init_cwnd;
-	u64 init_rtt_us;
-	u64 full_bw_thresh;
-	u64 full_bw_cnt;
-	u64 lt_intvl_min_rtts;
-	u64 lt_intvl_max_rtts;
+	u64 cycle_len;	/* Phases of the gain cycle, of one minimum RTT each */
+	u64 cycle_rand;	/* PROBE_BW starts at one of this many phases, by chance */
+	u64 cwnd_min_target;	/* Smallest window, in segments */
+	u64 init_cwnd;	/* Window without any RTT sample, in segments (Linux TCP_INIT_CWND) */
+	u64 init_rtt_us;	/* RTT that is assumed for pacing before the first sample */
+	u64 full_bw_thresh;	/* Growth of the bandwidth from round to round that says the pipe is not full yet */
+	u64 full_bw_cnt;	/* Rounds without such growth that say the pipe is full */
+	u64 lt_intvl_min_rtts;	/* Shortest interval in which the rate behind a policer is measured, in rounds */
+	u64 lt_intvl_max_rtts;	/* Longest such interval, in rounds */
+	/* Longest such interval, in milliseconds (Linux: as many as fit in 32 bits of microseconds) */
 	u64 lt_intvl_max_ms;
-	u64 lt_loss_thresh;
-	u64 lt_bw_ratio;
-	u64 lt_bw_diff;
-	u64 lt_bw_max_rtts;
-	u64 extra_acked_gain;
-	u64 extra_acked_win_rtts;
-	u64 ack_epoch_acked_reset_thresh;
-	u64 extra_acked_max_us;
-	struct brake_params brake;
+	u64 lt_loss_thresh;	/* Lost over delivered data that makes an interval lossy */
+	u64 lt_bw_ratio;	/* Two intervals agree when their rates differ by no more than this part */
+	u64 lt_bw_diff;	/* They agree, too, when their rates differ by no more than this many bytes per second */
+	u64 lt_bw_max_rtts;	/* Rounds for which a policer's rate is used */
+	u64 extra_acked_gain;	/* Part of the bunched ACKs that is added to the window */
+	u64 extra_acked_win_rtts;	/* Rounds that each of the two slots of bunched ACKs covers */
+	u64 ack_epoch_acked_reset_thresh;	/* Segments after which the measuring of a bunch begins anew */
+	u64 extra_acked_max_us;	/* The window has room for at most what the estimate delivers in this time */
+	struct brake_params brake;	/* The brake's parameters */
 };
 
-/* Documented in Bbr1State. */
+/* Everything a connection remembers. Bandwidths are times 2^24 units of data per microsecond, gains times 2^16. */
 struct bbr1_state {
-	u64 min_rtt_us;
-	u64 min_rtt_stamp;
+	u64 min_rtt_us;	/* Minimum RTT of the last window; NO_RTT before the first sample */
+	u64 min_rtt_stamp;	/* When it was seen, in microseconds */
+	/* When PROBE_RTT may end, in microseconds; 0 while inflight has not fallen yet */
 	u64 probe_rtt_done_stamp;
-	struct winmax bw;
-	u64 rtt_cnt;
-	u64 next_rtt_delivered;
-	u64 cycle_mstamp;
-	u64 mode;
-	u64 prev_ca_state;
+	struct winmax bw;	/* Largest rate samples of late, by rtt_cnt */
+	u64 rtt_cnt;	/* Rounds so far */
+	u64 next_rtt_delivered;	/* delivered at which the round ends */
+	u64 cycle_mstamp;	/* Start of the phase of the gain cycle, in microseconds */
+	u64 mode;	/* Mode of the state machine */
+	u64 prev_ca_state;	/* State of loss recovery at the previous ACK */
+	/* Whether this is the first round of recovery, in which no more leaves than arrives */
 	u64 packet_conservation;
-	u64 round_start;
-	u64 idle_restart;
-	u64 probe_rtt_round_done;
-	u64 lt_is_sampling;
-	u64 lt_rtt_cnt;
-	u64 lt_use_bw;
-	u64 lt_bw;
-	u64 lt_last_delivered;
-	u64 lt_last_stamp;
-	u64 lt_last_lost;
-	u64 pacing_gain;
-	u64 cwnd_gain;
-	u64 full_bw_reached;
-	u64 full_bw_cnt;
-	u64 cycle_idx;
-	u64 has_seen_rtt;
-	u64 prior_cwnd;
-	u64 full_bw;
-	u64 ack_epoch_mstamp;
+	u64 round_start;	/* Whether this ACK starts a round */
+	u64 idle_restart;	/* Whether nothing was delivered yet since the flow restarted from idle */
+	u64 probe_rtt_round_done;	/* Whether a round at the minimum window is over */
+	u64 lt_is_sampling;	/* Whether the rate behind a policer is being measured */
+	u64 lt_rtt_cnt;	/* Rounds in that interval, or rounds since a policer's rate is used */
+	u64 lt_use_bw;	/* Whether a policer's rate is the bandwidth estimate */
+	u64 lt_bw;	/* That rate; 0 before the first interval */
+	u64 lt_last_delivered;	/* delivered at the start of the interval */
+	u64 lt_last_stamp;	/* Start of the interval, in milliseconds */
+	u64 lt_last_lost;	/* lost at the start of the interval */
+	u64 pacing_gain;	/* Pacing rate over bandwidth: that of the mode and, in PROBE_BW, of the phase */
+	u64 cwnd_gain;	/* Window over BDP: that of the mode */
+	u64 full_bw_reached;	/* Whether STARTUP has filled the pipe */
+	u64 full_bw_cnt;	/* Rounds without much growth of bandwidth */
+	u64 cycle_idx;	/* Phase of the gain cycle, from 0 */
+	u64 has_seen_rtt;	/* Whether a smoothed RTT was used for pacing; until then a nominal one is */
+	u64 prior_cwnd;	/* Window to come back to after recovery or PROBE_RTT, in units of data */
+	u64 full_bw;	/* Bandwidth against which growth is measured */
+	u64 ack_epoch_mstamp;	/* Start of the epoch in which a bunch of ACKs is measured, in microseconds */
+	/* Most data ACKed beyond expectation in one epoch, in units: two slots that take turns */
 	u64 extra_acked[2];
-	u64 ack_epoch_acked;
-	u64 extra_acked_win_rtts;
-	u64 extra_acked_win_idx;
-	struct brake brake;
+	u64 ack_epoch_acked;	/* ACKed since the start of the epoch, in units */
+	u64 extra_acked_win_rtts;	/* Age of the slot in use, in rounds */
+	u64 extra_acked_win_idx;	/* The slot in use, 0 or 1 */
+	struct brake brake;	/* What the brake remembers */
 };
 
 /* What tcp_bbr.c reaches through its sk; out->cwnd and out->pacing_rate are the values in force. */

@@ -36,121 +36,151 @@ enum bbr3_ack_phase {
 
 #define BBR3_INFINITY U64_MAX
 
-/* Documented, with values, in Bbr3Params. */
+/* Tunables; reasons and values are in Bbr3Params. Gains and parts of 1 are times 2^16, times in microseconds. */
 struct bbr3_params {
-	u64 startup_pacing_gain;
-	u64 drain_pacing_gain;
-	u64 down_pacing_gain;
+	u64 startup_pacing_gain;	/* Pacing rate over bandwidth in Startup (§2.5 StartupPacingGain) */
+	u64 drain_pacing_gain;	/* Pacing rate over bandwidth in Drain (§2.5 DrainPacingGain) */
+	u64 down_pacing_gain;	/* Pacing rate over bandwidth in ProbeBW_DOWN (§5.6.1) */
+	/* Pacing rate over bandwidth in ProbeBW_CRUISE, ProbeBW_REFILL, ProbeRTT and after an idle period
+	 * (§5.6.1) */
 	u64 cruise_pacing_gain;
-	u64 up_pacing_gain;
+	u64 up_pacing_gain;	/* Pacing rate over bandwidth in ProbeBW_UP (§5.6.1) */
+	/* Window over BDP in all states but ProbeBW_UP and ProbeRTT (§2.6 DefaultCwndGain) */
 	u64 default_cwnd_gain;
-	u64 up_cwnd_gain;
-	u64 probe_rtt_cwnd_gain;
+	u64 up_cwnd_gain;	/* Window over BDP in ProbeBW_UP (§5.6.1) */
+	u64 probe_rtt_cwnd_gain;	/* Window over BDP in ProbeRTT (§2.16.2 ProbeRTTCwndGain) */
+	/* How far the pacing rate stays below the estimate, in per cent (§2.5 PacingMarginPercent) */
 	u64 pacing_margin_percent;
+	/* Loss above which a volume in flight is too much, in thousandths of it (§2.8 LossThresh) */
 	u64 loss_thresh_permille;
-	u64 beta_permille;
+	u64 beta_permille;	/* What a reduction keeps, in thousandths (§2.8 Beta) */
+	/* What stays free below the long-term bound, in thousandths of it (§2.8 Headroom) */
 	u64 headroom_permille;
-	u64 min_pipe_cwnd;
+	u64 min_pipe_cwnd;	/* The smallest window, in segments (§2.8 MinPipeCwnd) */
+	/* Rounds over which the largest bunch of ACKs counts (§2.12 ExtraAckedFilterLen) */
 	u64 extra_acked_filter_len;
-	u64 startup_extra_acked_filter_len;
-	u64 min_rtt_filter_len_us;
+	u64 startup_extra_acked_filter_len;	/* The same before the pipe was full once, in rounds (§5.5.9) */
+	u64 min_rtt_filter_len_us;	/* How long a minimum RTT is believed (§2.16.1 MinRTTFilterLen) */
+	/* Time without a lower RTT after which ProbeRTT is due (§2.16.2 ProbeRTTInterval) */
 	u64 probe_rtt_interval_us;
-	u64 probe_rtt_duration_us;
+	u64 probe_rtt_duration_us;	/* How long ProbeRTT holds its window at least (§2.16.2 ProbeRTTDuration) */
+	/* Growth of the rate from round to round that says the pipe is not full yet (§5.3.1.2) */
 	u64 full_bw_gain;
-	u64 full_bw_count;
+	u64 full_bw_count;	/* Rounds without such growth that say the pipe is full (§5.3.1.2) */
+	/* Ranges lost in a round that, with too much loss, end Startup (§5.3.1.3 StartupFullLossCnt) */
 	u64 startup_full_loss_count;
-	u64 drain_rounds;
-	u64 bw_probe_wait_us;
-	u64 bw_probe_wait_rand_us;
-	u64 bw_probe_max_rounds;
+	u64 drain_rounds;	/* Rounds after which Drain gives up (§5.3.2) */
+	u64 bw_probe_wait_us;	/* Shortest wait between two probes (§5.3.3.8) */
+	u64 bw_probe_wait_rand_us;	/* What chance adds to that wait at most (§5.3.3.8) */
+	u64 bw_probe_max_rounds;	/* Most rounds between two probes (§5.3.3.8) */
+	/* The count of rounds since the last probe starts at a random number below this (§5.3.3.8) */
 	u64 bw_probe_rand_rounds;
+	/* Most doublings of the growth of the long-term bound in one probe (§5.3.3.9) */
 	u64 bw_probe_up_rounds_max;
-	u64 up_extra_segments;
-	u64 send_quantum_us;
-	u64 send_quantum_max_bytes;
-	u64 send_quantum_min_segments;
+	u64 up_extra_segments;	/* Segments added to the window in ProbeBW_UP (§5.6.4.2) */
+	u64 send_quantum_us;	/* How long a burst lasts at the pacing rate (§5.6.3) */
+	u64 send_quantum_max_bytes;	/* Largest burst, in bytes (§5.6.3) */
+	u64 send_quantum_min_segments;	/* Smallest burst, in segments (§5.6.3) */
+	/* Bursts that the offload engines hold back with TCP, where a unit of data is a packet (§5.5.8.1) */
 	u64 tcp_offload_quanta;
+	/* Bursts that the hosts hold back with QUIC, where a unit of data is a byte (§5.5.8.2) */
 	u64 quic_offload_quanta;
-	u64 init_rtt_us;
+	u64 init_rtt_us;	/* RTT that is assumed for pacing before the first sample (§5.6.2) */
+	/* Whether the losses of an ACK's own sample can end a probe (1), or only packets marked lost, as the
+	 * draft's pseudocode has it (0) */
 	u64 is_ack_judged;
+	/* Whether CE marks are answered as Linux BBRv3 does where the minimum RTT is short enough (1), or
+	 * always count as losses (0) */
 	u64 ecn;
+	/* Largest minimum RTT at which marks have an answer of their own (Linux bbr_ecn_max_rtt_us) */
 	u64 ecn_max_rtt_us;
-	u64 ecn_alpha_gain;
-	u64 ecn_alpha_init;
+	u64 ecn_alpha_gain;	/* Weight of the newest round in the average of marks (Linux bbr_ecn_alpha_gain) */
+	u64 ecn_alpha_init;	/* The average of marks to begin with, as a part of 1 (Linux bbr_ecn_alpha_init) */
+	/* A round with marks cuts the short-term bound by the average of marks times this (Linux
+	 * bbr_ecn_factor) */
 	u64 ecn_factor;
-	u64 ecn_thresh;
-	u64 startup_full_ecn_count;
-	struct brake_params brake;
+	u64 ecn_thresh;	/* Marked part of a round that says there is too much in flight (Linux bbr_ecn_thresh) */
+	u64 startup_full_ecn_count;	/* Rounds above that threshold which end Startup (Linux bbr_full_ecn_cnt) */
+	struct brake_params brake;	/* The brake's parameters */
 };
 
-/* Documented in Bbr3State. */
+/* Everything a connection remembers. Bandwidths are times 2^24 units of data per microsecond, gains times 2^16. */
 struct bbr3_state {
-	u64 state;
-	u64 pacing_gain;
-	u64 cwnd_gain;
-	u64 init_cwnd;
-	u64 has_seen_rtt;
-	u64 send_quantum;
-	u64 round_count;
-	u64 next_round_delivered;
-	u64 round_start;
-	u64 max_bw_0;
-	u64 max_bw_1;
-	u64 max_bw;
-	u64 bw;
-	u64 cycle_count;
+	u64 state;	/* State of the state machine */
+	u64 pacing_gain;	/* Pacing rate over bandwidth in this state (§5.6.1) */
+	u64 cwnd_gain;	/* Window over BDP in this state (§5.6.1) */
+	u64 init_cwnd;	/* The window when the connection began, in units of data (C.InitialCwnd) */
+	u64 has_seen_rtt;	/* Whether a smoothed RTT was used for pacing; until then a nominal one is */
+	u64 send_quantum;	/* Largest burst, in units of data (C.send_quantum) */
+	u64 round_count;	/* Rounds so far */
+	u64 next_round_delivered;	/* delivered at which the round ends */
+	u64 round_start;	/* Whether this ACK starts a round */
+	u64 max_bw_0;	/* Largest rate of the probe cycle before this one: the older slot of the filter (§5.5.6) */
+	u64 max_bw_1;	/* Largest rate of this probe cycle, the newer slot; 0 before its first sample */
+	u64 max_bw;	/* The larger of the two slots: what the path was seen to carry */
+	u64 bw;	/* Bandwidth in use: max_bw, but no more than bw_shortterm or the brake allow */
+	u64 cycle_count;	/* Times the filter was advanced */
+	/* Short-term bound of the bandwidth: cut after a round with loss, lifted before the next probe
+	 * (§5.5.10.3) */
 	u64 bw_shortterm;
+	/* Short-term bound of the volume in flight, in units; cut and lifted with bw_shortterm, or cut alone
+	 * by CE marks (§5.5.10.3) */
 	u64 inflight_shortterm;
+	/* Long-term bound of the volume in flight, in units: what the path was seen to bear without much loss
+	 * (§5.5.10.2) */
 	u64 inflight_longterm;
-	u64 bw_latest;
-	u64 inflight_latest;
-	u64 loss_round_delivered;
-	u64 loss_round_start;
-	u64 is_loss_in_round;
-	u64 lost_ranges_in_round;
+	u64 bw_latest;	/* Largest rate delivered in this loss round */
+	u64 inflight_latest;	/* Largest volume that one sample of this loss round delivered, in units */
+	u64 loss_round_delivered;	/* delivered at which the loss round ends */
+	u64 loss_round_start;	/* Whether this ACK starts a loss round */
+	u64 is_loss_in_round;	/* Whether something was lost in this loss round */
+	u64 lost_ranges_in_round;	/* Discontiguous ranges lost in this loss round */
+	/* Minimum RTT of the model, of the last min_rtt_filter_len_us; NO_RTT before the first sample */
 	u64 min_rtt_us;
-	u64 min_rtt_stamp;
-	u64 probe_rtt_min_delay_us;
+	u64 min_rtt_stamp;	/* When it was seen, in microseconds */
+	u64 probe_rtt_min_delay_us;	/* Minimum RTT since the last ProbeRTT; NO_RTT before the first sample */
+	/* When that was seen, or when ProbeRTT ended if that was later, in microseconds */
 	u64 probe_rtt_min_stamp;
-	u64 probe_rtt_expired;
-	u64 probe_rtt_done_stamp;
-	u64 probe_rtt_round_done;
-	u64 idle_restart;
-	struct winmax extra_acked_filter;
-	u64 extra_acked;
-	u64 extra_acked_interval_start;
-	u64 extra_acked_delivered;
-	u64 full_bw_reached;
-	u64 full_bw_now;
-	u64 full_bw;
-	u64 full_bw_count;
-	u64 drain_start_round;
-	u64 ack_phase;
-	u64 cycle_stamp;
-	u64 bw_probe_wait_us;
-	u64 rounds_since_probe_up;
-	u64 bw_probe_up_rounds;
-	u64 bw_probe_up_acked;
-	u64 probe_up_acked_per_inc;
-	u64 is_bw_probe_sample;
-	u64 prev_probe_too_high;
-	u64 prev_probe_precautionary;
-	u64 prev_ca_state;
-	u64 recovery_delivered;
-	u64 prior_cwnd;
-	u64 is_undo_saved;
-	u64 undo_state;
-	u64 undo_bw_shortterm;
-	u64 undo_inflight_shortterm;
-	u64 undo_inflight_longterm;
-	u64 unbraked_inflight_longterm;
-	u64 delivered_ce;
+	u64 probe_rtt_expired;	/* Whether probe_rtt_min_delay_us is due for a refresh */
+	u64 probe_rtt_done_stamp;	/* When ProbeRTT may end, in microseconds; 0 while inflight has not fallen yet */
+	u64 probe_rtt_round_done;	/* Whether a round at the window of ProbeRTT is over */
+	u64 idle_restart;	/* Whether nothing was delivered yet since the flow restarted from idle */
+	struct winmax extra_acked_filter;	/* Largest bunches of ACKs of late, in units, by round_count (§5.5.9) */
+	u64 extra_acked;	/* The filter's value in units: the window has room for so much more than the BDP */
+	u64 extra_acked_interval_start;	/* Start of the interval in which a bunch is measured, in microseconds */
+	u64 extra_acked_delivered;	/* ACKed since the start of the interval, in units */
+	u64 full_bw_reached;	/* Whether the pipe was full once: Startup is over for good */
+	u64 full_bw_now;	/* Whether the search that runs now has found the pipe full */
+	u64 full_bw;	/* Rate against which growth is measured */
+	u64 full_bw_count;	/* Rounds without much growth */
+	u64 drain_start_round;	/* round_count when Drain was entered */
+	u64 ack_phase;	/* Which phase of a probe the ACKs of now tell of */
+	u64 cycle_stamp;	/* When ProbeBW_DOWN was entered, in microseconds */
+	u64 bw_probe_wait_us;	/* Wait from there until the next probe */
+	u64 rounds_since_probe_up;	/* Rounds since the last probe, plus a random start */
+	u64 bw_probe_up_rounds;	/* Doublings of the growth of inflight_longterm in this probe */
+	u64 bw_probe_up_acked;	/* ACKed since it was raised last, in units */
+	u64 probe_up_acked_per_inc;	/* ACKed data that raises it by one segment, in units */
+	u64 is_bw_probe_sample;	/* Whether lost packets may stem from a probe */
+	u64 prev_probe_too_high;	/* Whether the last probe met too much loss */
+	u64 prev_probe_precautionary;	/* Whether the last probe was ended early, out of caution */
+	u64 prev_ca_state;	/* State of loss recovery at the previous ACK */
+	u64 recovery_delivered;	/* delivered when fast recovery was seen to begin; infinite outside of it */
+	u64 prior_cwnd;	/* Window to come back to after recovery or ProbeRTT, in units */
+	u64 is_undo_saved;	/* Whether the state before this recovery is saved */
+	u64 undo_state;	/* State that this recovery made the flow leave; none if it did not */
+	u64 undo_bw_shortterm;	/* bw_shortterm before this recovery (§5.5.11.1) */
+	u64 undo_inflight_shortterm;	/* inflight_shortterm before this recovery */
+	u64 undo_inflight_longterm;	/* inflight_longterm before this recovery */
+	u64 unbraked_inflight_longterm;	/* inflight_longterm when the brake was put on */
+	u64 delivered_ce;	/* CE-marked data delivered up to the previous ACK, in units */
+	/* Whether something was marked in this loss round, where marks do not count as losses */
 	u64 is_ce_in_round;
-	u64 ecn_alpha;
-	u64 alpha_last_delivered;
-	u64 alpha_last_delivered_ce;
-	u64 startup_ecn_rounds;
-	struct brake brake;
+	u64 ecn_alpha;	/* Moving average of the marked part of what is delivered, a gain */
+	u64 alpha_last_delivered;	/* delivered when that was updated last */
+	u64 alpha_last_delivered_ce;	/* delivered_ce when that was updated last */
+	u64 startup_ecn_rounds;	/* Rounds of Startup in a row above the threshold of marks */
+	struct brake brake;	/* What the brake remembers */
 };
 
 /* The draft's BBR.*, C.* and RS.*; out->cwnd and out->pacing_rate are C.cwnd and C.pacing_rate in force. */

@@ -20,66 +20,75 @@ enum brake_mode {
 	BRAKE_HOLD = 2,
 };
 
-/* Documented, with values, at the fields brake... of Bbr3Params. */
+/* Tunables; reasons and values are in BrakeParams. Gains and parts of 1 are times 2^16, times in microseconds. */
 struct brake_params {
-	u64 is_on;
-	u64 slot;
+	u64 is_on;	/* Whether the flow yields when the path becomes slower: 1 yes, 0 no */
+	u64 slot;	/* How long a slot of ACKs lasts at least while the brake is off, as a part of the minimum RTT */
+	/* How long a slot of ACKs lasts at least while the brake is on, as a part of the minimum RTT */
 	u64 slot_braked;
-	u64 slot_min_acks;
-	u64 slot_min_segments;
+	u64 slot_min_acks;	/* Fewest ACKs of a slot, where ACKs that come together count as one */
+	u64 slot_min_segments;	/* Segments that a slot delivers at least, or half of them in twice the time */
+	/* A queue is an RTT above the usual one by more than this part of the minimum RTT, while the brake is
+	 * off */
 	u64 rtt;
-	u64 rtt_braked;
-	u64 rtt_us;
-	u64 rate;
-	u64 deviations;
-	u64 loss;
-	u64 loss_slots;
-	u64 memory;
-	u64 grow;
-	u64 grow_fast;
+	u64 rtt_braked;	/* The same while the brake is on */
+	u64 rtt_us;	/* An RTT must be above the usual one by more than this time, too, to be a queue */
+	u64 rate;	/* A slot is slow when its rate is below the expected one by more than this part */
+	u64 deviations;	/* Rate and RTT must both be this many mean deviations away from the usual, too */
+	u64 loss;	/* A slow slot that lost more than this part of what arrived is lossy */
+	u64 loss_slots;	/* Lossy slots in a row that put the brake on without a longer RTT */
+	u64 memory;	/* Weight of the newest slot in what is usual */
+	u64 grow;	/* Once the queue is gone, the bound is this times what arrives */
+	u64 grow_fast;	/* The same once more arrives than the slower path let through */
+	/* Rounds without a queue after which the bound rises though no more arrives, and during which the
+	 * model has forgotten nothing */
 	u64 patience;
-	u64 hold_us;
-	u64 extra_segments;
+	u64 hold_us;	/* How long the old rate is looked for */
+	u64 extra_segments;	/* Segments that bursts put into the queue whatever the rate is */
 };
 
-/* Documented at the fields brake... of Bbr3State. */
+/* What the brake remembers of a connection. */
 struct brake {
-	u64 mode;
-	u64 bw;
-	u64 window;
-	u64 slot_us;
-	u64 slot_delivered;
-	u64 slot_lost;
-	u64 slot_ce;
-	u64 slot_prior;
-	u64 slot_acks;
-	u64 slot_ack_us;
-	u64 slot_gap_us;
-	u64 slot_rtt_us;
-	u64 slot_is_app_limited;
-	u64 slot_is_marked;
-	u64 marked_start;
+	u64 mode;	/* What the brake does: watch, drain or hold */
+	u64 bw;	/* Bandwidth that is used instead of the model's while the brake is on */
+	u64 window;	/* Bound on the window, in units of data; no bound while the brake is off */
+	u64 slot_us;	/* When the slot began, in microseconds */
+	u64 slot_delivered;	/* delivered when the slot began */
+	u64 slot_lost;	/* lost when the slot began */
+	u64 slot_ce;	/* delivered_ce when the slot began */
+	u64 slot_prior;	/* Smallest rs_prior_delivered of the slot: when its oldest packet was sent */
+	u64 slot_acks;	/* ACKs of the slot that did not come together */
+	u64 slot_ack_us;	/* When the last ACK that slot_acks counts came, in microseconds */
+	u64 slot_gap_us;	/* Longest time between two ACKs of the slot */
+	u64 slot_rtt_us;	/* Smallest RTT of the slot; NO_RTT before its first sample */
+	u64 slot_is_app_limited;	/* Whether the slot has samples that the application limited */
+	u64 slot_is_marked;	/* Whether the slot has samples that only ProbeRTT's mark calls application-limited */
+	u64 marked_start;	/* delivered when ProbeRTT last marked what is sent as application-limited */
+	/* The mark lasts until delivered exceeds this: it counts what was in flight at the mark, too */
 	u64 marked_end;
-	u64 last_us;
-	u64 last_bw;
-	u64 usual_rtt_us;
-	u64 usual_rtt_dev_us;
-	u64 usual_bw;
-	u64 usual_bw_dev;
-	u64 paced_bw;
-	u64 paced_bw_before;
-	u64 lossy_slots;
-	u64 target_bw;
-	u64 base_bw;
-	u64 entry_us;
+	u64 last_us;	/* When the previous ACK came, in microseconds */
+	u64 last_bw;	/* Rate of the previous slot; 0 where it does not count */
+	u64 usual_rtt_us;	/* Mean of the slots' smallest RTTs; 0 while it is not known */
+	u64 usual_rtt_dev_us;	/* Mean deviation of the slots' smallest RTTs */
+	u64 usual_bw;	/* Mean of the slots' rates; 0 while it is not known */
+	u64 usual_bw_dev;	/* Mean deviation of the slots' rates */
+	u64 paced_bw;	/* Least bandwidth that was paced at in this round */
+	u64 paced_bw_before;	/* Least bandwidth that was paced at in the round before */
+	u64 lossy_slots;	/* Slots in a row that were slow and lossy */
+	u64 target_bw;	/* The old rate: the model's largest bandwidth when the brake was put on */
+	u64 base_bw;	/* The slower path's rate: what arrived when the queue was gone */
+	u64 entry_us;	/* When the brake was put on, in microseconds */
+	/* RTT behind the longest queue since the brake was put on, or since the last round with no more than
+	 * the bound in flight */
 	u64 queue_rtt_us;
+	/* delivered when inflight had come down to the bound, or when a round with no more was over; 0 before */
 	u64 quiet_delivered;
-	u64 back_delivered;
-	u64 raise_rounds;
-	u64 entries;
-	u64 rounds;
-	u64 releases;
-	u64 false_entries;
+	u64 back_delivered;	/* delivered when the old rate arrived again; 0 before */
+	u64 raise_rounds;	/* rounds when the bound was raised last */
+	u64 entries;	/* Times the brake was put on */
+	u64 rounds;	/* Rounds in which it was on */
+	u64 releases;	/* Times it was let go because the old rate was back or not to be found */
+	u64 false_entries;	/* Times it was let go because the queue was somebody else's */
 };
 
 /* One ACK as the brake sees it; documented in BrakeAck. */

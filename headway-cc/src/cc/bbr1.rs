@@ -88,73 +88,85 @@ const fn bbr_unit(parts: u64) -> u64 {
 row! {
 /// Tunables. [`Bbr1Params::default`] gives the constants of `tcp_bbr.c`; no other place writes them.
 pub struct Bbr1Params {
-    /// Window of the bandwidth filter, rounds.
+    /// Rounds over which the largest rate sample counts. A gain cycle has eight, so a probe is always within them.
     bw_rtts: u64 = 10,
-    /// Window of the minimum-RTT filter.
+    /// How long a minimum RTT is believed before PROBE_RTT looks for it again. A path that became longer is
+    /// believed after that time.
     min_rtt_win_us: u64 = 10 * USEC_PER_SEC,
-    /// Time spent at the minimum window in PROBE_RTT; 0 turns PROBE_RTT off.
+    /// Time spent at the minimum window in PROBE_RTT; 0 turns PROBE_RTT off. Flows with different RTTs need some
+    /// time to be in it together.
     probe_rtt_mode_us: u64 = 200 * USEC_PER_MSEC,
-    /// Below this pacing rate (bytes/s) one segment is a burst.
+    /// Pacing rate in bytes per second below which a burst is one segment. On slow paths even two would be a queue.
     min_tso_rate: u64 = 1_200_000 / 8,
-    /// Pacing stays this much below the estimate, to keep queues short.
+    /// How far the pacing rate stays below the estimate, in per cent. An estimate that is a little too high would
+    /// otherwise make a queue that never goes.
     pacing_margin_percent: u64 = 1,
-    /// A burst lasts 2^-shift seconds (Linux `sk_pacing_shift`).
+    /// A burst lasts 2^-shift seconds (Linux `sk_pacing_shift`). Longer bursts make queues, shorter ones cost CPU
+    /// time.
     pacing_shift: u64 = 10,
-    /// Largest burst in bytes (Linux `GSO_LEGACY_MAX_SIZE - 1 - MAX_TCP_HEADER`, with WLAN configured).
+    /// Largest burst, in bytes (Linux `GSO_LEGACY_MAX_SIZE - 1 - MAX_TCP_HEADER`, with WLAN configured).
     gso_max_bytes: u64 = 65_536 - 1 - 320,
-    /// Largest burst in segments.
+    /// Largest burst, in segments.
     max_tso_segs: u64 = 127,
-    /// Bursts that sit in the offload engines of both hosts.
+    /// Bursts that sit in the offload engines of both hosts. Without room for them a small window would be stuck
+    /// there.
     tso_budget: u64 = 3,
-    /// Segments added to the window in the probing phase, so that small BDPs are probed too.
+    /// Segments added to the window in the probing phase. A quarter of a very small BDP would be no probe at all.
     probe_bw_segs: u64 = 2,
-    /// STARTUP: 2/ln 2 doubles the rate each round.
+    /// Pacing rate over bandwidth, and window over BDP, in STARTUP. 2/ln 2 is the least gain that doubles the rate
+    /// each round.
     high_gain: u64 = bbr_unit(256 * 2885 / 1000 + 1),
-    /// DRAIN: the inverse.
+    /// Pacing rate over bandwidth in DRAIN. The inverse of STARTUP's gain empties its queue in about a round.
     drain_gain: u64 = bbr_unit(256 * 1000 / 2885),
-    /// PROBE_BW: window over BDP, tolerates delayed and stretched ACKs.
+    /// Window over BDP in PROBE_BW. Twice the BDP lets the flow go on while ACKs are late or come in bunches.
     cwnd_gain: u64 = 2 * GAIN_UNIT,
-    /// PROBE_BW phase 0: look for more bandwidth.
+    /// Pacing rate over bandwidth in phase 0 of PROBE_BW, which looks for more.
     pacing_gain_up: u64 = GAIN_UNIT * 5 / 4,
-    /// PROBE_BW phase 1: drain what phase 0 queued. The other phases pace at 1.
+    /// Pacing rate over bandwidth in phase 1 of PROBE_BW, which drains what phase 0 queued. The other phases pace
+    /// at 1.
     pacing_gain_down: u64 = GAIN_UNIT * 3 / 4,
-    /// Phases of the gain cycle.
+    /// Phases of the gain cycle, of one minimum RTT each.
     cycle_len: u64 = 8,
-    /// PROBE_BW starts at one of this many phases.
+    /// PROBE_BW starts at one of this many phases, by chance. Flows that share a bottleneck must not probe
+    /// together.
     cycle_rand: u64 = 7,
-    /// Smallest window, segments.
+    /// Smallest window, in segments. With fewer, a receiver that acknowledges every second segment would stall the
+    /// flow.
     cwnd_min_target: u64 = 4,
-    /// Window without any RTT sample, segments (Linux `TCP_INIT_CWND`).
+    /// Window without any RTT sample, in segments (Linux `TCP_INIT_CWND`).
     init_cwnd: u64 = 10,
-    /// RTT assumed before the first sample.
+    /// RTT that is assumed for pacing before the first sample. It is short, so that a fast path is not begun
+    /// slowly.
     init_rtt_us: u64 = USEC_PER_MSEC,
-    /// Bandwidth growth that says "not full yet".
+    /// Growth of the bandwidth from round to round that says the pipe is not full yet. Less is within what noise
+    /// does to samples.
     full_bw_thresh: u64 = GAIN_UNIT * 5 / 4,
-    /// Rounds without such growth that say "full".
+    /// Rounds without such growth that say the pipe is full. One or two may be slow because of the receiver's
+    /// window or a bunch of ACKs.
     full_bw_cnt: u64 = 3,
-    /// Shortest long-term sampling interval, rounds.
+    /// Shortest interval in which the rate behind a policer is measured, in rounds.
     lt_intvl_min_rtts: u64 = 4,
-    /// Longest long-term sampling interval, rounds.
+    /// Longest such interval, in rounds. Then there was too little loss for a policer.
     lt_intvl_max_rtts: u64 = 4 * 4,
-    /// Longest long-term sampling interval, milliseconds (Linux: as many as fit in 32 bits of microseconds).
+    /// Longest such interval, in milliseconds (Linux: as many as fit in 32 bits of microseconds).
     lt_intvl_max_ms: u64 = u32::MAX as u64 / USEC_PER_MSEC,
-    /// Lost over delivered that makes an interval lossy.
+    /// Lost over delivered data that makes an interval lossy. Chance losses are rarer.
     lt_loss_thresh: u64 = bbr_unit(50),
-    /// Two intervals agree when their bandwidths differ by this ratio ...
+    /// Two intervals agree when their rates differ by no more than this part. Two that agree are a policer.
     lt_bw_ratio: u64 = GAIN_UNIT / 8,
-    /// ... or by this many bytes/s.
+    /// They agree, too, when their rates differ by no more than this many bytes per second.
     lt_bw_diff: u64 = 4_000 / 8,
-    /// Rounds for which the long-term bandwidth is used.
+    /// Rounds for which a policer's rate is used. Then the flow probes again, because the policer may have gone.
     lt_bw_max_rtts: u64 = 48,
-    /// Share of the extra ACKed data that is added to the window.
+    /// Part of the bunched ACKs that is added to the window.
     extra_acked_gain: u64 = GAIN_UNIT,
-    /// Each of the two slots of extra ACKed data covers this many rounds.
+    /// Rounds that each of the two slots of bunched ACKs covers.
     extra_acked_win_rtts: u64 = 5,
-    /// An aggregation epoch of this many segments is started anew.
+    /// Segments after which the measuring of a bunch begins anew.
     ack_epoch_acked_reset_thresh: u64 = 1 << 20,
-    /// Extra ACKed data is capped by what this time would deliver.
+    /// The window has room for at most what the estimate delivers in this time. A bunch that is larger is a stall.
     extra_acked_max_us: u64 = 100 * USEC_PER_MSEC,
-    /// The brake.
+    /// The brake's parameters.
     brake: BrakeParams,
 }
 }
@@ -164,42 +176,42 @@ row! {
 pub struct Bbr1State {
     /// Minimum RTT of the last window; [`NO_RTT`] before the first sample.
     min_rtt_us: u64,
-    /// When it was seen.
+    /// When it was seen, in microseconds.
     min_rtt_stamp: u64,
-    /// When PROBE_RTT may end; 0 while inflight has not fallen yet.
+    /// When PROBE_RTT may end, in microseconds; 0 while inflight has not fallen yet.
     probe_rtt_done_stamp: u64,
-    /// The bandwidth filter, whose clock is `rtt_cnt`. Its largest sample is the bandwidth estimate while `lt_use_bw` is
-    /// not set.
+    /// Largest rate samples of late, by `rtt_cnt`. The largest is the bandwidth estimate, unless a policer's rate
+    /// is used.
     bw: Winmax as ["bw_s0_t", "bw_s0_v", "bw_s1_t", "bw_s1_v", "bw_s2_t", "bw_s2_v"],
     /// Rounds so far.
     rtt_cnt: u64,
     /// `delivered` at which the round ends.
     next_rtt_delivered: u64,
-    /// Start of the phase of the gain cycle.
+    /// Start of the phase of the gain cycle, in microseconds.
     cycle_mstamp: u64,
-    /// The mode of the state machine.
+    /// Mode of the state machine.
     mode: Mode,
-    /// `ca_state` at the previous ACK.
+    /// State of loss recovery at the previous ACK.
     prev_ca_state: CaState,
-    /// 1 in the first round of recovery.
+    /// Whether this is the first round of recovery, in which no more leaves than arrives.
     packet_conservation: bool,
-    /// 1 when this ACK starts a round.
+    /// Whether this ACK starts a round.
     round_start: bool,
-    /// 1 between the restart from idle and the next delivery.
+    /// Whether nothing was delivered yet since the flow restarted from idle.
     idle_restart: bool,
-    /// 1 after a round at the minimum window.
+    /// Whether a round at the minimum window is over.
     probe_rtt_round_done: bool,
-    /// 1 while a long-term sampling interval runs.
+    /// Whether the rate behind a policer is being measured.
     lt_is_sampling: bool,
-    /// Rounds in the interval, or rounds since `lt_bw` is used.
+    /// Rounds in that interval, or rounds since a policer's rate is used.
     lt_rtt_cnt: u64,
-    /// 1 while `lt_bw` is the bandwidth estimate.
+    /// Whether a policer's rate is the bandwidth estimate.
     lt_use_bw: bool,
-    /// Long-term bandwidth; 0 before the first interval.
+    /// That rate; 0 before the first interval.
     lt_bw: u64,
     /// `delivered` at the start of the interval.
     lt_last_delivered: u64,
-    /// Start of the interval, milliseconds.
+    /// Start of the interval, in milliseconds.
     lt_last_stamp: u64,
     /// `lost` at the start of the interval.
     lt_last_lost: u64,
@@ -207,31 +219,31 @@ pub struct Bbr1State {
     pacing_gain: u64,
     /// Window over BDP: that of the mode.
     cwnd_gain: u64,
-    /// 1 once STARTUP has filled the pipe.
+    /// Whether STARTUP has filled the pipe.
     full_bw_reached: bool,
     /// Rounds without much growth of bandwidth.
     full_bw_cnt: u64,
-    /// Phase of the gain cycle.
+    /// Phase of the gain cycle, from 0.
     cycle_idx: u64,
-    /// 1 once a smoothed RTT was used for pacing.
+    /// Whether a smoothed RTT was used for pacing; until then a nominal one is.
     has_seen_rtt: bool,
-    /// Window to come back to after recovery or PROBE_RTT.
+    /// Window to come back to after recovery or PROBE_RTT, in units of data.
     prior_cwnd: u64,
     /// Bandwidth against which growth is measured.
     full_bw: u64,
-    /// Start of the aggregation epoch.
+    /// Start of the epoch in which a bunch of ACKs is measured, in microseconds.
     ack_epoch_mstamp: u64,
-    /// Most extra data ACKed in one epoch, in two alternating slots: slot 0.
+    /// Most data ACKed beyond expectation in one epoch, in units: the first of two slots that take turns.
     extra_acked_0: u64,
-    /// Slot 1. The window has room for the larger of the two.
+    /// The second slot. The window has room for the larger of the two.
     extra_acked_1: u64,
-    /// ACKed since the start of the epoch.
+    /// ACKed since the start of the epoch, in units.
     ack_epoch_acked: u64,
-    /// Age of the slot in use, rounds.
+    /// Age of the slot in use, in rounds.
     extra_acked_win_rtts: u64,
-    /// The slot in use.
+    /// The slot in use, 0 or 1.
     extra_acked_win_idx: u64,
-    /// The brake.
+    /// What the brake remembers.
     brake: Brake,
 }
 }

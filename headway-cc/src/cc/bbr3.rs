@@ -150,93 +150,119 @@ row! {
 /// format of [`super::fixed`]; fractions that are compared or that shape a volume are in thousandths, in which the
 /// draft's are exact.
 pub struct Bbr3Params {
-    /// §2.5 StartupPacingGain, 4 ln 2: doubles the rate each round.
+    /// Pacing rate over bandwidth in Startup (§2.5 StartupPacingGain). 4 ln 2 is the least gain that doubles the
+    /// rate each round.
     startup_pacing_gain: u64 = hundredths(277),
-    /// §2.5 DrainPacingGain.
+    /// Pacing rate over bandwidth in Drain (§2.5 DrainPacingGain). At half speed the queue that Startup built is
+    /// gone in about a round.
     drain_pacing_gain: u64 = hundredths(50),
-    /// §5.6.1 pacing gain of ProbeBW_DOWN.
+    /// Pacing rate over bandwidth in ProbeBW_DOWN (§5.6.1). A little below 1 it drains what the probe has queued
+    /// without starving the path.
     down_pacing_gain: u64 = hundredths(90),
-    /// §5.6.1 pacing gain of ProbeBW_CRUISE, ProbeBW_REFILL, ProbeRTT and of a restart from idle.
+    /// Pacing rate over bandwidth in ProbeBW_CRUISE, ProbeBW_REFILL, ProbeRTT and after an idle period (§5.6.1). At
+    /// 1 a queue neither grows nor shrinks.
     cruise_pacing_gain: u64 = GAIN_UNIT,
-    /// §5.6.1 pacing gain of ProbeBW_UP.
+    /// Pacing rate over bandwidth in ProbeBW_UP (§5.6.1). A quarter more is enough to see that the path has more,
+    /// and little to queue if it has not.
     up_pacing_gain: u64 = hundredths(125),
-    /// §2.6 DefaultCwndGain.
+    /// Window over BDP in all states but ProbeBW_UP and ProbeRTT (§2.6 DefaultCwndGain). Twice the BDP lets the
+    /// flow go on while ACKs are late or come in bunches.
     default_cwnd_gain: u64 = hundredths(200),
-    /// §5.6.1 cwnd gain of ProbeBW_UP.
+    /// Window over BDP in ProbeBW_UP (§5.6.1). The window must leave room for what the faster pace adds.
     up_cwnd_gain: u64 = hundredths(225),
-    /// §2.16.2 ProbeRTTCwndGain.
+    /// Window over BDP in ProbeRTT (§2.16.2 ProbeRTTCwndGain). Half a BDP empties the queue and still keeps the
+    /// path half used.
     probe_rtt_cwnd_gain: u64 = hundredths(50),
-    /// §2.5 PacingMarginPercent.
+    /// How far the pacing rate stays below the estimate, in per cent (§2.5 PacingMarginPercent). An estimate that
+    /// is a little too high would otherwise make a queue that never goes.
     pacing_margin_percent: u64 = 1,
-    /// §2.8 LossThresh, thousandths of what was in flight.
+    /// Loss above which a volume in flight is too much, in thousandths of it (§2.8 LossThresh). Below it loss is
+    /// taken for chance and not for a full buffer.
     loss_thresh_permille: u64 = 20,
-    /// §2.8 Beta, thousandths that a reduction keeps.
+    /// What a reduction keeps, in thousandths (§2.8 Beta). It is what CUBIC keeps, so that the two yield alike.
     beta_permille: u64 = 700,
-    /// §2.8 Headroom, thousandths of `inflight_longterm`.
+    /// What stays free below the long-term bound, in thousandths of it (§2.8 Headroom). Flows that come to the
+    /// bottleneck find that much room without losing packets first.
     headroom_permille: u64 = 150,
-    /// §2.8 MinPipeCwnd, segments.
+    /// The smallest window, in segments (§2.8 MinPipeCwnd). With fewer, a receiver that acknowledges every second
+    /// segment would stall the flow.
     min_pipe_cwnd: u64 = 4,
-    /// §2.12 ExtraAckedFilterLen, rounds.
+    /// Rounds over which the largest bunch of ACKs counts (§2.12 ExtraAckedFilterLen). Bunching comes and goes with
+    /// the radio or the host, so older bunches say little.
     extra_acked_filter_len: u64 = 10,
-    /// §5.5.9 the same before the pipe was full once.
+    /// The same before the pipe was full once, in rounds (§5.5.9). The rate doubles each round then, so that older
+    /// bunches say nothing.
     startup_extra_acked_filter_len: u64 = 1,
-    /// §2.16.1 MinRTTFilterLen.
+    /// How long a minimum RTT is believed (§2.16.1 MinRTTFilterLen). A path that became longer is believed after
+    /// that time.
     min_rtt_filter_len_us: u64 = 10 * USEC_PER_SEC,
-    /// §2.16.2 ProbeRTTInterval. Another value does not conform: flows synchronise by it.
+    /// Time without a lower RTT after which ProbeRTT is due (§2.16.2 ProbeRTTInterval). Another value does not
+    /// conform: flows empty the queue together by it.
     probe_rtt_interval_us: u64 = 5 * USEC_PER_SEC,
-    /// §2.16.2 ProbeRTTDuration.
+    /// How long ProbeRTT holds its window at least (§2.16.2 ProbeRTTDuration). Flows with different RTTs need that
+    /// long to be in it at the same time.
     probe_rtt_duration_us: u64 = 200 * USEC_PER_MSEC,
-    /// §5.3.1.2 growth that says "not full yet".
+    /// Growth of the rate from round to round that says the pipe is not full yet (§5.3.1.2). Less is within what
+    /// noise does to samples.
     full_bw_gain: u64 = hundredths(125),
-    /// §5.3.1.2 rounds without such growth that say "full".
+    /// Rounds without such growth that say the pipe is full (§5.3.1.2). One or two may be slow because of the
+    /// receiver's window or a bunch of ACKs.
     full_bw_count: u64 = 3,
-    /// §5.3.1.3 StartupFullLossCnt: ranges lost in a round.
+    /// Ranges lost in a round that, with too much loss, end Startup (§5.3.1.3 StartupFullLossCnt). One burst of
+    /// chance losses is a single range.
     startup_full_loss_count: u64 = 6,
-    /// §5.3.2 rounds after which Drain gives up.
+    /// Rounds after which Drain gives up (§5.3.2). Others may keep the queue up for ever.
     drain_rounds: u64 = 3,
-    /// §5.3.3.8 shortest wait between probes ...
+    /// Shortest wait between two probes (§5.3.3.8). Each probe costs others some queue.
     bw_probe_wait_us: u64 = 2 * USEC_PER_SEC,
-    /// ... and what chance adds to it at most.
+    /// What chance adds to that wait at most (§5.3.3.8). Flows that share a bottleneck must not probe together.
     bw_probe_wait_rand_us: u64 = USEC_PER_SEC,
-    /// §5.3.3.8 most rounds between probes.
+    /// Most rounds between two probes (§5.3.3.8). Waiting for as many rounds as Reno needs on a large BDP would
+    /// miss bandwidth for minutes.
     bw_probe_max_rounds: u64 = 63,
-    /// §5.3.3.8 `rounds_since_probe_up` starts at less than this, by chance.
+    /// The count of rounds since the last probe starts at a random number below this (§5.3.3.8). So flows that
+    /// count in rounds do not probe together either.
     bw_probe_rand_rounds: u64 = 2,
-    /// §5.3.3.9 bound of `bw_probe_up_rounds`.
+    /// Most doublings of the growth of the long-term bound in one probe (§5.3.3.9). It keeps a shift within its 64
+    /// bits.
     bw_probe_up_rounds_max: u64 = 30,
-    /// §5.6.4.2 segments added to the window in ProbeBW_UP, so that small BDPs are probed too.
+    /// Segments added to the window in ProbeBW_UP (§5.6.4.2). A quarter of a very small BDP would be no probe at
+    /// all.
     up_extra_segments: u64 = 2,
-    /// §5.6.3 a quantum lasts this long ...
+    /// How long a burst lasts at the pacing rate (§5.6.3). Longer bursts make queues, shorter ones cost CPU time.
     send_quantum_us: u64 = USEC_PER_MSEC,
-    /// ... has at most so many bytes ...
+    /// Largest burst, in bytes (§5.6.3). Hosts cannot offload more at once.
     send_quantum_max_bytes: u64 = 64 * 1024,
-    /// ... and at least so many segments.
+    /// Smallest burst, in segments (§5.6.3). Receivers acknowledge every second segment.
     send_quantum_min_segments: u64 = 2,
-    /// §5.5.8.1 quanta in the offload budget of TCP (where a unit of data is a packet).
+    /// Bursts that the offload engines hold back with TCP, where a unit of data is a packet (§5.5.8.1).
     tcp_offload_quanta: u64 = 3,
-    /// §5.5.8.2 quanta in the offload budget of QUIC (where it is a byte).
+    /// Bursts that the hosts hold back with QUIC, where a unit of data is a byte (§5.5.8.2).
     quic_offload_quanta: u64 = 1,
-    /// §5.6.2 RTT assumed before the first sample.
+    /// RTT that is assumed for pacing before the first sample (§5.6.2). It is short, so that a fast path is not
+    /// begun slowly.
     init_rtt_us: u64 = USEC_PER_MSEC,
-    /// 1: an ACK's own sample can end a probe by its losses; 0: only packets marked lost can, as the draft's
-    /// pseudocode has it.
+    /// Whether the losses of an ACK's own sample can end a probe (1), or only packets marked lost, as the draft's
+    /// pseudocode has it (0).
     is_ack_judged: bool = true,
-    /// 1: answer CE marks as Linux BBRv3 does where the minimum RTT is at most `ecn_max_rtt_us`; otherwise, and
-    /// with 0, a CE mark counts as a loss.
+    /// Whether CE marks are answered as Linux BBRv3 does where the minimum RTT is short enough (1), or always count
+    /// as losses (0).
     ecn: bool,
-    /// Linux `bbr_ecn_max_rtt_us`.
+    /// Largest minimum RTT at which marks have an answer of their own (Linux `bbr_ecn_max_rtt_us`). On longer paths
+    /// marks are not those of a data centre's shallow threshold.
     ecn_max_rtt_us: u64 = 5 * USEC_PER_MSEC,
-    /// Linux `bbr_ecn_alpha_gain`: weight of the newest round in `ecn_alpha`.
+    /// Weight of the newest round in the average of marks (Linux `bbr_ecn_alpha_gain`).
     ecn_alpha_gain: u64 = GAIN_UNIT / 16,
-    /// Linux `bbr_ecn_alpha_init`.
+    /// The average of marks to begin with, as a part of 1 (Linux `bbr_ecn_alpha_init`). At 1 the first marks are
+    /// answered in full.
     ecn_alpha_init: u64 = GAIN_UNIT,
-    /// Linux `bbr_ecn_factor`: a round with marks cuts `inflight_shortterm` by `ecn_alpha` times this.
+    /// A round with marks cuts the short-term bound by the average of marks times this (Linux `bbr_ecn_factor`).
     ecn_factor: u64 = GAIN_UNIT / 3,
-    /// Linux `bbr_ecn_thresh`: marked part of what was delivered that says "too high".
+    /// Marked part of a round that says there is too much in flight (Linux `bbr_ecn_thresh`).
     ecn_thresh: u64 = GAIN_UNIT / 2,
-    /// Linux `bbr_full_ecn_cnt`: rounds above `ecn_thresh` that end Startup.
+    /// Rounds above that threshold which end Startup (Linux `bbr_full_ecn_cnt`).
     startup_full_ecn_count: u64 = 2,
-    /// The brake.
+    /// The brake's parameters.
     brake: BrakeParams,
 }
 }
@@ -245,69 +271,72 @@ row! {
 /// Everything a connection remembers. Data in units, bandwidths and gains in the formats of [`super::fixed`],
 /// [`BBR3_INFINITY`] where the draft says Infinity, times in microseconds.
 pub struct Bbr3State {
-    /// One of `Mode::Startup` to `Mode::ProbeRtt`.
+    /// State of the state machine.
     state: Mode,
-    /// §5.6.1 pacing rate over bandwidth in this state.
+    /// Pacing rate over bandwidth in this state (§5.6.1).
     pacing_gain: u64,
-    /// §5.6.1 window over BDP in this state.
+    /// Window over BDP in this state (§5.6.1).
     cwnd_gain: u64,
-    /// `C.InitialCwnd`: the window at [`Event::Init`].
+    /// The window when the connection began, in units of data (`C.InitialCwnd`).
     init_cwnd: u64,
-    /// 1 once a smoothed RTT was used for pacing.
+    /// Whether a smoothed RTT was used for pacing; until then a nominal one is.
     has_seen_rtt: bool,
-    /// `C.send_quantum`.
+    /// Largest burst, in units of data (`C.send_quantum`).
     send_quantum: u64,
     /// Rounds so far.
     round_count: u64,
     /// `delivered` at which the round ends.
     next_round_delivered: u64,
-    /// 1 when this ACK starts a round.
+    /// Whether this ACK starts a round.
     round_start: bool,
-    /// §5.5.6 the filter's older slot: largest rate of the probe cycle before this one.
+    /// Largest rate of the probe cycle before this one: the older slot of the filter (§5.5.6).
     max_bw_0: u64,
-    /// The newer slot: largest rate of this probe cycle; 0 before its first sample.
+    /// Largest rate of this probe cycle, the newer slot; 0 before its first sample.
     max_bw_1: u64,
-    /// The larger of the two slots.
+    /// The larger of the two slots: what the path was seen to carry.
     max_bw: u64,
-    /// The estimate in use: `max_bw`, no more than `bw_shortterm`.
+    /// Bandwidth in use: `max_bw`, but no more than `bw_shortterm` or the brake allow.
     bw: u64,
     /// Times the filter was advanced.
     cycle_count: u64,
-    /// §5.5.10.3 short-term bound of the bandwidth: cut at the end of a loss round, lifted before the next probe.
+    /// Short-term bound of the bandwidth: cut after a round with loss, lifted before the next probe (§5.5.10.3).
     bw_shortterm: u64,
-    /// §5.5.10.3 short-term bound of the volume in flight; comes and goes with `bw_shortterm`, or alone by CE marks.
+    /// Short-term bound of the volume in flight, in units; cut and lifted with `bw_shortterm`, or cut alone by CE
+    /// marks (§5.5.10.3).
     inflight_shortterm: u64,
-    /// §5.5.10.2 long-term bound of the volume in flight: what the path was seen to bear without much loss.
+    /// Long-term bound of the volume in flight, in units: what the path was seen to bear without much loss
+    /// (§5.5.10.2).
     inflight_longterm: u64,
     /// Largest rate delivered in this loss round.
     bw_latest: u64,
-    /// Largest volume that one sample of this loss round delivered.
+    /// Largest volume that one sample of this loss round delivered, in units.
     inflight_latest: u64,
     /// `delivered` at which the loss round ends.
     loss_round_delivered: u64,
-    /// 1 when this ACK starts a loss round.
+    /// Whether this ACK starts a loss round.
     loss_round_start: bool,
-    /// 1 when something was lost in this loss round.
+    /// Whether something was lost in this loss round.
     is_loss_in_round: bool,
     /// Discontiguous ranges lost in this loss round.
     lost_ranges_in_round: u64,
-    /// Minimum RTT of the last [`Bbr3Params::min_rtt_filter_len_us`]; [`NO_RTT`] before the first sample.
+    /// Minimum RTT of the model, of the last [`Bbr3Params::min_rtt_filter_len_us`]; [`NO_RTT`] before the first
+    /// sample.
     min_rtt_us: u64,
-    /// When it was seen.
+    /// When it was seen, in microseconds.
     min_rtt_stamp: u64,
     /// Minimum RTT since the last ProbeRTT; [`NO_RTT`] before the first sample.
     probe_rtt_min_delay_us: u64,
-    /// When it was seen, or when ProbeRTT ended if that was later.
+    /// When that was seen, or when ProbeRTT ended if that was later, in microseconds.
     probe_rtt_min_stamp: u64,
-    /// 1 when `probe_rtt_min_delay_us` is due for a refresh.
+    /// Whether `probe_rtt_min_delay_us` is due for a refresh.
     probe_rtt_expired: bool,
-    /// When ProbeRTT may end; 0 while inflight has not fallen yet.
+    /// When ProbeRTT may end, in microseconds; 0 while inflight has not fallen yet.
     probe_rtt_done_stamp: u64,
-    /// 1 after a round at the window of ProbeRTT.
+    /// Whether a round at the window of ProbeRTT is over.
     probe_rtt_round_done: bool,
-    /// 1 between the restart from idle and the next delivery.
+    /// Whether nothing was delivered yet since the flow restarted from idle.
     idle_restart: bool,
-    /// §5.5.9 filter of data ACKed beyond expectation; its clock is `round_count`.
+    /// Largest bunches of ACKs of late, in units, by `round_count` (§5.5.9).
     extra_acked_filter: Winmax as [
         "extra_acked_s0_t",
         "extra_acked_s0_v",
@@ -316,15 +345,15 @@ pub struct Bbr3State {
         "extra_acked_s2_t",
         "extra_acked_s2_v"
     ],
-    /// The filter's value: the window has room for so much more than the BDP.
+    /// The filter's value in units: the window has room for so much more than the BDP.
     extra_acked: u64,
-    /// Start of the aggregation interval.
+    /// Start of the interval in which a bunch is measured, in microseconds.
     extra_acked_interval_start: u64,
-    /// ACKed since the start of the interval.
+    /// ACKed since the start of the interval, in units.
     extra_acked_delivered: u64,
-    /// 1 once the pipe was full.
+    /// Whether the pipe was full once: Startup is over for good.
     full_bw_reached: bool,
-    /// 1 when this probe has filled the pipe.
+    /// Whether the search that runs now has found the pipe full.
     full_bw_now: bool,
     /// Rate against which growth is measured.
     full_bw: u64,
@@ -332,37 +361,37 @@ pub struct Bbr3State {
     full_bw_count: u64,
     /// `round_count` when Drain was entered.
     drain_start_round: u64,
-    /// What the ACKs of now tell of a probe.
+    /// Which phase of a probe the ACKs of now tell of.
     ack_phase: AckPhase,
-    /// When ProbeBW_DOWN was entered.
+    /// When ProbeBW_DOWN was entered, in microseconds.
     cycle_stamp: u64,
-    /// Wait until the next probe.
+    /// Wait from there until the next probe.
     bw_probe_wait_us: u64,
     /// Rounds since the last probe, plus a random start.
     rounds_since_probe_up: u64,
-    /// Exponent of the growth of `inflight_longterm`.
+    /// Doublings of the growth of `inflight_longterm` in this probe.
     bw_probe_up_rounds: u64,
-    /// ACKed since it was raised last.
+    /// ACKed since it was raised last, in units.
     bw_probe_up_acked: u64,
-    /// ACKed data that raises it by one segment.
+    /// ACKed data that raises it by one segment, in units.
     probe_up_acked_per_inc: u64,
-    /// 1 when lost packets may stem from a probe.
+    /// Whether lost packets may stem from a probe.
     is_bw_probe_sample: bool,
-    /// 1 when the last probe met loss.
+    /// Whether the last probe met too much loss.
     prev_probe_too_high: bool,
-    /// 1 when the last probe was ended early, out of caution.
+    /// Whether the last probe was ended early, out of caution.
     prev_probe_precautionary: bool,
-    /// `ca_state` at the previous ACK.
+    /// State of loss recovery at the previous ACK.
     prev_ca_state: CaState,
-    /// `delivered` when fast recovery was seen to begin; [`BBR3_INFINITY`] outside.
+    /// `delivered` when fast recovery was seen to begin; infinite outside of it.
     recovery_delivered: u64,
-    /// Window to come back to after recovery or ProbeRTT.
+    /// Window to come back to after recovery or ProbeRTT, in units.
     prior_cwnd: u64,
-    /// 1 when the state of this recovery is saved.
+    /// Whether the state before this recovery is saved.
     is_undo_saved: bool,
-    /// The state that this recovery made the flow leave, or [`Mode::None`].
+    /// State that this recovery made the flow leave; none if it did not.
     undo_state: Mode,
-    /// §5.5.11.1 `bw_shortterm` before this recovery.
+    /// `bw_shortterm` before this recovery (§5.5.11.1).
     undo_bw_shortterm: u64,
     /// `inflight_shortterm` before this recovery.
     undo_inflight_shortterm: u64,
@@ -370,19 +399,19 @@ pub struct Bbr3State {
     undo_inflight_longterm: u64,
     /// `inflight_longterm` when the brake was put on.
     unbraked_inflight_longterm: u64,
-    /// `delivered_ce` at the previous ACK.
+    /// CE-marked data delivered up to the previous ACK, in units.
     delivered_ce: u64,
-    /// 1 when something was CE-marked in this loss round and marks are not counted as losses.
+    /// Whether something was marked in this loss round, where marks do not count as losses.
     is_ce_in_round: bool,
     /// Moving average of the marked part of what is delivered, a gain.
     ecn_alpha: u64,
-    /// `delivered` when `ecn_alpha` was updated last.
+    /// `delivered` when that was updated last.
     alpha_last_delivered: u64,
-    /// `delivered_ce` when `ecn_alpha` was updated last.
+    /// `delivered_ce` when that was updated last.
     alpha_last_delivered_ce: u64,
-    /// Rounds of Startup above the threshold of marks.
+    /// Rounds of Startup in a row above the threshold of marks.
     startup_ecn_rounds: u64,
-    /// The brake.
+    /// What the brake remembers.
     brake: Brake,
 }
 }

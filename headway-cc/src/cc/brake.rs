@@ -62,39 +62,48 @@ row! {
 pub struct BrakeParams "brake_" {
     /// Whether the flow yields when the path becomes slower: 1 yes, 0 no.
     is_on: bool as ["brake"],
-    /// A slot of ACKs lasts this part of the minimum RTT ...
+    /// How long a slot of ACKs lasts at least while the brake is off, as a part of the minimum RTT. Shorter slots
+    /// have too few ACKs to tell a rate, longer ones see a slower path later.
     slot: u64 = GAIN_UNIT / 16,
-    /// ... and this while the brake is on, ...
+    /// How long a slot of ACKs lasts at least while the brake is on, as a part of the minimum RTT. Less arrives
+    /// then, so a slot needs longer to tell a rate.
     slot_braked: u64 = GAIN_UNIT / 8,
-    /// ... has so many ACKs that do not come together, ...
+    /// Fewest ACKs of a slot, where ACKs that come together count as one. A bunch of ACKs tells no rate.
     slot_min_acks: u64 = 3,
-    /// ... and brings so many segments, or half of them in twice the time.
+    /// Segments that a slot delivers at least, or half of them in twice the time. Fewer tell no rate.
     slot_min_segments: u64 = 8,
-    /// A queue is an RTT above the usual by this part of the minimum RTT ...
+    /// A queue is an RTT above the usual one by more than this part of the minimum RTT, while the brake is off.
     rtt: u64 = GAIN_UNIT / 16,
-    /// ... (while the brake is on, by this) ...
+    /// The same while the brake is on. It is larger, since the brake's own search for more bandwidth makes small
+    /// queues.
     rtt_braked: u64 = GAIN_UNIT / 8,
-    /// ... and by this time.
+    /// An RTT must be above the usual one by more than this time, too, to be a queue. On short paths a part of the
+    /// RTT is less than hosts are late by.
     rtt_us: u64 = 500,
-    /// A slot is slow that brings this part less than expected.
+    /// A slot is slow when its rate is below the expected one by more than this part.
     rate: u64 = GAIN_UNIT / 8,
-    /// Both must be this many mean deviations away from the usual too.
+    /// Rate and RTT must both be this many mean deviations away from the usual, too. On noisy paths the parts above
+    /// are reached by chance.
     deviations: u64 = 4,
-    /// Loss stands for a queue where it is this part of what arrived ...
+    /// A slow slot that lost more than this part of what arrived is lossy. Loss stands for a queue where the buffer
+    /// is too short to hold one.
     loss: u64 = GAIN_UNIT / 8,
-    /// ... in so many slots in a row; CE marks where they are half of it.
+    /// Lossy slots in a row that put the brake on without a longer RTT. One may be chance.
     loss_slots: u64 = 2,
     /// Weight of the newest slot in what is usual.
     memory: u64 = GAIN_UNIT / 32,
-    /// Once the queue is gone, the bound is this times what arrives ...
+    /// Once the queue is gone, the bound is this times what arrives. Above 1, or the flow would never see that the
+    /// path has become faster.
     grow: u64 = GAIN_UNIT * 5 / 4,
-    /// ... and this when more arrives than the slower path let through.
+    /// The same once more arrives than the slower path let through. The path has become faster then, and the old
+    /// rate is likely back.
     grow_fast: u64 = 4 * GAIN_UNIT,
-    /// Rounds without a queue after which the bound rises though no more arrives, and in which the model forgets nothing.
+    /// Rounds without a queue after which the bound rises though no more arrives, and during which the model has
+    /// forgotten nothing.
     patience: u64 = 4,
-    /// The old rate is looked for so long.
+    /// How long the old rate is looked for.
     hold_us: u64 = 30 * USEC_PER_SEC,
-    /// Segments that bursts queue whatever the rate.
+    /// Segments that bursts put into the queue whatever the rate is.
     extra_segments: u64 = 2,
 }
 }
@@ -109,13 +118,13 @@ impl BrakeParams {
 row! {
 /// What the brake remembers of a connection.
 pub struct Brake "brake_" {
-    /// What the brake does.
+    /// What the brake does: watch, drain or hold.
     mode: BrakeMode,
-    /// The brake's bandwidth outside `BrakeMode::Watch`, instead of the model's.
+    /// Bandwidth that is used instead of the model's while the brake is on.
     bw: u64,
-    /// The brake's bound on the window, in units of data; `u64::MAX` for none.
+    /// Bound on the window, in units of data; no bound while the brake is off.
     window: u64,
-    /// When the slot began.
+    /// When the slot began, in microseconds.
     slot_us: u64,
     /// `delivered` when the slot began.
     slot_delivered: u64,
@@ -123,39 +132,39 @@ pub struct Brake "brake_" {
     slot_lost: u64,
     /// `delivered_ce` when the slot began.
     slot_ce: u64,
-    /// Smallest `rs_prior_delivered` of the slot.
+    /// Smallest `rs_prior_delivered` of the slot: when its oldest packet was sent.
     slot_prior: u64,
     /// ACKs of the slot that did not come together.
     slot_acks: u64,
-    /// When the last ACK that `slot_acks` counts came.
+    /// When the last ACK that `slot_acks` counts came, in microseconds.
     slot_ack_us: u64,
     /// Longest time between two ACKs of the slot.
     slot_gap_us: u64,
     /// Smallest RTT of the slot; [`NO_RTT`] before its first sample.
     slot_rtt_us: u64,
-    /// 1 when the slot has samples that the application limited.
+    /// Whether the slot has samples that the application limited.
     slot_is_app_limited: bool,
-    /// 1 when the slot has samples that only ProbeRTT's mark calls application-limited.
+    /// Whether the slot has samples that only ProbeRTT's mark calls application-limited.
     slot_is_marked: bool,
-    /// `delivered` when ProbeRTT last marked what is sent as application-limited, ...
+    /// `delivered` when ProbeRTT last marked what is sent as application-limited.
     marked_start: u64,
-    /// ... and with what was in flight: the mark lasts until this is exceeded.
+    /// The mark lasts until `delivered` exceeds this: it counts what was in flight at the mark, too.
     marked_end: u64,
-    /// When the previous ACK came.
+    /// When the previous ACK came, in microseconds.
     last_us: u64,
     /// Rate of the previous slot; 0 where it does not count.
     last_bw: u64,
-    /// Mean of the slots' smallest RTTs; 0: not known yet.
+    /// Mean of the slots' smallest RTTs; 0 while it is not known.
     usual_rtt_us: u64,
     /// Mean deviation of the slots' smallest RTTs.
     usual_rtt_dev_us: u64,
-    /// Mean of the slots' rates; 0: not known yet.
+    /// Mean of the slots' rates; 0 while it is not known.
     usual_bw: u64,
     /// Mean deviation of the slots' rates.
     usual_bw_dev: u64,
-    /// The least bandwidth that was paced at in this round.
+    /// Least bandwidth that was paced at in this round.
     paced_bw: u64,
-    /// The least bandwidth that was paced at in the round before.
+    /// Least bandwidth that was paced at in the round before.
     paced_bw_before: u64,
     /// Slots in a row that were slow and lossy.
     lossy_slots: u64,
@@ -163,23 +172,24 @@ pub struct Brake "brake_" {
     target_bw: u64,
     /// The slower path's rate: what arrived when the queue was gone.
     base_bw: u64,
-    /// When the brake was put on.
+    /// When the brake was put on, in microseconds.
     entry_us: u64,
-    /// The RTT behind the longest queue since then, or after the last round of no more than the bound in flight.
+    /// RTT behind the longest queue since the brake was put on, or since the last round with no more than the bound
+    /// in flight.
     queue_rtt_us: u64,
-    /// `delivered` when inflight had come down to the bound, or when such a round was over; 0 before.
+    /// `delivered` when inflight had come down to the bound, or when a round with no more was over; 0 before.
     quiet_delivered: u64,
     /// `delivered` when the old rate arrived again; 0 before.
     back_delivered: u64,
-    /// `brake_rounds` when the bound was raised last.
+    /// `rounds` when the bound was raised last.
     raise_rounds: u64,
     /// Times the brake was put on.
     entries: u64,
     /// Rounds in which it was on.
     rounds: u64,
-    /// Times it was let go since the old rate was back or not to be found.
+    /// Times it was let go because the old rate was back or not to be found.
     releases: u64,
-    /// Times it was let go since the queue was not ours.
+    /// Times it was let go because the queue was somebody else's.
     false_entries: u64,
 }
 }
