@@ -10,10 +10,10 @@ mod drop;
 mod messages;
 mod raw;
 
-use crate::load::iperf::{Interval, Load};
+use crate::raw::link;
+use crate::raw::load::{Interval, Load};
 use crate::stats;
 use anyhow::Context;
-use raw::LinkBin;
 pub use raw::{BIN_US, CellData};
 
 /// What a metric counts in, and how people read it: `value * factor` in `word`.
@@ -458,7 +458,7 @@ fn probe_loss(cell: &CellData) -> Result<f64, String> {
 }
 
 /// The sum of a counter of the link log, in the direction of the data, over the load phase.
-fn link_sum(cell: &CellData, count: fn(&LinkBin) -> u64) -> Result<f64, String> {
+fn link_sum(cell: &CellData, count: fn(&link::Bin) -> u64) -> Result<f64, String> {
     if cell.down.is_empty() {
         return Err("no link log".into());
     }
@@ -490,7 +490,7 @@ fn jain(cell: &CellData) -> Result<f64, String> {
 /// The worst lateness of the emulator in each bin of the link log, both directions.
 fn late_us(cell: &CellData) -> Result<Vec<f64>, String> {
     let inside = cell.down.iter().chain(&cell.up).filter(|b| (0..cell.load_us()).contains(&b.t_us));
-    let late: Vec<f64> = inside.filter_map(|b| b.late_us_max).map(|us| us as f64).collect();
+    let late: Vec<f64> = inside.map(|b| b.late_us_max as f64).collect();
     if late.is_empty() { Err("no emulator".into()) } else { Ok(late) }
 }
 

@@ -4,5 +4,12 @@
 //! in another. Layout and columns are described in `docs/architecture.md`. Nothing here measures or judges: `cell` writes
 //! these files, `metric` reads them.
 
+pub mod acks;
 pub mod cell;
+pub mod cpu;
 pub mod folder;
+pub mod link;
+pub mod load;
+pub mod messages;
+pub mod probe;
+mod table;

@@ -14,6 +14,7 @@ use crate::observe::probe::{self, Prober};
 use crate::plan::tool::Tool;
 use crate::plan::traffic::{self, Pattern, Traffic};
 use crate::plan::{Cell, Place, Plan};
+use crate::raw;
 use crate::raw::cell::CellResult;
 use crate::raw::folder::write_atomic;
 use crate::sys::interrupt::{self, Guard};
@@ -117,13 +118,13 @@ pub fn run_cell_here(plan: &Plan, cell: &Cell, dir: &FsPath) -> Result<()> {
     let log = emu.stop()?;
     let load = heard(tool, load, server, traffic.seconds);
     let rival_load = rival_load.map(|load| heard(tool, load, rival_server, traffic.seconds));
-    write_atomic(&dir.join("probe.txt"), &probe::to_text(&probes, start_us))?;
+    write_atomic(&dir.join("probe.txt"), &raw::probe::to_text(probes, start_us))?;
     write_atomic(&dir.join("link.txt"), &log.bins)?;
     let mut disturbed = log.disturbed(path.base_rtt_us()).or(quic_disturbed);
     if let Some(messages) = messages {
         let from_us = traffic.warmup_ms as i64 * 1000;
         disturbed = disturbed.or_else(|| messages::disturbed(&messages, from_us, path.base_rtt_us()));
-        write_atomic(&dir.join("messages.txt"), &messages::to_text(messages))?;
+        write_atomic(&dir.join("messages.txt"), &raw::messages::to_text(messages))?;
     }
     let rival = rival.map(Rival::finish).transpose()?;
     let sender = cc.finish()?;
@@ -136,7 +137,7 @@ pub fn run_cell_here(plan: &Plan, cell: &Cell, dir: &FsPath) -> Result<()> {
     result.base_rtt_us = path.base_rtt_us();
     if let Some(cpus) = cpus {
         result.notes.extend(cpu::note("sender and receiver", &cpus, traffic.cpu_load_percent));
-        write_atomic(&dir.join("cpu.txt"), &cpu::to_text([("both", &*cpus)]))?;
+        write_atomic(&dir.join("cpu.txt"), &raw::cpu::to_text([("both", &*cpus)]))?;
     }
     let rival_load = rival_load.as_deref().zip(rival.as_deref());
     conclude(result, dir, (&load, &sender), rival_load)
@@ -187,7 +188,7 @@ pub fn conclude(
         [("rival.json", rival), ("load.json", Some(ours))].into_iter().filter_map(|(f, l)| Some((f, l?)))
     {
         write_atomic(&dir.join(file), load)?;
-        if let Err(e) = iperf::parse_iperf3(load).and_then(|parsed| parsed.judge(cc)) {
+        if let Err(e) = raw::load::parse(load).and_then(|parsed| parsed.judge(cc)) {
             result.status = format!("failed: {file}: {e}");
         }
     }

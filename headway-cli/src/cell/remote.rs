@@ -9,12 +9,14 @@ use crate::load::iperf;
 use crate::observe::cpu;
 use crate::observe::hiccup::{Hiccups, Meter};
 use crate::observe::machine;
-use crate::observe::probe::{self, Probe, Prober};
+use crate::observe::probe::{self, Prober};
 use crate::plan::tool::Tool;
 use crate::plan::traffic::{Direction, Traffic};
 use crate::plan::{Cell, Place, Plan};
+use crate::raw;
 use crate::raw::cell::CellResult;
 use crate::raw::folder::write_atomic;
+use crate::raw::probe::Probe;
 use anyhow::{Context, Result, bail, ensure};
 use far::{FarCc, FarEnd};
 use serde::{Deserialize, Serialize};
@@ -150,7 +152,7 @@ pub fn run_cell(session: &Session, plan: &Plan, cell: &Cell, dir: &FsPath) -> Re
     let sender = cc.finish()?;
     far_cc.map(FarCc::finish).transpose()?;
     let Measured { start_us, probes, .. } = &measured;
-    write_atomic(&dir.join("probe.txt"), &probe::to_text(probes, *start_us))?;
+    write_atomic(&dir.join("probe.txt"), &raw::probe::to_text(probes.iter().copied(), *start_us))?;
     let idle = probes.iter().filter(|p| p.sent_us < *start_us).filter_map(|p| p.rtt_us).min();
     result.base_rtt_us = idle.with_context(|| {
         let target = session.probe;
@@ -206,12 +208,12 @@ fn note_cpus(result: &mut CellResult, measured: &Measured) -> String {
     };
     let that_note = match &measured.far_busy {
         Some(busy) => cpu::note(that, busy, 0),
-        None => iperf::parse_iperf3(&measured.load)
+        None => raw::load::parse(&measured.load)
             .ok()
             .and_then(|load| cpu::process_note(that, &load, result.traffic.streams)),
     };
     result.notes.extend(cpu::note(this, &measured.busy, result.traffic.cpu_load_percent));
     result.notes.extend(that_note);
     let far = measured.far_busy.as_deref().map(|busy| (that, busy));
-    cpu::to_text([(this, &*measured.busy)].into_iter().chain(far))
+    raw::cpu::to_text([(this, &*measured.busy)].into_iter().chain(far))
 }

@@ -1,12 +1,8 @@
 //! What happened at the two links, counted in bins of the links' time, for `link.txt`.
 
+use crate::raw::link::{self, Bin};
 use headway_cc::link::{LinkStats, Out};
 use headway_cc::path::Path;
-use std::fmt::Write;
-
-/// The first line of `link.txt`.
-const COLUMNS: &str = "# t_us dir rate_bps in_packets in_bytes out_packets out_bytes drop_packets drop_bytes \
-                       lost_packets mark_packets queue_bytes_max sojourn_us_max late_us_max";
 
 /// One direction's counters. Arrivals, drops and queue lengths count in the bin of their moment, departures in
 /// the bin in which the packet left the queue by the link's clock.
@@ -15,21 +11,6 @@ pub struct Bins {
     bin_ns: u64,
     rows: Vec<Bin>,
     seen: LinkStats,
-}
-
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-struct Bin {
-    in_packets: u64,
-    in_bytes: u64,
-    out_packets: u64,
-    out_bytes: u64,
-    drop_packets: u64,
-    drop_bytes: u64,
-    lost_packets: u64,
-    mark_packets: u64,
-    queue_bytes_max: u64,
-    sojourn_ns_max: u64,
-    late_ns_max: u64,
 }
 
 impl Bins {
@@ -55,9 +36,9 @@ impl Bins {
         let bin = self.bin(out.sent_ns);
         bin.out_packets += 1;
         bin.out_bytes += u64::from(out.bytes);
-        bin.sojourn_ns_max = bin.sojourn_ns_max.max(out.sent_ns - out.in_ns);
+        bin.sojourn_us_max = bin.sojourn_us_max.max((out.sent_ns - out.in_ns).div_ceil(1000));
         let bin = self.bin(now_ns);
-        bin.late_ns_max = bin.late_ns_max.max(now_ns.saturating_sub(out.at_ns));
+        bin.late_us_max = bin.late_us_max.max(now_ns.saturating_sub(out.at_ns).div_ceil(1000));
     }
 
     fn bin(&mut self, at_ns: u64) -> &mut Bin {
@@ -71,38 +52,15 @@ impl Bins {
 
 /// The text of `link.txt` for the bins of `down` and `up`, up to the bin in which `end_ns` lies.
 pub fn link_text([down, up]: [&Bins; 2], end_ns: u64, path: &Path) -> String {
-    let mut text = format!("{COLUMNS}\n");
     let rows = (end_ns.div_ceil(down.bin_ns) as usize).max(down.rows.len()).max(up.rows.len());
-    for index in 0..rows {
-        for (name, bins, spec) in [("down", down, &path.down), ("up", up, &path.up)] {
+    let at = |index: usize| {
+        [(down, &path.down), (up, &path.up)].map(|(bins, spec)| {
             let t_ns = index as u64 * bins.bin_ns;
-            let rate = spec.rate_bps_at(t_ns).map_or_else(|| "-".to_string(), |r| r.to_string());
-            let bin = bins.rows.get(index).copied().unwrap_or_default();
-            writeln!(text, "{} {name} {rate} {}", t_ns / 1000, bin.columns()).expect("writing to memory");
-        }
-    }
-    text
-}
-
-impl Bin {
-    fn columns(&self) -> String {
-        let us = |ns: u64| ns.div_ceil(1000);
-        [
-            self.in_packets,
-            self.in_bytes,
-            self.out_packets,
-            self.out_bytes,
-            self.drop_packets,
-            self.drop_bytes,
-            self.lost_packets,
-            self.mark_packets,
-            self.queue_bytes_max,
-            us(self.sojourn_ns_max),
-            us(self.late_ns_max),
-        ]
-        .map(|n| n.to_string())
-        .join(" ")
-    }
+            let (t_us, rate_bps) = ((t_ns / 1000) as i64, spec.rate_bps_at(t_ns));
+            Bin { t_us, rate_bps, ..bins.rows.get(index).copied().unwrap_or_default() }
+        })
+    };
+    link::to_text((0..rows).map(at))
 }
 
 #[cfg(test)]

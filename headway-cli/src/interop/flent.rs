@@ -5,9 +5,9 @@
 //! flent wants one; all start at one fixed moment.
 
 use super::reading::{ForeignRun, Rtt};
-use crate::load::iperf::Interval;
 use crate::metric::CellData;
 use crate::plan::Plan;
+use crate::raw::load::Interval;
 use crate::sys::program::pipe_through;
 use anyhow::{Result, anyhow};
 use serde_json::{Map, Value, json};
@@ -194,7 +194,7 @@ impl Flow {
 /// The answered probes within flent's test: seconds since its start, and RTT in milliseconds.
 fn pings(data: &CellData) -> Vec<(f64, f64)> {
     let placed = |sent_us: i64, rtt_us: f64| (DELAY_S + sent_us as f64 / 1e6, rtt_us / 1e3);
-    let all = data.probes.iter().filter_map(|p| Some(placed(p.sent_us, p.rtt_us?)));
+    let all = data.probes.iter().filter_map(|p| Some(placed(p.sent_us, p.rtt_us? as f64)));
     all.filter(|(s, _)| *s >= 0.0).collect()
 }
 

@@ -3,7 +3,7 @@
 //! iperf3's JSON is read here too, because it also stands inside other programs' results. `flent`, `ping` and `pscheduler`
 //! read theirs; `import` finds out which of them a file is for.
 
-use crate::load::iperf::{self, Load};
+use crate::raw::load::{self, Load};
 use crate::stats;
 use serde_json::Value;
 
@@ -36,8 +36,8 @@ pub struct Rtt {
 /// Reads iperf3's JSON. Host, streams and pacing stand in the JSON of the test's start, which [`Load`] does not keep. `cc` is
 /// the controller where the file names none.
 pub fn iperf3(text: &str, cc: &str) -> Result<ForeignRun, String> {
-    let text = iperf::unstreamed(text);
-    let mut load = iperf::parse_iperf3(&text)?;
+    let text = load::unstreamed(text);
+    let mut load = load::parse(&text)?;
     load.sender_cc = load.sender_cc.filter(|name| !name.is_empty()).or((!cc.is_empty()).then(|| cc.into()));
     let cc = load.sender_cc.clone().ok_or("it names no controller (give one with --cc)")?;
     load.judge(&cc)?;

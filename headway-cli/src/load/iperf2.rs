@@ -146,7 +146,7 @@ fn row(line: &str) -> Option<(u32, Row)> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::load::iperf::{Interval, Load, parse_iperf3};
+    use crate::raw::load::{Interval, Load, parse};
 
     // Recorded from Debian's iperf 2.1.8 over 20 Mbit/s and 20 ms: what it printed, then what it complained of.
     macro_rules! recorded {
@@ -156,7 +156,7 @@ mod tests {
     }
 
     fn load(client: &str, server: Option<&str>, seconds: u32) -> Result<Load, String> {
-        parse_iperf3(&to_json(client, server, seconds))
+        parse(&to_json(client, server, seconds))
     }
 
     #[test]

@@ -15,10 +15,10 @@ mod noq;
 #[allow(clippy::duplicate_mod)]
 mod quinn;
 
-use crate::cell::sim;
 use crate::emu::Netns;
 use crate::observe::lateness::lateness_limit_us;
 use crate::plan::traffic::Traffic;
+use crate::raw::load;
 use crate::sys;
 use anyhow::{Context, Result, anyhow};
 use headway_cc::quic::Factory;
@@ -154,7 +154,7 @@ impl Job<'_> {
             mss: MSS,
             ..SimRun::default()
         };
-        sim::kernel_load_json(&run, &flows, cpu)
+        load::kernel_json(&run, &flows, cpu)
     }
 }
 
@@ -197,15 +197,15 @@ fn both<A: Send, B: Send>(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::load::iperf::{Load, parse_iperf3};
     use crate::plan::traffic::Pattern;
+    use crate::raw::load::{self, Load};
     use headway_kernel::replay;
 
     fn run(stack: Stack, cc: &str, traffic: &Traffic) -> (Load, Done) {
         let job = Job { stack, cc, traffic, seed: 3, is_traced: true };
         let socket = || UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
         let done = job.run_over([socket(), socket()]).unwrap();
-        (parse_iperf3(&done.json).unwrap(), done)
+        (load::parse(&done.json).unwrap(), done)
     }
 
     /// Over loopback: what is read as iperf3's output, and a trace that replays.

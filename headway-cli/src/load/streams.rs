@@ -4,10 +4,10 @@
 //! In the lab both ends must be this process: a packet then wakes no other one, and an address space that changes costs
 //! QEMU all it knows of the guest's memory. The same cell with iperf3 takes twice the CPU time.
 
-use crate::cell::sim;
 use crate::emu::Netns;
 use crate::observe::probe::now_us;
 use crate::plan::traffic::{Pattern, Traffic};
+use crate::raw::load;
 use crate::sys;
 use anyhow::{Context, Result, anyhow};
 use headway_cc::sim::{FlowBin, FlowRun, SimRun};
@@ -205,14 +205,13 @@ impl Job<'_> {
         let flows: Vec<FlowRun> = sides.into_iter().map(flow).collect();
         let duration_us = self.length_us() as u64;
         let run = SimRun { duration_us, bin_us: BIN_US as u64, mss, ..SimRun::default() };
-        sim::kernel_load_json(&run, &flows, cpu)
+        load::kernel_json(&run, &flows, cpu)
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::load::iperf::parse_iperf3;
 
     fn turn(pattern: Pattern, at_us: i64, written: u64) -> (u64, i64) {
         let to = SocketAddrV4::new(std::net::Ipv4Addr::LOCALHOST, 0);
@@ -272,7 +271,7 @@ mod tests {
         let to = SocketAddrV4::new(std::net::Ipv4Addr::LOCALHOST, 0);
         let traffic = Traffic { streams: 2, ..Traffic::bulk(3) };
         let job = Job { to, cc: "cubic", traffic: &traffic };
-        let load = parse_iperf3(&job.json(vec![pair(), pair()])).unwrap();
+        let load = load::parse(&job.json(vec![pair(), pair()])).unwrap();
         assert_eq!(load.judge("cubic"), Ok(()));
         assert_eq!((load.sent_bytes, load.received_bytes), (600_000, 540_000));
         assert_eq!((load.retransmits, load.mss_bytes), (Some(120), Some(1000)));

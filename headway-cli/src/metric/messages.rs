@@ -4,7 +4,7 @@
 //! the loss and as longer than any limit, because its receiver waits for it in vain.
 
 use super::{CellData, NOT_ASKED, percentile};
-use crate::observe::messages::Sent;
+use crate::raw::messages::Sent;
 
 pub fn delay_us(cell: &CellData, q: f64) -> Result<f64, String> {
     percentile(&delays_us(&due(cell)?), q, "messages that arrived")

@@ -1,33 +1,15 @@
 //! A cell's raw folder, parsed.
 
-use crate::load::iperf::{Interval, Load, parse_iperf3};
-use crate::observe::messages::Sent;
-use crate::plan::{LAYOUT, PathEntry};
-use crate::raw::cell::CellResult;
+use crate::plan::PathEntry;
+use crate::raw::cell::{self, CellResult};
+use crate::raw::link;
+use crate::raw::load::{self, Interval, Load};
+use crate::raw::messages::{self, Sent};
+use crate::raw::probe::{self, Probe};
 use headway_cc::messages::HEADER_BYTES as MESSAGE_HEADER_BYTES;
 use headway_cc::path::Path;
 use std::ops::Range;
 use std::path::Path as FilePath;
-
-/// One probe. Times are microseconds since the start of the load phase.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Probe {
-    pub sent_us: i64,
-    /// `None`: no answer came.
-    pub rtt_us: Option<f64>,
-}
-
-/// One bin of one direction of the link log, as far as it is used here.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub struct LinkBin {
-    pub t_us: i64,
-    pub rate_bps: Option<u64>,
-    pub in_bytes: u64,
-    pub drop_packets: u64,
-    pub lost_packets: u64,
-    pub mark_packets: u64,
-    pub late_us_max: Option<u64>,
-}
 
 /// A cell's raw folder, parsed. What a tool failed to deliver is kept as the reason why it is missing.
 #[derive(Debug)]
@@ -37,8 +19,8 @@ pub struct CellData {
     /// The load of the rival; `None` where nobody competed.
     pub rival: Option<Result<Load, String>>,
     pub probes: Vec<Probe>,
-    pub down: Vec<LinkBin>,
-    pub up: Vec<LinkBin>,
+    pub down: Vec<link::Bin>,
+    pub up: Vec<link::Bin>,
     /// In the order of their schedule; empty where there were none.
     pub messages: Vec<Sent>,
     path: Option<Path>,
@@ -51,15 +33,15 @@ impl CellData {
     /// which holds the trace files that the path names.
     pub fn read(dir: &FilePath, path: &PathEntry) -> Result<Self, String> {
         let file = |name: &str| std::fs::read_to_string(dir.join(name)).map_err(|e| format!("{name}: {e}"));
-        let result = parse_result(&file("cell.json")?)?;
-        let load = file("load.json").and_then(|text| parse_iperf3(&text));
+        let result = cell::parse(&file("cell.json")?)?;
+        let load = file("load.json").and_then(|text| load::parse(&text));
         let rival = result.traffic.against.as_ref();
-        let rival = rival.map(|_| file("rival.json").and_then(|text| parse_iperf3(&text)));
+        let rival = rival.map(|_| file("rival.json").and_then(|text| load::parse(&text)));
         let optional = |name: &str| if dir.join(name).exists() { file(name) } else { Ok(String::new()) };
-        let probes = parse_probes(&optional("probe.txt")?).map_err(|e| format!("probe.txt: {e}"))?;
-        let (down, up) = parse_link(&optional("link.txt")?).map_err(|e| format!("link.txt: {e}"))?;
+        let probes = probe::parse(&optional("probe.txt")?).map_err(|e| format!("probe.txt: {e}"))?;
+        let [down, up] = link::parse(&optional("link.txt")?).map_err(|e| format!("link.txt: {e}"))?;
         let messages =
-            parse_messages(&optional("messages.txt")?).map_err(|e| format!("messages.txt: {e}"))?;
+            messages::parse(&optional("messages.txt")?).map_err(|e| format!("messages.txt: {e}"))?;
         let path = parse_path(&result, path);
         let data_start_us = data_start_us(&down, &result);
         Ok(Self { result, load, rival, probes, down, up, messages, path, data_start_us })
@@ -186,7 +168,7 @@ impl CellData {
 
     /// What a probe waited in queues: its RTT beyond the path's own.
     pub fn queue_delay(&self, probe: &Probe) -> Option<f64> {
-        probe.rtt_us.map(|rtt| (rtt - self.result.base_rtt_us as f64).max(0.0))
+        probe.rtt_us.map(|rtt| (rtt as f64 - self.result.base_rtt_us as f64).max(0.0))
     }
 }
 
@@ -203,24 +185,12 @@ const UNLIMITED_BPS: f64 = 1e12;
 const DATA_BYTES: u64 = 5000;
 
 /// A message flow comes on top of that, from the start.
-fn data_start_us(down: &[LinkBin], result: &CellResult) -> i64 {
+fn data_start_us(down: &[link::Bin], result: &CellResult) -> i64 {
     let messages = result.traffic.messages.map_or(0, |m| {
         let bytes_per_s = u64::from(m.per_second) * u64::from(m.max_bytes + MESSAGE_HEADER_BYTES);
         bytes_per_s * BIN_US as u64 / 1_000_000 + u64::from(m.max_bytes)
     });
     down.iter().find(|b| b.t_us >= 0 && b.in_bytes > DATA_BYTES + messages).map_or(0, |b| b.t_us)
-}
-
-fn parse_result(text: &str) -> Result<CellResult, String> {
-    #[derive(serde::Deserialize)]
-    struct Versioned {
-        layout: u32,
-    }
-    let broken = |e: serde_json::Error| format!("cell.json is broken: {e}");
-    match serde_json::from_str::<Versioned>(text).map_err(broken)?.layout {
-        LAYOUT => serde_json::from_str(text).map_err(broken),
-        other => Err(format!("cell.json has layout {other}, this program reads layout {LAYOUT}")),
-    }
 }
 
 fn parse_path(result: &CellResult, planned: &PathEntry) -> Option<Path> {
@@ -229,99 +199,4 @@ fn parse_path(result: &CellResult, planned: &PathEntry) -> Option<Path> {
         path.load(name, text).ok()?;
     }
     Some(path)
-}
-
-fn parse_probes(text: &str) -> Result<Vec<Probe>, String> {
-    let table = Table::read(text)?;
-    let probe = |row: &Row| Ok(Probe { sent_us: row.number("sent_us")?, rtt_us: row.optional("rtt_us")? });
-    table.rows().map(|row| probe(&row?)).collect()
-}
-
-fn parse_messages(text: &str) -> Result<Vec<Sent>, String> {
-    let table = Table::read(text)?;
-    let message = |row: &Row| {
-        Ok(Sent {
-            due_us: row.number("due_us")?,
-            bytes: row.number("bytes")?,
-            late_us: row.number("late_us")?,
-            delay_us: row.optional("delay_us")?,
-        })
-    };
-    table.rows().map(|row| message(&row?)).collect()
-}
-
-fn parse_link(text: &str) -> Result<(Vec<LinkBin>, Vec<LinkBin>), String> {
-    let table = Table::read(text)?;
-    let (mut down, mut up) = (Vec::new(), Vec::new());
-    for row in table.rows() {
-        let row = row?;
-        let bin = LinkBin {
-            t_us: row.number("t_us")?,
-            rate_bps: row.optional("rate_bps")?,
-            in_bytes: row.optional("in_bytes")?.unwrap_or(0),
-            drop_packets: row.optional("drop_packets")?.unwrap_or(0),
-            lost_packets: row.optional("lost_packets")?.unwrap_or(0),
-            mark_packets: row.optional("mark_packets")?.unwrap_or(0),
-            late_us_max: row.optional("late_us_max")?,
-        };
-        match row.word("dir")? {
-            "down" => down.push(bin),
-            "up" => up.push(bin),
-            other => return Err(format!("line {}: `{other}` is neither `down` nor `up`", row.line)),
-        }
-    }
-    Ok((down, up))
-}
-
-/// A text table of the raw folder: a `# ` line that names the columns, then rows of words.
-struct Table<'a> {
-    columns: Vec<&'a str>,
-    lines: Vec<(usize, &'a str)>,
-}
-
-struct Row<'a> {
-    columns: &'a [&'a str],
-    words: Vec<&'a str>,
-    line: usize,
-}
-
-impl<'a> Table<'a> {
-    /// An empty text is a table without rows.
-    fn read(text: &'a str) -> Result<Self, String> {
-        let mut lines = text.lines().enumerate().map(|(at, line)| (at + 1, line));
-        let columns = match lines.next() {
-            None => Vec::new(),
-            Some((_, head)) => {
-                head.strip_prefix("# ").ok_or("line 1 does not name the columns")?.split(' ').collect()
-            }
-        };
-        Ok(Self { columns, lines: lines.filter(|(_, l)| !l.is_empty() && !l.starts_with('#')).collect() })
-    }
-
-    fn rows(&self) -> impl Iterator<Item = Result<Row<'_>, String>> {
-        self.lines.iter().map(|(line, text)| {
-            let words: Vec<&str> = text.split(' ').collect();
-            let (have, want) = (words.len(), self.columns.len());
-            if have != want {
-                return Err(format!("line {line} has {have} words, its table {want} columns"));
-            }
-            Ok(Row { columns: &self.columns, words, line: *line })
-        })
-    }
-}
-
-impl Row<'_> {
-    fn word(&self, column: &str) -> Result<&str, String> {
-        let at = self.columns.iter().position(|c| *c == column);
-        at.map(|at| self.words[at]).ok_or_else(|| format!("there is no column `{column}`"))
-    }
-
-    fn number<T: std::str::FromStr>(&self, column: &str) -> Result<T, String> {
-        let word = self.word(column)?;
-        word.parse().map_err(|_| format!("line {}: `{word}` is no number for {column}", self.line))
-    }
-
-    fn optional<T: std::str::FromStr>(&self, column: &str) -> Result<Option<T>, String> {
-        if self.word(column)? == "-" { Ok(None) } else { self.number(column).map(Some) }
-    }
 }

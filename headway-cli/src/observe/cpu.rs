@@ -2,12 +2,11 @@
 //!
 //! `cpu.txt`: a row for each CPU of an end, `side cpu busy_percent`, over the load phase.
 
-use crate::load::iperf::Load;
+use crate::raw::load::Load;
 use crate::sys;
 use crate::sys::program::find_program;
 use rustix::process::Pid;
 use rustix::thread::{CpuSet, sched_setaffinity};
-use std::fmt::Write as _;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
@@ -54,17 +53,6 @@ pub fn busy(before: &[Ticks], after: &[Ticks]) -> Vec<(usize, f64)> {
         Some((b.cpu, 100.0 * a.busy.saturating_sub(b.busy) as f64 / all as f64))
     };
     before.iter().filter_map(percent).collect()
-}
-
-/// `cpu.txt` of the ends whose CPUs are known.
-pub fn to_text<'a>(sides: impl IntoIterator<Item = (&'a str, &'a [(usize, f64)])>) -> String {
-    let mut s = String::from("# side cpu busy_percent\n");
-    for (side, cpus) in sides {
-        for (cpu, percent) in cpus {
-            let _ = writeln!(s, "{side} {cpu} {percent:.1}");
-        }
-    }
-    s
 }
 
 /// Says so where an end had a core with nothing left. What was forced to be busy says nothing.
@@ -183,7 +171,6 @@ mod tests {
         let cpus = busy(&ticks(BEFORE), &ticks(AFTER));
         // cpu0: 95 more ticks, 5 idle and 5 waiting.
         assert_eq!(cpus.iter().map(|(n, p)| (*n, (p * 10.0) as u32)).collect::<Vec<_>>(), [(0, 894), (1, 0)]);
-        assert_eq!(to_text([("sender", &*cpus)]), "# side cpu busy_percent\nsender 0 89.5\nsender 1 0.0\n");
         assert_eq!(busy(&ticks(BEFORE), &ticks(BEFORE)), []);
         assert_eq!(busy(&ticks(BEFORE), &ticks("cpu0 1\n")), [], "a CPU that went away");
     }

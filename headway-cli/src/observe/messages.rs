@@ -7,11 +7,11 @@
 
 use crate::observe::lateness::lateness_limit_us;
 use crate::observe::probe::now_us;
+use crate::raw::messages::Sent;
 use crate::stats;
 use crate::sys;
 use anyhow::{Context, Result};
 use headway_cc::messages::Messages;
-use std::fmt::Write as _;
 use std::net::{Ipv4Addr, UdpSocket};
 use std::os::fd::AsFd;
 use std::thread::JoinHandle;
@@ -20,15 +20,6 @@ use std::thread::JoinHandle;
 const QUIET_US: i64 = 1_000_000;
 /// … and how long to wait at most.
 const LINGER_US: i64 = 30_000_000;
-
-/// One message.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Sent {
-    pub due_us: i64,
-    pub bytes: u32,
-    pub late_us: i64,
-    pub delay_us: Option<i64>,
-}
 
 /// The two ends.
 #[derive(Debug)]
@@ -130,16 +121,6 @@ fn number(payload: &[u8]) -> Option<u64> {
     (mark == MARK).then_some(u64::from_be_bytes(number.first_chunk::<8>().copied()?))
 }
 
-/// `messages.txt`.
-pub fn to_text(messages: impl IntoIterator<Item = Sent>) -> String {
-    let mut s = String::from("# due_us bytes late_us delay_us\n");
-    for m in messages {
-        let delay = m.delay_us.map_or_else(|| "-".to_string(), |us| us.to_string());
-        let _ = writeln!(s, "{} {} {} {delay}", m.due_us, m.bytes, m.late_us);
-    }
-    s
-}
-
 /// Why the run does not count: the sender itself was as late as the emulator must not be (`EmuLog::disturbed`), with
 /// messages due from `from_us` on, when the load's programs have been started.
 pub fn disturbed(messages: &[Sent], from_us: i64, base_rtt_us: u64) -> Option<String> {
@@ -177,7 +158,6 @@ mod tests {
             assert_eq!(m.bytes, messages.bytes(3, n as u64));
             assert!(m.delay_us.is_some_and(|us| us >= m.late_us), "{m:?}");
         }
-        assert!(to_text(sent).lines().nth(1).unwrap().split(' ').count() == 4);
     }
 
     #[test]

@@ -2,12 +2,12 @@
 //!
 //! `probe.txt`: one row per probe in the order of sending, `sent_us rtt_us`; `-` when no answer came.
 
+use crate::raw::probe::Probe;
 use crate::sys;
 use anyhow::{Context, Result};
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::net::{AddressFamily, RecvFlags, SendFlags, SocketAddrV4, SocketType, ipproto};
 use rustix::time::Timespec;
-use std::fmt::Write as _;
 use std::net::Ipv4Addr;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
@@ -18,13 +18,6 @@ use std::thread::JoinHandle;
 const LINGER_US: i64 = 1_000_000;
 /// Bytes of ICMP: 8 of header, 16 of payload.
 const ECHO_BYTES: usize = 24;
-
-/// One probe. Times in microseconds of the monotonic clock.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Probe {
-    pub sent_us: i64,
-    pub rtt_us: Option<i64>,
-}
 
 /// A running prober; it ends when it is dropped, too.
 #[derive(Debug)]
@@ -156,18 +149,6 @@ pub fn checksum(bytes: &[u8]) -> u16 {
     !(sum as u16)
 }
 
-/// `probe.txt`, times relative to `start_us`.
-pub fn to_text(probes: &[Probe], start_us: i64) -> String {
-    let mut s = String::from("# sent_us rtt_us\n");
-    for p in probes {
-        let _ = match p.rtt_us {
-            Some(rtt) => writeln!(s, "{} {}", p.sent_us - start_us, rtt),
-            None => writeln!(s, "{} -", p.sent_us - start_us),
-        };
-    }
-    s
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -186,11 +167,5 @@ mod tests {
         for n in 0..ip.len() {
             let _ = echo_reply(&ip[..n], 0x1234);
         }
-    }
-
-    #[test]
-    fn text_marks_lost_probes() {
-        let probes = [Probe { sent_us: 5, rtt_us: Some(40) }, Probe { sent_us: 25, rtt_us: None }];
-        assert_eq!(to_text(&probes, 20), "# sent_us rtt_us\n-15 40\n5 -\n");
     }
 }

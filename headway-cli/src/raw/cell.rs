@@ -61,11 +61,27 @@ impl CellResult {
         write_atomic(&dir.join("cell.json"), &(serde_json::to_string_pretty(self)? + "\n"))
     }
 
-    /// Reads `cell.json` of a cell's folder.
+    /// Reads `cell.json` of a cell's folder, of whatever layout; [`parse`] checks it.
     pub fn read(dir: &Path) -> Result<Self> {
         let file = dir.join("cell.json");
         let text =
             std::fs::read_to_string(&file).with_context(|| format!("cannot read `{}`", file.display()))?;
         serde_json::from_str(&text).with_context(|| format!("`{}` is damaged", file.display()))
+    }
+}
+
+/// The content of a `cell.json`.
+///
+/// # Errors
+/// It has another layout than this program reads, or cannot be read.
+pub fn parse(text: &str) -> std::result::Result<CellResult, String> {
+    #[derive(Deserialize)]
+    struct Versioned {
+        layout: u32,
+    }
+    let broken = |e: serde_json::Error| format!("cell.json is broken: {e}");
+    match serde_json::from_str::<Versioned>(text).map_err(broken)?.layout {
+        LAYOUT => serde_json::from_str(text).map_err(broken),
+        other => Err(format!("cell.json has layout {other}, this program reads layout {LAYOUT}")),
     }
 }

@@ -4,8 +4,8 @@
 //! `page.js` draws them in the browser, which lets a reader zoom; the JSON stands inside the page.
 
 use super::run::Run;
-use crate::load::iperf::Interval;
 use crate::metric::{BIN_US, CellData};
+use crate::raw::load::Interval;
 use crate::stats;
 use serde_json::{Value, json};
 

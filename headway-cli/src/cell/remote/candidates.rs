@@ -2,12 +2,14 @@
 
 use super::{Context, Deserialize, Result, Serialize, SocketAddrV4, ensure};
 use crate::error::sentence;
-use crate::load::iperf::{self, Load};
+use crate::load::iperf;
 use crate::observe::machine;
-use crate::observe::probe::{Probe, Prober};
+use crate::observe::probe::Prober;
 use crate::plan::server;
 use crate::plan::tool::Tool;
 use crate::plan::traffic::Traffic;
+use crate::raw::load::{self, Load};
+use crate::raw::probe::Probe;
 use crate::sys;
 use std::net::{Ipv4Addr, SocketAddr, ToSocketAddrs};
 use std::time::Duration;
@@ -131,7 +133,7 @@ fn test(server: SocketAddrV4, tool: Tool) -> Result<Load> {
     let cc = machine::sysctl("net.ipv4.tcp_congestion_control");
     let (to, port) = (server.ip().to_string(), server.port());
     let job = iperf::Job { tool, to, port, cc: &cc, traffic: &traffic };
-    let load = iperf::parse_iperf3(&job.run_alone(GRACE)?).map_err(anyhow::Error::msg)?;
+    let load = load::parse(&job.run_alone(GRACE)?).map_err(anyhow::Error::msg)?;
     load.judge(&cc).map_err(anyhow::Error::msg)?;
     Ok(load)
 }
