@@ -49,7 +49,7 @@ fn controllers() -> String {
 /// What `headway load` has put into the kernel, and how it fares.
 fn loaded_text() -> String {
     let all = match kernel::loaded() {
-        Ok(all) if all.is_empty() => return "loaded in the kernel: nothing by headway\n".into(),
+        Ok(all) if all.is_empty() => return "loaded in the kernel: nothing by us\n".into(),
         Ok(all) => all,
         Err(_) => return "loaded in the kernel: only root can see it\n".into(),
     };
