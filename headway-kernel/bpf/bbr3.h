@@ -15,25 +15,28 @@
 
 #include "brake.h"
 
+/* The state of the state machine. */
 enum bbr3_mode {
-	BBR3_NONE = 0,
-	BBR3_STARTUP = 1,
-	BBR3_DRAIN = 2,
-	BBR3_PROBE_BW_DOWN = 3,
-	BBR3_PROBE_BW_CRUISE = 4,
-	BBR3_PROBE_BW_REFILL = 5,
-	BBR3_PROBE_BW_UP = 6,
-	BBR3_PROBE_RTT = 7,
+	BBR3_NONE = 0,	/* before the first event; as undo_state: no state to return to */
+	BBR3_STARTUP = 1,	/* looks for the path's rate by doubling each round */
+	BBR3_DRAIN = 2,	/* drains the queue that Startup has built */
+	BBR3_PROBE_BW_DOWN = 3,	/* sends slower after a probe, until its queue is gone and headroom is left */
+	BBR3_PROBE_BW_CRUISE = 4,	/* sends at the estimate */
+	BBR3_PROBE_BW_REFILL = 5,	/* fills the pipe for a round */
+	BBR3_PROBE_BW_UP = 6,	/* sends faster, to see whether the path has more */
+	BBR3_PROBE_RTT = 7,	/* has little in flight, to see the RTT without a queue */
 };
 
+/* Which phase of a probe the ACKs of now tell of. */
 enum bbr3_ack_phase {
-	BBR3_ACKS_INIT = 0,
-	BBR3_ACKS_REFILLING = 1,
-	BBR3_ACKS_PROBE_STARTING = 2,
-	BBR3_ACKS_PROBE_FEEDBACK = 3,
-	BBR3_ACKS_PROBE_STOPPING = 4,
+	BBR3_ACKS_INIT = 0,	/* no probe is being judged */
+	BBR3_ACKS_REFILLING = 1,	/* ACKs come for what was sent before the pipe was full */
+	BBR3_ACKS_PROBE_STARTING = 2,	/* the probe has begun, but ACKs still come for what was sent before it */
+	BBR3_ACKS_PROBE_FEEDBACK = 3,	/* ACKs come for what the probe has sent */
+	BBR3_ACKS_PROBE_STOPPING = 4,	/* the probe is over, and its last ACKs come */
 };
 
+/* A bound that bounds nothing (the draft's Infinity). */
 #define BBR3_INFINITY U64_MAX
 
 /* Tunables; reasons and values are in Bbr3Params. Gains and parts of 1 are times 2^16, times in microseconds. */
@@ -183,13 +186,13 @@ struct bbr3_state {
 	struct brake brake;	/* What the brake remembers */
 };
 
-/* The draft's BBR.*, C.* and RS.*; out->cwnd and out->pacing_rate are C.cwnd and C.pacing_rate in force. */
+/* What every step gets: one event of one connection. */
 struct bbr3_conn {
-	struct bbr3_state *bbr;
-	const struct bbr3_params *p;
-	const struct ack *ack;
-	struct control *out;
-	u64 delivery_rate;	/* 0 when there is no valid sample */
+	struct bbr3_state *bbr;	/* the draft's BBR.* */
+	const struct bbr3_params *p;	/* the constants of the draft */
+	const struct ack *ack;	/* its C.* and RS.* */
+	struct control *out;	/* cwnd and pacing_rate are C.cwnd and C.pacing_rate in force */
+	u64 delivery_rate;	/* RS.delivery_rate; 0 when there is no valid sample */
 };
 
 #include "bbr3/control.h"

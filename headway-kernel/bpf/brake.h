@@ -1,13 +1,17 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-3-Clause */
 /*
- * The brake: what a BBR does when the path becomes slower than its model. One module for both of them.
+ * The brake: what a BBR does when the path becomes slower than its model. One module for BBRv1 and BBRv3.
+ *
+ * A BBR goes on at the old rate until its maximum filter forgets it, and everything that is too much waits in the queue.
+ * The brake gathers ACKs in short slots. A slot that is clearly slower than usual and met a queue puts it on (BRAKE_DRAIN:
+ * pace at what arrives, until the queue is gone); then it looks for the old rate (BRAKE_HOLD).
  *
  * Use: a controller has a struct brake_params as the last of its parameters and a struct brake as the last of its state.
  * Once an ACK, after its model, it calls brake_on_ack(); then brake_bw() is its bandwidth, brake_gain() its pacing gain
  * and brake.window the bound of its window.
  *
  * Twin: headway-cc/src/cc/brake.rs, which leads: same functions in the same order; reasons and numbers are there. All is
- * inline: verifiers of 7.1 and 7.2 lose sight of struct brake_ack in any frame but the reader's own.
+ * inline: the verifiers of 7.1 and 7.2 lose sight of struct brake_ack in any frame but the reader's own.
  */
 #ifndef HEADWAY_BRAKE_H
 #define HEADWAY_BRAKE_H
@@ -15,9 +19,9 @@
 #include "fixed.h"
 
 enum brake_mode {
-	BRAKE_WATCH = 0,
-	BRAKE_DRAIN = 1,
-	BRAKE_HOLD = 2,
+	BRAKE_WATCH = 0,	/* off: slots are watched and learned from, nothing is bounded */
+	BRAKE_DRAIN = 1,	/* on: the queue is being emptied */
+	BRAKE_HOLD = 2,	/* on: the queue is gone, and the bound rises as far as the path lets it */
 };
 
 /* Tunables; reasons and values are in BrakeParams. Gains and parts of 1 are times 2^16, times in microseconds. */
@@ -91,20 +95,20 @@ struct brake {
 	u64 false_entries;	/* Times it was let go because the queue was somebody else's */
 };
 
-/* One ACK as the brake sees it; documented in BrakeAck. */
+/* One ACK as the brake sees it: what the controller tells of itself. */
 struct brake_ack {
-	struct brake *s;
-	const struct brake_params *p;
-	const struct ack *ack;
-	u64 max_bw;
-	u64 min_rtt_us;
-	u64 bw;
-	u64 pacing_gain;
-	u64 is_round_start;
-	u64 is_marking;
-	u64 is_watching;
-	u64 is_steady;
-	u64 floor;
+	struct brake *s;	/* What the brake remembers */
+	const struct brake_params *p;	/* Its parameters */
+	const struct ack *ack;	/* The event */
+	u64 max_bw;	/* The model's largest bandwidth */
+	u64 min_rtt_us;	/* The model's minimum RTT, microseconds */
+	u64 bw;	/* The bandwidth that the model would pace by */
+	u64 pacing_gain;	/* The gain that the model would pace with */
+	u64 is_round_start;	/* Whether the model has begun a round with this ACK */
+	u64 is_marking;	/* Whether ProbeRTT marks what is sent from now on as application-limited */
+	u64 is_watching;	/* Whether ACKs of this phase tell of the path */
+	u64 is_steady;	/* Whether the phase neither builds a queue nor empties one, so that its slots are usual */
+	u64 floor;	/* The smallest window, in units of data */
 };
 
 /* The time in which a bandwidth moves this much data, in microseconds, rounded down. */

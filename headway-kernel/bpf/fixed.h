@@ -95,14 +95,15 @@ static __always_inline u64 gain_apply(u64 value, u64 gain)
 	return mul_shift(value, gain, GAIN_SCALE);
 }
 
+/* One sample that a windowed maximum remembers. */
 struct winmax_sample {
-	u64 t;
-	u64 v;
+	u64 t;	/* when it was taken, by the clock of the caller (BBR: rounds) */
+	u64 v;	/* what was measured, in any unit */
 };
 
 /* The best three samples of the window, best first; times never decrease along the array. */
 struct winmax {
-	struct winmax_sample s[3];
+	struct winmax_sample s[3];	/* where fewer are known the last is repeated */
 };
 
 /* The maximum over the window. */

@@ -64,22 +64,22 @@ use std::sync::Arc;
 word! {
 /// The state of the state machine ([`Bbr3State::state`]).
 pub enum Mode {
-    /// Before the first event; as [`Bbr3State::undo_state`]: there is no state to return to.
+    /// Before the first event. As [`Bbr3State::undo_state`]: there is no state to return to.
     #[default]
     None = 0,
-    /// Ramp up quickly.
+    /// Looks for the path's rate by doubling each round.
     Startup = 1,
-    /// Drain the queue that Startup built.
+    /// Drains the queue that Startup has built.
     Drain = 2,
-    /// Decelerate after a probe.
+    /// Sends slower after a probe, until its queue is gone and headroom is left.
     ProbeBwDown = 3,
-    /// Send at the estimate.
+    /// Sends at the estimate.
     ProbeBwCruise = 4,
-    /// Fill the pipe for a round before the probe.
+    /// Fills the pipe for a round, so that the probe that follows starts from a full one.
     ProbeBwRefill = 5,
-    /// Look for more bandwidth and volume.
+    /// Sends faster, to see whether the path has more.
     ProbeBwUp = 6,
-    /// Cut inflight to see the minimum RTT.
+    /// Has little in flight, to see the RTT without a queue.
     ProbeRtt = 7,
 }
 }
@@ -126,21 +126,21 @@ pub enum AckPhase {
     /// No probe is being judged.
     #[default]
     Init = 0,
-    /// ACKs of what was sent before the probe.
+    /// ACKs come for what was sent before the pipe was full.
     Refilling = 1,
-    /// The probe has begun, its ACKs have not.
+    /// The probe has begun, but ACKs still come for what was sent before it.
     ProbeStarting = 2,
-    /// ACKs of the probe.
+    /// ACKs come for what the probe has sent.
     ProbeFeedback = 3,
-    /// The last ACKs of a probe that has ended.
+    /// The probe is over, and its last ACKs come.
     ProbeStopping = 4,
 }
 }
 
-/// No bound (the draft's Infinity).
+/// A bound that bounds nothing (the draft's Infinity).
 pub const BBR3_INFINITY: u64 = u64::MAX;
 
-/// A gain of so many hundredths, to the nearest.
+/// A gain in hundredths, as the draft writes it, to the nearest of ours.
 const fn hundredths(n: u64) -> u64 {
     (n * GAIN_UNIT + 50) / 100
 }
@@ -452,7 +452,7 @@ impl Controller for Bbr3 {
     }
 }
 
-/// One event of one connection: `bbr` is the draft's `BBR.…`, `ack` its `C.…` and `RS.…`; `out.cwnd` and
+/// What every step gets: one event of one connection. `bbr` is the draft's `BBR.…`, `ack` its `C.…` and `RS.…`; `out.cwnd` and
 /// `out.pacing_rate` are `C.cwnd` and `C.pacing_rate` in force.
 struct Conn<'a> {
     bbr: &'a mut Bbr3State,

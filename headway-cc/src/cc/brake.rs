@@ -1,21 +1,35 @@
-//! The brake: what a BBR does when the path becomes slower than its model. One module for both of them.
+//! The brake: what a BBR does when the path becomes slower than its model. One module for BBRv1 and BBRv3.
+//!
+//! A BBR remembers the largest bandwidth of the last rounds. When a path becomes slower (a radio link fades, a shaper
+//! changes its rate), it goes on sending at the old rate until that maximum is forgotten, and everything that is too much
+//! waits in the queue: for seconds, behind a large buffer. The brake sees this within a part of a round and lets the
+//! queue drain. It takes care to stay off where nothing is wrong, because on most paths most of the time nothing is.
 //!
 //! ```text
-//!          a slot slower than usual, with a longer RTT, or much loss or CE
+//!          a slot is slow and met a queue, or slots are slow and lossy
 //!   WATCH ───────────────────────────────────────────────────────────────► DRAIN  window: a BDP of what arrives
 //!    ▲ ▲      the queue stays though our share of it is gone                │  ▲
-//!    │ └────────────────────────────────────────────────────────────────────┤  │  the RTT is longer again
-//!    │        the old rate is back, or has been looked for long enough      ▼  │
+//!    │ └────────────────────────────────────────────────────────────────────┤  │  there is a queue again
+//!    │        the old rate is back, or was looked for long enough           ▼  │
 //!    └──────────────────────────────────────────────────────────────────── HOLD   bound: above what arrives
 //! ```
 //!
-//! Use: a controller has the fields of [`Brake`] in its state and those of [`BrakeParams`] among its parameters. Once an
-//! ACK, after its model, it calls `brake_on_ack`; then `brake_bw` is its bandwidth, `brake_gain` its
-//! pacing gain and [`Brake::window`] the bound of its window.
+//! 1. **Measure.** ACKs are gathered in slots, which last a sixteenth of the minimum RTT or so. A slot has two numbers: the
+//!    rate at which data arrived, which is what the path lets through now, and the smallest RTT, which is what the queue
+//!    is now.
+//! 2. **Learn.** While the flow neither probes nor drains, slots go into averages of what is usual: rate, RTT, and how far
+//!    both scatter.
+//! 3. **Watch.** A slot that is clearly slower than usual *and* met a queue puts the brake on. Either sign alone has other
+//!    causes: a pause of the sender, or somebody else's queue. Where the buffer is too short for a queue, much loss or
+//!    many CE marks stand for it.
+//! 4. **Drain.** The flow paces at what arrives, and its window is what fills the path at that rate, so the queue empties.
+//!    If half of it still stands after a round in which our share was gone, it is somebody else's, and the brake lets go.
+//! 5. **Hold.** Without a queue the bound rises above what arrives, step by step, until the old rate is back, or until it
+//!    was looked for long enough and the model has forgotten it.
 //!
-//! A slot is a short stretch of ACKs: their rate is what the path lets through now, their smallest RTT what the queue
-//! is now. What is usual for slots is learned while the flow neither probes nor drains. Reasons, figures and limits:
-//! `docs/brake.md`.
+//! Use: a controller has a [`Brake`] in its state and [`BrakeParams`] among its parameters. Once an ACK, after its model,
+//! it calls `brake_on_ack`. Then `brake_bw` is its bandwidth, `brake_gain` its pacing gain, and [`Brake::window`] the bound
+//! of its window. What is called "the model" here is the controller's own. Figures and limits: `docs/brake.md`.
 //!
 //! Twin: `headway-kernel/bpf/brake.h` (same functions in the same order).
 
@@ -26,12 +40,12 @@ use super::{Ack, NO_RTT};
 word! {
 /// What the brake does ([`Brake::mode`]).
 pub enum BrakeMode {
-    /// Nothing is bounded.
+    /// Off: slots are watched and learned from, nothing is bounded.
     #[default]
     Watch = 0,
-    /// The queue is being emptied.
+    /// On: the queue is being emptied.
     Drain = 1,
-    /// The queue is gone; the bound rises as far as the path lets it.
+    /// On: the queue is gone, and the bound rises as far as the path lets it.
     Hold = 2,
 }
 }
@@ -58,7 +72,7 @@ impl BrakeMode {
 }
 
 row! {
-/// The brake's parameters.
+/// The brake's parameters. Parts and factors are gains.
 pub struct BrakeParams "brake_" {
     /// Whether the flow yields when the path becomes slower: 1 yes, 0 no.
     is_on: bool as ["brake"],
@@ -116,7 +130,7 @@ impl BrakeParams {
 }
 
 row! {
-/// What the brake remembers of a connection.
+/// What the brake remembers of a connection. Data is in units, bandwidths are in the format of [`super::fixed`].
 pub struct Brake "brake_" {
     /// What the brake does: watch, drain or hold.
     mode: BrakeMode,
@@ -194,30 +208,32 @@ pub struct Brake "brake_" {
 }
 }
 
-/// One ACK as the brake sees it.
+/// One ACK as the brake sees it: what the controller tells of itself.
 #[derive(Debug)]
 pub(crate) struct BrakeAck<'a> {
-    /// Copied out of the controller's row, and back after the ACK.
+    /// What the brake remembers.
     pub s: &'a mut Brake,
+    /// Its parameters.
     pub p: &'a BrakeParams,
+    /// The event.
     pub ack: &'a Ack,
     /// The model's largest bandwidth.
     pub max_bw: u64,
-    /// The model's minimum RTT.
+    /// The model's minimum RTT, microseconds.
     pub min_rtt_us: u64,
     /// The bandwidth that the model would pace by.
     pub bw: u64,
     /// The gain that the model would pace with.
     pub pacing_gain: u64,
-    /// The model has begun a round with this ACK.
+    /// Whether the model has begun a round with this ACK.
     pub is_round_start: bool,
-    /// ProbeRTT marks what is sent from now on as application-limited.
+    /// Whether ProbeRTT marks what is sent from now on as application-limited.
     pub is_marking: bool,
-    /// ACKs of this phase tell of the path: not those of Startup and Drain.
+    /// Whether ACKs of this phase tell of the path. Those of Startup and Drain do not.
     pub is_watching: bool,
-    /// The phase neither builds a queue nor empties one.
+    /// Whether the phase neither builds a queue nor empties one, so that its slots are usual.
     pub is_steady: bool,
-    /// The smallest window.
+    /// The smallest window, in units of data.
     pub floor: u64,
 }
 
@@ -410,7 +426,8 @@ fn brake_watch(b: &mut BrakeAck, bw: u64, span_us: u64) {
         return;
     }
     b.s.usual_bw = brake_usual_bw(b);
-    // A slower path must not become usual while too little was sent to say so, nor the empty queue that ProbeRTT leaves.
+    // What must not become usual: a slower path, while too little is sent for the brake to see it; and the empty queue
+    // that ProbeRTT leaves.
     if is_usual && b.s.slot_rtt_us < NO_RTT && !brake_is_below(b, bw, b.s.usual_bw) {
         brake_learn(b, bw);
     }
@@ -446,7 +463,7 @@ fn brake_drain(b: &mut BrakeAck, bw: u64) {
         (b.s.usual_rtt_us, b.s.usual_bw) = (b.s.slot_rtt_us, bw);
         return;
     } else {
-        // What is left of a queue goes in the next round, or is not ours.
+        // Some of the queue is gone: what is left goes in the next round, or is not ours.
         (b.s.queue_rtt_us, b.s.quiet_delivered) = (b.s.slot_rtt_us, b.ack.delivered);
     }
     b.s.bw = bw.max(b.s.last_bw).max(1);

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-3-Clause */
-/* Where BBRv3 meets the brake. Twin: headway-cc/src/cc/bbr3/braking.rs. */
+/*
+ * Where BBRv3 meets the brake; none of it is in the draft. Part of bbr3.h; twin: headway-cc/src/cc/bbr3/braking.rs,
+ * which has the reasons.
+ */
 #ifndef HEADWAY_BBR3_BRAKING_H
 #define HEADWAY_BBR3_BRAKING_H
 

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-3-Clause */
-/* Pacing rate, send quantum and window (§5.6), and the volumes they are made of. Part of bbr3.h. */
+/*
+ * What the transport is told: the pacing rate, the size of a burst and the window (§5.6); and the volumes they are
+ * made of. Part of bbr3.h; twin: headway-cc/src/cc/bbr3/control.rs, which has the reasons.
+ */
 #ifndef HEADWAY_BBR3_CONTROL_H
 #define HEADWAY_BBR3_CONTROL_H
 

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-3-Clause */
-/* The model of the path (§5.5): rounds, bandwidth, RTT, aggregation, the short-term bounds. Part of bbr3.h. */
+/*
+ * The model of the path (§5.5): the clock of rounds, bandwidth, minimum RTT, bunching of ACKs, short-term bounds
+ * after loss. Part of bbr3.h; twin: headway-cc/src/cc/bbr3/model.rs, which has the reasons.
+ */
 #ifndef HEADWAY_BBR3_MODEL_H
 #define HEADWAY_BBR3_MODEL_H
 

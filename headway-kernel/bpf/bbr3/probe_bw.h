@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-3-Clause */
-/* ProbeBW (§5.3.3): the cycle of probes, the long-term bound, lost packets (§5.5.10.2). Part of bbr3.h. */
+/*
+ * ProbeBW (§5.3.3): the cycle in which a flow spends its life, the long-term bound, and lost packets (§5.5.10.2).
+ * Part of bbr3.h; twin: headway-cc/src/cc/bbr3/probe_bw.rs, which has the reasons.
+ */
 #ifndef HEADWAY_BBR3_PROBE_BW_H
 #define HEADWAY_BBR3_PROBE_BW_H
 

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-3-Clause */
-/* ProbeRTT (§5.3.4). Part of bbr3.h. */
+/*
+ * ProbeRTT (§5.3.4): seeing the RTT without a queue again. Part of bbr3.h; twin:
+ * headway-cc/src/cc/bbr3/probe_rtt.rs, which has the reasons.
+ */
 #ifndef HEADWAY_BBR3_PROBE_RTT_H
 #define HEADWAY_BBR3_PROBE_RTT_H
 

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-3-Clause */
-/* Recovery of losses (§5.6.4.4), its undo (§5.5.11.2), and the restart from idle (§5.4.1). Part of bbr3.h. */
+/*
+ * Recovery of losses (§5.6.4.4), its undo (§5.5.11.2), and the restart from idle (§5.4.1). Part of bbr3.h; twin:
+ * headway-cc/src/cc/bbr3/recovery.rs, which has the reasons.
+ */
 #ifndef HEADWAY_BBR3_RECOVERY_H
 #define HEADWAY_BBR3_RECOVERY_H
 

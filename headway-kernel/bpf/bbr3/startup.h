@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-3-Clause */
-/* Startup (§5.3.1) and Drain (§5.3.2). Part of bbr3.h. */
+/*
+ * Startup (§5.3.1) and Drain (§5.3.2): finding the path's rate for the first time. Part of bbr3.h; twin:
+ * headway-cc/src/cc/bbr3/startup.rs, which has the reasons.
+ */
 #ifndef HEADWAY_BBR3_STARTUP_H
 #define HEADWAY_BBR3_STARTUP_H
 

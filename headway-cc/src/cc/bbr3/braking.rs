@@ -1,4 +1,8 @@
-//! Where BBRv3 meets the brake ([`crate::cc::brake`]); none of it is in the draft. Without a brake nothing happens here.
+//! Where BBRv3 meets the brake ([`crate::cc::brake`]). None of it is in the draft, and without a brake nothing happens
+//! here.
+//!
+//! After the model and the state machine the brake judges the ACK; while it is on, its bandwidth replaces the model's for
+//! pacing and for the window. The model itself goes on learning, so that it is right when the brake lets go.
 
 use super::control::{bbr3_is_in_a_probe_bw_state, bbr3_min_pipe_cwnd};
 use super::{Conn, Mode};

@@ -1,4 +1,9 @@
-//! Pacing rate, send quantum and window (§5.6), and the volumes they are made of.
+//! What the transport is told: the pacing rate, the size of a burst and the window (§5.6); and the volumes they are made
+//! of.
+//!
+//! All of it is computed on each ACK from the model (bandwidth and minimum RTT), from the gains of the state, and from
+//! the bounds that loss has taught. The rate keeps the queue short; the window is the safety net for the time in which
+//! the model is wrong or ACKs are missing. The last word on a window is always the host's.
 
 use super::{BBR3_INFINITY, Conn, Mode};
 use crate::cc::NO_RTT;

@@ -1,4 +1,10 @@
-//! The model of the path (§5.5): rounds, bandwidth, RTT, aggregation, and the short-term bounds after loss.
+//! The model of the path (§5.5): the clock of rounds, bandwidth, minimum RTT, bunching of ACKs, and the short-term bounds
+//! after loss.
+//!
+//! It is updated on each ACK, before the state machine looks at it. Bandwidth is a maximum and RTT a minimum, because
+//! queues and pauses only make the one smaller and the other larger. Loss is collected over a loss round and answered
+//! once at its end. Without the short-term bounds a flow would go on at the rate of its last probe while the path loses
+//! what is too much; without lifting them it would never probe above them again.
 
 use super::control::{bbr3_permille, bbr3_segments};
 use super::{BBR3_INFINITY, Conn, Mode};

@@ -1,4 +1,12 @@
-//! ProbeBW (§5.3.3): the cycle of probes, the long-term bound, and what a lost packet says of it (§5.5.10.2).
+//! ProbeBW (§5.3.3): the cycle in which a flow spends its life, the long-term bound, and what a lost packet says of it
+//! (§5.5.10.2).
+//!
+//! It is entered from Drain and from ProbeRTT, and left for ProbeRTT, or for Startup by an undo. DOWN drains what a probe
+//! has queued and leaves headroom, CRUISE keeps the estimate for two to three seconds, REFILL fills the pipe for a round,
+//! UP sends faster until the rate stops growing or too much is lost. Without UP a path that became faster would never be
+//! noticed; without DOWN each probe would leave its queue behind; without the long-term bound each probe would lose as
+//! much again as the one before. ACKs tell of what was sent a round ago, so the phase of the ACKs is followed apart from
+//! the phase of sending.
 
 use super::control::{
     bbr3_inflight, bbr3_inflight_with_headroom, bbr3_is_in_a_probe_bw_state, bbr3_permille, bbr3_segments,

@@ -1,4 +1,10 @@
-//! ProbeRTT (§5.3.4).
+//! ProbeRTT (§5.3.4): seeing the RTT without a queue again.
+//!
+//! The minimum RTT is half of the model, and a flow that keeps some queue may never see it. ProbeRTT is entered from any
+//! state when no lower RTT was seen for five seconds, halves what is in flight for 200 ms and at least a round, and goes
+//! back to Startup or to ProbeBW. Flows that share a bottleneck see the same low RTT and so fall into step, which is
+//! what lets the queue empty at all. Without it a standing queue would pass for the path's own length, and all windows
+//! would grow by it.
 
 use super::control::{bbr3_probe_rtt_cwnd, bbr3_set_state};
 use super::model::{bbr3_reset_short_term_model, bbr3_restore_cwnd, bbr3_save_cwnd, bbr3_start_round};

@@ -1,4 +1,9 @@
 //! Recovery of losses (§5.6.4.4), its undo (§5.5.11.2), and the restart from idle (§5.4.1).
+//!
+//! The transport detects losses and says when recovery begins and ends; the model answers them elsewhere. Here the window
+//! is saved and brought back, because loss that is not congestion must not shrink it for good, and what proves to have
+//! been reordering is taken back. Without the undo, a path that reorders would end each probe, and Startup, far too
+//! early.
 
 use super::control::{
     bbr3_clamp_cwnd, bbr3_is_in_a_probe_bw_state, bbr3_segments, bbr3_set_pacing_rate_with_gain,

@@ -1,4 +1,9 @@
-//! Startup (§5.3.1) and Drain (§5.3.2).
+//! Startup (§5.3.1) and Drain (§5.3.2): finding the path's rate for the first time.
+//!
+//! Startup is entered when a connection begins, and again when ProbeRTT or an undo finds that the pipe was never full. It
+//! doubles the rate each round, so that any path is found within some ten rounds. It ends when the rate no longer grows
+//! (the model's search), or when loss or CE marks say that the buffer is full, and has by then up to a BDP or two in the
+//! queue. Drain sends slower until that queue is gone; without it all flows would begin their cruise behind it.
 
 use super::control::{bbr3_bdp_multiple, bbr3_inflight, bbr3_set_state};
 use super::model::{bbr3_is_ecn_eligible, bbr3_is_inflight_too_high};
