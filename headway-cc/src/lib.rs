@@ -51,6 +51,7 @@
 #![warn(missing_docs)]
 
 pub mod cc;
+pub mod driver;
 pub mod link;
 pub mod messages;
 pub mod path;

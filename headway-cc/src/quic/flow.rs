@@ -11,7 +11,8 @@
 //! ([`Controller::recovers_until_repaired`]).
 
 use super::Factory;
-use crate::cc::{Ack, CaState, Control, Controller, Event, NO_RTT};
+use crate::cc::{Ack, CaState, Control, Event, NO_RTT};
+use crate::driver::{Driver, Moment};
 use crate::rand;
 use crate::sampler::{Sampler, Sent};
 use std::collections::VecDeque;
@@ -64,8 +65,7 @@ fn size(bytes: u64) -> u32 {
 #[derive(Debug)]
 pub(super) struct Flow {
     factory: Factory,
-    cc: Box<dyn Controller>,
-    control: Control,
+    driver: Driver,
     id: u64,
     epoch: Instant,
     now_ns: u64,
@@ -74,9 +74,7 @@ pub(super) struct Flow {
     records: VecDeque<Record>,
     next_seq: u64,
     batch: Option<Batch>,
-    cwnd: u64,
     initial_window: u64,
-    smss: u64,
     srtt_us: u64,
     min_rtt_us: u64,
     /// One more than the latest sent record of which anything was acknowledged.
@@ -109,8 +107,7 @@ impl Flow {
         let window = (INITIAL_PACKETS * smss).min(INITIAL_BYTES.max(2 * smss));
         let mut flow = Self {
             factory: factory.clone(),
-            cc: (factory.new)(),
-            control: Control::default(),
+            driver: Driver::new((factory.new)(), window, smss, factory.max_pacing_rate),
             id: factory.next_flow(),
             epoch: now,
             now_ns: START_NS,
@@ -119,9 +116,7 @@ impl Flow {
             records: VecDeque::new(),
             next_seq: 0,
             batch: None,
-            cwnd: window,
             initial_window: window,
-            smss,
             srtt_us: 0,
             min_rtt_us: NO_RTT,
             acked_seq: 0,
@@ -138,7 +133,7 @@ impl Flow {
             ack_threshold: 1,
         };
         flow.dispatch(Event::Init);
-        flow.initial_window = flow.cwnd;
+        flow.initial_window = flow.driver.cwnd();
         flow
     }
 
@@ -150,7 +145,7 @@ impl Flow {
         }
         Self {
             factory: self.factory.clone(),
-            cc: self.cc.clone_box(),
+            driver: self.driver.copied(),
             sampler,
             records: VecDeque::new(),
             batch: None,
@@ -167,18 +162,18 @@ impl Flow {
     /// The window in force, at least one packet.
     pub(super) fn window(&mut self) -> u64 {
         self.settle();
-        self.cwnd
+        self.driver.cwnd()
     }
 
     /// What is in force; a quantum of `u64::MAX` leaves the spacing to the stack.
     pub(super) fn control(&mut self) -> Control {
         self.settle();
-        self.control
+        self.driver.control()
     }
 
     #[cfg(feature = "quinn")]
     pub(super) fn smss(&self) -> u64 {
-        self.smss
+        self.driver.smss()
     }
 
     #[cfg(feature = "quinn")]
@@ -273,7 +268,7 @@ impl Flow {
     pub(super) fn on_end_acks(&mut self, now: Instant, inflight: u64, is_app_limited: bool) {
         self.advance(now);
         self.reconcile(inflight);
-        if is_app_limited && self.sampler.inflight() + self.smss <= self.cwnd {
+        if is_app_limited && self.sampler.inflight() + self.driver.smss() <= self.driver.cwnd() {
             self.sampler.mark_app_limited();
         }
         let Some(batch) = &mut self.batch else { return };
@@ -331,14 +326,14 @@ impl Flow {
         self.advance(now);
         if is_ecn {
             // The stack knows how many marks there were and does not say: all that this ACK delivered may be marked.
-            self.sampler.on_ce(self.batch.map_or(self.smss, |b| b.bytes));
+            self.sampler.on_ce(self.batch.map_or(self.driver.smss(), |b| b.bytes));
         }
         let last_ns = self.ns(last_sent);
         let last = self.records.partition_point(|r| r.sent_ns <= last_ns);
         let last_seq = last.checked_sub(1).map(|at| self.records[at].seq);
         let is_of_period = last_seq.is_some_and(|seq| seq < self.recovery_seq);
         let is_new = self.ca_state == CaState::Open && !is_of_period;
-        if is_of_period && !is_ecn && self.cc.recovers_until_repaired() {
+        if is_of_period && !is_ecn && self.driver.controller().recovers_until_repaired() {
             self.repair_seq = self.next_seq;
         }
         if is_new {
@@ -351,7 +346,7 @@ impl Flow {
         if is_persistent {
             self.ca_state = CaState::Loss;
             (self.recovery_seq, self.repair_seq) = (self.next_seq, self.next_seq);
-            self.cwnd = self.sampler.inflight() + self.smss;
+            self.driver.set_cwnd(self.sampler.inflight() + self.driver.smss());
             self.dispatch(Event::Loss);
         } else if is_new || self.ca_state == CaState::Cwr {
             self.ca_state = if is_ecn { CaState::Cwr } else { CaState::Recovery };
@@ -369,8 +364,7 @@ impl Flow {
 
     pub(super) fn on_mtu(&mut self, mtu: u16) {
         self.settle();
-        self.smss = u64::from(mtu).max(1);
-        self.cwnd = self.cwnd.max(self.smss);
+        self.driver.set_smss(u64::from(mtu).max(1));
     }
 
     #[cfg(any(feature = "noq", test))]
@@ -381,10 +375,9 @@ impl Flow {
     /// Ends the processing of an ACK frame, if there is one: the controller decides.
     pub(super) fn settle(&mut self) {
         let Some(batch) = self.batch.take() else { return };
-        let mut ack = self.event(Event::Ack);
-        ack.rs_rtt_us = batch.rtt_us;
+        let at = self.moment();
+        let mut ack = self.driver.ack(&at, &mut self.sampler, batch.rtt_us);
         ack.rs_is_ack_delayed = batch.packets <= self.ack_threshold;
-        self.sampler.fill(&mut ack, self.min_rtt_us);
         self.tell(&ack);
         if self.acked_seq >= self.limited_until {
             self.is_cwnd_limited = false;
@@ -460,9 +453,8 @@ impl Flow {
         self.fresh_lost += u64::from(lost);
         let starts_range = self.lost_seq.is_none_or(|last| seq != last && seq != last + 1);
         self.lost_seq = Some(seq);
-        let mut ack = self.event(Event::Lost);
-        ack.rs_starts_lost_range = starts_range;
-        self.sampler.fill_lost(&mut ack, &sent);
+        let at = self.moment();
+        let ack = self.driver.lost(&at, &self.sampler, &sent, starts_range);
         self.tell(&ack);
         lost
     }
@@ -490,274 +482,39 @@ impl Flow {
 
     /// Tells the controller of something else than an ACK or a lost packet.
     fn dispatch(&mut self, event: Event) {
-        let mut ack = self.event(event);
-        self.sampler.fill_counters(&mut ack);
+        let at = self.moment();
+        let ack = self.driver.event(event, &at, &self.sampler);
         self.tell(&ack);
     }
 
-    /// The part of an event that is the same for all.
-    fn event(&mut self, event: Event) -> Ack {
+    /// What the driver is told beside the sampler's counters. Random bits come from the seed, the number of the flow,
+    /// of the event and the time, so that flows with the same seed probe apart.
+    fn moment(&mut self) -> Moment {
         self.events += 1;
         let seed = rand::hash(self.factory.seed, self.id);
-        Ack {
-            event,
+        Moment {
             now_us: self.now_ns / 1000,
-            unit_bytes: 1,
-            smss: self.smss,
-            cwnd: self.cwnd,
-            cwnd_clamp: u64::MAX,
-            pacing_rate: self.control.pacing_rate,
-            max_pacing_rate: self.factory.max_pacing_rate,
             srtt_us: self.srtt_us,
             min_rtt_us: self.min_rtt_us,
-            rs_rtt_us: NO_RTT,
-            is_cwnd_limited: self.is_cwnd_limited,
-            has_selective_acks: true,
             ca_state: self.ca_state,
+            is_cwnd_limited: self.is_cwnd_limited,
+            edt_us: 0,
             rand: rand::hash(seed, self.events.wrapping_add(self.now_ns)) >> 32,
-            ..Ack::default()
         }
     }
 
     fn tell(&mut self, ack: &Ack) {
-        let control = self.cc.on_event(ack);
+        let control = self.driver.tell(ack, &mut self.sampler);
         if let Some(sink) = &self.factory.trace {
             let mut line = self.id.to_string();
-            for word in ack.words().into_iter().chain(control.words()).chain(self.cc.state()) {
+            let state = self.driver.controller().state();
+            for word in ack.words().into_iter().chain(control.words()).chain(state) {
                 let _ = write!(line, " {word}");
             }
             sink(&line);
         }
-        self.cwnd = control.cwnd.max(self.smss);
-        if control.mark_app_limited {
-            self.sampler.mark_app_limited();
-        }
-        self.control = control;
     }
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::cc::CONTROLLERS;
-    use crate::rand::Rng;
-    use std::sync::{Arc, LazyLock, Mutex};
-    use std::time::Duration;
-
-    static ORIGIN: LazyLock<Instant> = LazyLock::new(|| {
-        #[allow(clippy::disallowed_methods)]
-        Instant::now()
-    });
-
-    fn at(us: u64) -> Instant {
-        *ORIGIN + Duration::from_micros(us)
-    }
-
-    /// A flow of this controller whose events are written down.
-    fn traced(name: &str) -> (Flow, impl Fn() -> Vec<Ack>) {
-        let lines = Arc::new(Mutex::new(Vec::new()));
-        let sink = lines.clone();
-        let factory = Factory::named(name).unwrap();
-        let factory = factory.trace(move |line| sink.lock().unwrap().push(line.to_string()));
-        let events = move || {
-            let parse = |line: &String| {
-                let words: Vec<u64> = line.split(' ').skip(1).map(|w| w.parse().unwrap()).collect();
-                Ack::from_words(&words[..Ack::FIELDS.len()]).unwrap()
-            };
-            lines.lock().unwrap().iter().skip(1).map(parse).collect()
-        };
-        (Flow::new(&factory, at(0), 1200), events)
-    }
-
-    #[test]
-    fn an_ack_is_one_event_with_the_losses_and_marks_of_its_frame() {
-        let (mut f, events) = traced("bbr3");
-        (0..6).for_each(|pn| _ = f.on_sent(at(10), 1200, pn));
-        f.on_acked(at(40_010), at(10), 1200, Some(5));
-        f.on_acked(at(40_010), at(10), 1200, Some(4));
-        f.on_end_acks(at(40_010), 4800, false);
-        (0..2).for_each(|pn| f.on_packet_lost(at(40_010), 1200, pn));
-        f.on_congestion(at(40_010), at(10), false, false);
-        f.on_congestion(at(40_010), at(10), true, false);
-        assert_eq!(events().iter().filter(|a| a.event == Event::Ack).count(), 0);
-        f.settle();
-        let events = events();
-        let kinds: Vec<Event> = events.iter().map(|a| a.event).collect();
-        assert_eq!(
-            kinds,
-            [Event::Init, Event::TxStart, Event::Lost, Event::Lost, Event::Ssthresh, Event::Ack]
-        );
-        assert_eq!((events[2].rs_starts_lost_range, events[3].rs_starts_lost_range), (true, false));
-        assert_eq!((events[3].rs_tx_in_flight, events[3].rs_lost), (2400, 2400));
-        let ack = events[5];
-        assert_eq!((ack.newly_acked, ack.newly_lost, ack.delivered_ce), (2400, 2400, 2400));
-        assert_eq!((ack.prior_inflight, ack.inflight, ack.rs_rtt_us), (7200, 2400, 40_000));
-        assert_eq!((ack.ca_state, ack.rs_tx_in_flight), (CaState::Recovery, 7200));
-    }
-
-    #[test]
-    fn what_is_acknowledged_twice_counts_once() {
-        let (mut f, events) = traced("bbr3");
-        f.on_sent(at(0), 1200, 0);
-        for us in [40_000, 50_000] {
-            f.on_acked(at(us), at(0), 1200, Some(0));
-            f.on_end_acks(at(us), 0, false);
-        }
-        f.settle();
-        let acks: Vec<Ack> = events().into_iter().filter(|a| a.event == Event::Ack).collect();
-        assert_eq!((acks.len(), acks[0].delivered), (1, 1200));
-    }
-
-    #[test]
-    fn the_handshake_s_packet_numbers_are_told_apart() {
-        let (mut f, events) = traced("bbr3");
-        f.on_sent(at(0), 300, 0);
-        f.on_sent(at(0), 900, 0);
-        f.on_sent(at(5), 1200, 0);
-        f.on_acked(at(100), at(5), 1200, Some(0));
-        f.on_acked(at(100), at(0), 300, Some(0));
-        f.on_acked(at(100), at(0), 900, Some(0));
-        f.on_end_acks(at(100), 0, false);
-        f.settle();
-        assert_eq!(events().last().unwrap().newly_acked, 2400);
-    }
-
-    #[test]
-    fn a_recovery_period_asks_for_one_reaction_and_ends_with_a_packet_sent_in_it() {
-        for (name, ends_with) in [("bbr3", 8), ("bbr1", 9)] {
-            let (mut f, events) = traced(name);
-            let lose = |f: &mut Flow, us, pn| {
-                f.on_packet_lost(at(us), 1200, pn);
-                f.on_congestion(at(us), at(pn), false, false);
-            };
-            (0..8).for_each(|pn| _ = f.on_sent(at(pn), 1200, pn));
-            lose(&mut f, 100, 0);
-            f.on_sent(at(105), 1200, 8);
-            lose(&mut f, 110, 2);
-            f.on_sent(at(120), 1200, 9);
-            for (pn, sent_us) in [(7, 7), (8, 105), (9, 120)] {
-                assert_eq!(f.ca_state, CaState::Recovery, "{name}: {pn}");
-                f.on_acked(at(200 + pn), at(sent_us), 1200, Some(pn));
-                f.on_end_acks(at(200 + pn), 6000, false);
-                f.settle();
-                if pn == ends_with {
-                    break;
-                }
-            }
-            assert_eq!(f.ca_state, CaState::Open, "{name}");
-            // Lost before the last period, known only now: nothing new. Then one that is.
-            lose(&mut f, 310, 3);
-            assert_eq!(f.ca_state, CaState::Open);
-            f.on_sent(at(320), 1200, 10);
-            f.on_packet_lost(at(400), 1200, 10);
-            f.on_congestion(at(400), at(320), false, false);
-            assert_eq!(events().iter().filter(|a| a.event == Event::Ssthresh).count(), 2);
-        }
-    }
-
-    #[test]
-    fn persistent_congestion_leaves_a_packet_s_room() {
-        for entry in CONTROLLERS {
-            let factory = Factory::named(entry.name).unwrap();
-            let mut f = Flow::new(&factory, at(0), 1200);
-            (0..8).for_each(|pn| _ = f.on_sent(at(pn), 1200, pn));
-            (0..7).for_each(|pn| f.on_packet_lost(at(9000), 1200, pn));
-            f.on_congestion(at(9000), at(6), false, true);
-            assert_eq!((f.ca_state, f.window()), (CaState::Loss, 2400), "{}", entry.name);
-        }
-    }
-
-    /// quinn tells of buffers, not of packets: losses are the oldest bytes, and such a loss may yet be withdrawn.
-    #[test]
-    fn lost_bytes_are_found_in_the_oldest_buffers() {
-        let (mut f, events) = traced("bbr3");
-        f.on_sent(at(0), 12_000, 9);
-        f.on_sent(at(50), 2400, 11);
-        f.on_sent(at(60), 2400, 13);
-        f.on_acked(at(40_060), at(60), 1200, None);
-        f.on_acked(at(40_060), at(0), 1200, None);
-        f.on_end_acks(at(40_060), 14_400, false);
-        f.on_bytes_lost(at(40_060), 12_000, at(50));
-        f.on_congestion(at(40_060), at(50), false, false);
-        f.settle();
-        let lost: Vec<(u64, u64)> = events()
-            .iter()
-            .filter(|a| a.event == Event::Lost)
-            .map(|a| (a.newly_lost, a.rs_tx_in_flight))
-            .collect();
-        assert_eq!(lost, [(10_800, 12_000), (1200, 14_400)]);
-        f.on_acked(at(41_000), at(0), 10_800, None);
-        f.on_end_acks(at(41_000), 2400, false);
-        f.settle();
-        assert!(events().iter().all(|a| a.event != Event::Undo), "a packet is still missing");
-        f.on_acked(at(41_100), at(50), 1200, None);
-        f.on_acked(at(41_100), at(50), 1200, None);
-        f.on_end_acks(at(41_100), 1200, false);
-        f.settle();
-        assert_eq!(events().last().unwrap().event, Event::Undo);
-        assert_eq!(f.sampler.delivered(), 1200 + 12_000 + 2400);
-    }
-
-    #[test]
-    fn another_address_keeps_the_model_and_leaves_what_is_in_flight() {
-        let (mut f, events) = traced("bbr3");
-        (0..8).for_each(|pn| _ = f.on_sent(at(pn), 1200, pn));
-        f.on_acked(at(40_000), at(0), 1200, Some(0));
-        f.on_end_acks(at(40_000), 8400, false);
-        let window = f.window();
-        let mut moved = f.migrated();
-        assert_eq!((moved.sampler.inflight(), moved.window()), (0, window));
-        moved.on_acked(at(50_000), at(1), 1200, Some(1));
-        moved.on_sent(at(50_000), 1200, 8);
-        moved.on_acked(at(90_000), at(50_000), 1200, Some(8));
-        moved.on_end_acks(at(90_000), 0, false);
-        moved.settle();
-        let last = *events().last().unwrap();
-        assert_eq!((last.delivered, last.newly_acked, last.rs_rtt_us), (2400, 1200, 40_000));
-    }
-
-    /// Any calls in any order, on a clock that stands still, runs back and jumps: the window is a packet at least and
-    /// there is a pace; what the controller is told adds up; what is kept is bounded by what the stack has in flight.
-    #[test]
-    fn no_call_breaks_a_flow() {
-        for (i, entry) in CONTROLLERS.iter().enumerate() {
-            for seed in 0..40 {
-                let factory = Factory::named(entry.name).unwrap().seed(seed);
-                let mut rng = Rng::new(seed, i as u64);
-                let mut f = Flow::new(&factory, at(10_000_000), 1200);
-                let (mut us, mut pn) = (10_000_000, 0);
-                for _ in 0..2000 {
-                    us += [0, 0, 1, 100, 5_000, 1_000_000][rng.below(6) as usize];
-                    let now = at(us - rng.below(2) * rng.below(1_500_000));
-                    let some = |rng: &mut Rng| (at(us - rng.below(200_000)), pn - rng.below(30).min(pn));
-                    let (sent, old) = some(&mut rng);
-                    let bytes = [1, 1200, 1452, 65_535, u64::MAX][rng.below(5) as usize];
-                    match rng.below(12) {
-                        0..3 => {
-                            let record = f.on_sent(now, bytes.min(65_535), pn);
-                            f.on_released(record, at(us + rng.below(5000)));
-                            pn += 1;
-                        }
-                        3..6 => f.on_acked(now, sent, bytes, (seed % 2 == 0).then_some(old)),
-                        6 => f.on_end_acks(now, rng.below(1 << 20), rng.chance(500_000_000)),
-                        7 => f.on_packet_lost(now, bytes, old),
-                        8 => f.on_bytes_lost(now, bytes, sent),
-                        9 => f.on_congestion(now, sent, rng.chance(300_000_000), rng.chance(100_000_000)),
-                        10 => f.on_mtu([0, 1, 576, 1200, 65_535][rng.below(5) as usize]),
-                        _ if rng.chance(100_000_000) => f = f.migrated(),
-                        _ if rng.chance(500_000_000) => f.on_spurious_loss(),
-                        _ => (f.on_cwnd_limited(), f.on_ack_threshold(rng.below(100))).0,
-                    }
-                    assert!(f.window() >= f.smss && f.control().pacing_rate >= 1, "{} {seed}", entry.name);
-                }
-                // Everything sent is settled one way or the other in the end.
-                us += 100_000_000;
-                f.on_sent(at(us), 1200, pn);
-                f.on_acked(at(us + 1), at(us), 1200, Some(pn));
-                f.on_end_acks(at(us + 1), 0, true);
-                f.settle();
-                assert!(f.records.is_empty() && f.sampler.inflight() == 0, "{} {seed}", entry.name);
-            }
-        }
-    }
-}
+mod tests;

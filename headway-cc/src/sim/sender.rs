@@ -13,7 +13,8 @@ use super::segment::Arrival;
 use super::sequence::SequenceBuffer;
 use super::source::App;
 use super::{FlowBin, FlowRun, FlowSpec, HANDSHAKE_BYTES, HEADER_BYTES, Signals, SimSpec, TraceRow};
-use crate::cc::{Ack, CaState, Control, Controller, Event, NO_RTT};
+use crate::cc::{Ack, CaState, Controller, Event, NO_RTT};
+use crate::driver::{Driver, Moment};
 use crate::rand;
 use crate::reconstruct::RingEntry;
 use crate::sampler::{Sampler, Sent};
@@ -45,7 +46,7 @@ pub(crate) struct Sender {
     /// What stands in for the sampler's memory of each segment; `None` where the controller is told exactly.
     record: Option<KernelRecord>,
     pub(crate) app: App,
-    cwnd: u64,
+    driver: Driver,
     mss: u64,
     index: u32,
     is_ect: bool,
@@ -54,9 +55,7 @@ pub(crate) struct Sender {
     limited_until: u64,
     /// When pacing lets the next burst go; `u64::MAX` when nothing waits for that.
     pace_ns: u64,
-    max_pacing_rate: u64,
     ce_seen: u64,
-    cc: Box<dyn Controller>,
     random_seed: u64,
     events: u64,
     is_traced: bool,
@@ -75,16 +74,14 @@ impl Sender {
             pacer: Pacer::new(mss, flow.max_pacing_rate != u64::MAX),
             record: (spec.signals == Signals::Kernel).then(|| KernelRecord::new(mss)),
             app: App::new(&flow.source, flow.start_us * 1000),
-            cwnd: INITIAL_SEGMENTS * mss,
+            driver: Driver::new(cc, INITIAL_SEGMENTS * mss, mss, flow.max_pacing_rate),
             mss,
             index,
             is_ect: down.ecn || down.ce_ns.is_some(),
             is_cwnd_limited: false,
             limited_until: 0,
             pace_ns: u64::MAX,
-            max_pacing_rate: flow.max_pacing_rate.max(1),
             ce_seen: 0,
-            cc,
             random_seed: rand::hash(spec.seed, RANDOM_STREAM + u64::from(index)),
             events: 0,
             is_traced: spec.trace,
@@ -128,7 +125,7 @@ impl Sender {
             delivered_bytes,
             sent_bytes: self.run.sent_bytes,
             retransmitted_packets: self.run.retransmitted_packets,
-            cwnd_bytes: self.cwnd,
+            cwnd_bytes: self.driver.cwnd(),
             inflight_bytes: self.sampler.inflight(),
             srtt_us: self.rtt.srtt_us(),
             pacing_rate: if self.pacer.is_paced() { self.pacer.rate() } else { u64::MAX },
@@ -151,7 +148,7 @@ impl Sender {
         self.run.max_rtt_us = self.rtt.max_us;
         self.run.mean_rtt_us = self.rtt.mean_us();
         self.run.messages = self.app.arrived;
-        self.run.state = self.cc.state();
+        self.run.state = self.driver.controller().state();
         self.run
     }
 }
@@ -356,7 +353,7 @@ impl Sender {
         if is_new {
             self.dispatch(Event::Ssthresh, now_ns, NO_RTT);
         }
-        self.cwnd = self.sampler.inflight() + self.loss.oldest_bytes();
+        self.driver.set_cwnd(self.sampler.inflight() + self.loss.oldest_bytes());
         self.loss.enter_loss(is_new);
         self.dispatch(Event::Loss, now_ns, NO_RTT);
         let bytes = self.retransmit_lost(now_ns, 1, down);
@@ -397,7 +394,7 @@ impl Sender {
     /// Whole segments that fit into the window, but no more than a burst.
     #[inline]
     fn room_segments(&self) -> u64 {
-        let room = self.cwnd.saturating_sub(self.sampler.inflight());
+        let room = self.driver.cwnd().saturating_sub(self.sampler.inflight());
         let burst_segments = self.pacer.burst_segments();
         if room >= burst_segments * self.mss { burst_segments } else { room / self.mss }
     }
@@ -410,7 +407,7 @@ impl Sender {
             || self.loss.is_all_acked()
             || self.app.pending_bytes <= room * self.mss
             || now_ns > self.pacer.last_burst_ns() + DEFER_NS
-            || room * self.mss * 3 >= self.cwnd
+            || room * self.mss * 3 >= self.driver.cwnd()
         {
             return false;
         }
@@ -483,18 +480,20 @@ impl Sender {
         if !self.pacer.is_paced() && self.loss.is_all_acked() && self.loss.nxt() > 0 {
             let rto_ns = self.rtt.rto_us(0) * 1000;
             let mut idle_ns = now_ns - self.pacer.last_burst_ns();
-            let least = self.cwnd.min(INITIAL_SEGMENTS * self.mss);
-            while idle_ns > rto_ns && self.cwnd > least {
+            let mut cwnd = self.driver.cwnd();
+            let least = cwnd.min(INITIAL_SEGMENTS * self.mss);
+            while idle_ns > rto_ns && cwnd > least {
                 idle_ns -= rto_ns;
-                self.cwnd = (self.cwnd / 2).max(least);
+                cwnd = (cwnd / 2).max(least);
             }
+            self.driver.set_cwnd(cwnd);
         }
         self.dispatch(Event::TxStart, now_ns, NO_RTT);
     }
 
     /// What kept the sender from sending more: the window (Linux `tcp_cwnd_validate`) or the application.
     fn note_limits(&mut self, is_deferred: bool) {
-        let has_room = self.sampler.inflight() + self.mss <= self.cwnd;
+        let has_room = self.sampler.inflight() + self.mss <= self.driver.cwnd();
         let is_limited = is_deferred || !has_room;
         if is_limited || self.loss.una() >= self.limited_until {
             self.is_cwnd_limited = is_limited;
@@ -513,17 +512,17 @@ impl Sender {
         if self.record.is_some() && event != Event::Init {
             self.tell_before(event, now_ns);
         }
-        let mut ack = self.event(event, now_ns, rs_rtt_us);
         self.events += 1;
-        ack.rand = rand::hash(self.random_seed, self.events) >> 32;
-        if event == Event::Ack {
-            self.sampler.fill(&mut ack, self.rtt.min_us);
+        let at = self.moment(now_ns, rand::hash(self.random_seed, self.events) >> 32);
+        let ack = if event == Event::Ack {
+            let mut ack = self.driver.ack(&at, &mut self.sampler, rs_rtt_us);
             if let Some(record) = &self.record {
                 record.degrade(&mut ack);
             }
+            ack
         } else {
-            self.sampler.fill_counters(&mut ack);
-        }
+            self.driver.event(event, &at, &self.sampler)
+        };
         self.tell(&ack);
         self.record_after(event);
     }
@@ -531,10 +530,8 @@ impl Sender {
     /// Tells the controller of a segment that was just marked lost. The random number comes from the count of what
     /// was lost, so that the other events get the same numbers whether or not there are losses between them.
     fn tell_lost(&mut self, now_us: u64, sent: &Sent, starts_range: bool) {
-        let mut ack = self.event(Event::Lost, now_us * 1000, NO_RTT);
-        ack.rand = rand::hash(self.random_seed, !self.sampler.lost()) >> 32;
-        ack.rs_starts_lost_range = starts_range;
-        self.sampler.fill_lost(&mut ack, sent);
+        let at = self.moment(now_us * 1000, rand::hash(self.random_seed, !self.sampler.lost()) >> 32);
+        let ack = self.driver.lost(&at, &self.sampler, sent, starts_range);
         self.tell(&ack);
     }
 
@@ -570,8 +567,7 @@ impl Sender {
     }
 
     fn tell_run(&mut self, now_ns: u64, run: &LostRun) {
-        let mut ack = self.event(Event::Lost, now_ns, NO_RTT);
-        self.sampler.fill_counters(&mut ack);
+        let mut ack = self.driver.event(Event::Lost, &self.moment(now_ns, 0), &self.sampler);
         let Some(record) = &mut self.record else { return };
         record.fill_lost(&mut ack, run);
         ack.rand = rand::hash(self.random_seed, !ack.lost) >> 32;
@@ -593,43 +589,25 @@ impl Sender {
         );
     }
 
-    /// The part of an event that is the same for all.
-    fn event(&self, event: Event, now_ns: u64, rs_rtt_us: u64) -> Ack {
-        Ack {
-            event,
+    fn moment(&self, now_ns: u64, rand: u64) -> Moment {
+        Moment {
             now_us: now_ns / 1000,
-            unit_bytes: 1,
-            smss: self.mss,
-            cwnd: self.cwnd,
-            cwnd_clamp: u64::MAX,
-            pacing_rate: self.pacer.rate(),
-            max_pacing_rate: self.max_pacing_rate,
             srtt_us: self.rtt.srtt_us(),
             min_rtt_us: self.rtt.min_us,
-            rs_rtt_us,
-            is_cwnd_limited: self.is_cwnd_limited,
-            has_selective_acks: true,
             ca_state: self.loss.ca_state(),
+            is_cwnd_limited: self.is_cwnd_limited,
             edt_us: self.pacer.wait_ns(now_ns) / 1000,
-            ..Default::default()
+            rand,
         }
     }
 
     fn tell(&mut self, ack: &Ack) {
-        let control = self.cc.on_event(ack);
+        let control = self.driver.tell(ack, &mut self.sampler);
         if self.is_traced {
-            self.run.trace.push(TraceRow { ack: *ack, control, state: self.cc.state() });
+            let state = self.driver.controller().state();
+            self.run.trace.push(TraceRow { ack: *ack, control, state });
         }
-        self.apply(control);
-    }
-
-    fn apply(&mut self, control: Control) {
-        let control = Control { pacing_rate: control.pacing_rate.min(self.max_pacing_rate), ..control };
-        self.cwnd = control.cwnd.max(self.mss);
-        self.run.max_cwnd_bytes = self.run.max_cwnd_bytes.max(self.cwnd);
-        if control.mark_app_limited {
-            self.sampler.mark_app_limited();
-        }
-        self.pacer.apply(&control, self.rtt.min_us);
+        self.run.max_cwnd_bytes = self.run.max_cwnd_bytes.max(self.driver.cwnd());
+        self.pacer.apply(&self.driver.control(), self.rtt.min_us);
     }
 }
