@@ -1,6 +1,7 @@
 //! Loss detection and recovery without a sender: segments are sent, arrive or do not, and what [`Loss`] makes of it is
 //! looked at step by step. One segment is 1000 bytes; times are in milliseconds.
 
+use super::detect::REORDER_SLACK_NS;
 use super::*;
 
 const BYTES: u32 = 1_000;
