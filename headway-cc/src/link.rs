@@ -1,14 +1,17 @@
-//! One bottleneck: rate, delay, queue, loss, marks. One code, two clocks: the simulator runs it in virtual
-//! time, the emulator in real time. Time is an argument (nanoseconds since the link's start) and must not fall.
+//! One link with a bottleneck: rate, delay, queue, loss and CE marks.
+//!
+//! The simulator runs this code in virtual time and the emulator in real time, so that both mean the same by the same
+//! path. Therefore time is an argument of every call (nanoseconds since the link's start); it must never go back.
 //!
 //! ```text
 //! push ─► policer ─► queue (drop-tail, CoDel, CE threshold) ─► serialisation ─► loss ─► delay, jitter ─► pop
 //! ```
 //!
-//! Every time is computed from the model: a packet leaves the queue when the one before is through, however late
-//! [`Link::pop`] is called, so a busy machine does not lower the rate.
+//! Every time is computed from the model and not from the moment of the call: a packet leaves the queue when the one
+//! before it has been serialised, however late [`Link::pop`] is called. Without that a busy machine would emulate a
+//! slower link than it was asked for.
 //!
-//! Law: packets pushed = popped + dropped + lost + still inside.
+//! At any time, packets pushed = popped + dropped + lost + still inside.
 
 mod codel;
 mod delay;
@@ -25,7 +28,7 @@ pub use spec::*;
 use std::cmp::Ordering;
 use std::collections::{BinaryHeap, VecDeque};
 
-/// Random streams of one link.
+/// Each random part of a link draws from a stream of its own, so that adding one part does not change the others.
 const LOSS_STREAM: u64 = 0;
 const JITTER_STREAM: u64 = 1;
 const REORDER_STREAM: u64 = 2;
@@ -85,18 +88,19 @@ pub struct Link<P> {
     limit_packets: u64,
     bucket: Option<Bucket>,
     codel: Option<Codel>,
-    /// Largest packet seen: less than that in the queue is no queue to CoDel.
+    /// Largest packet seen. CoDel never drops while no more than this waits (RFC 8289, section 5.5: `maxpacket_`).
     max_bytes: u32,
     ce_ns: u64,
-    /// Nothing when packets are never lost.
+    /// `None` when packets are never lost, which spares the check for each of them.
     losses: Option<Losses>,
-    /// Nothing when the delay is all there is.
+    /// `None` when nothing is added to the propagation delay.
     extra: Option<Extra>,
     last_at_ns: u64,
-    /// Serialised or being serialised, in order of arrival …
+    /// Packets that are being serialised or on their way, in the order of arrival.
     wire: VecDeque<Out<P>>,
-    /// … or here, when packets may overtake each other.
+    /// Used in place of `wire` when packets may overtake each other.
     heap: Option<BinaryHeap<Flying<P>>>,
+    /// Counts the packets put into `heap`.
     flown: u64,
     stats: LinkStats,
 }
@@ -315,7 +319,8 @@ impl<P> PartialEq for Flying<P> {
 
 impl<P> Eq for Flying<P> {}
 
-/// A policer's token bucket. Tokens are bits times 10^9, as a rate gives them per nanosecond; 1 GB of them fit.
+/// A policer's token bucket. It counts in bits times 10^9: then a rate in bits per second earns a whole number of
+/// tokens in every nanosecond, and nothing is lost to rounding. A bucket of 1 GB fits in 64 bits.
 #[derive(Debug)]
 struct Bucket {
     rate_bps: u64,
@@ -330,6 +335,7 @@ impl Bucket {
         Self { rate_bps: policer.rate_bps, size, tokens: size, last_ns: 0 }
     }
 
+    /// Whether the bucket holds enough for a packet, which then is taken out of it.
     fn admits(&mut self, now_ns: u64, bytes: u32) -> bool {
         let earned = self.rate_bps.saturating_mul(now_ns - self.last_ns);
         self.tokens = self.tokens.saturating_add(earned).min(self.size);

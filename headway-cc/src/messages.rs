@@ -1,8 +1,9 @@
 //! A flow of small messages on a fixed schedule, as a game server sends them: `200@64` is 200 bytes 64 times a second,
 //! `64..1200@64` draws each size from the seed.
 //!
-//! The schedule is known before anything is sent. A message's delay counts from the moment it was due, so that a sender
-//! that is held up hides nothing. The simulator and the sender of a real run follow the same schedule.
+//! The schedule is fixed before anything is sent, and a message's delay counts from the moment when it was due. Counted
+//! from the moment of sending, the delay of a sender that is held up would not show. The simulator and the sender of a
+//! real run follow the same schedule.
 
 use crate::path::units::{Kind, Word};
 use crate::rand::{BILLION, hash, scale};
@@ -48,8 +49,8 @@ impl Messages {
         BILLION / u64::from(self.per_second)
     }
 
-    /// When message number `n` is due, counted from the start. The first one is due within an interval, when the seed
-    /// says: what is periodic in flow and path meets in another phase with another seed.
+    /// When message number `n` is due, counted from the start. The seed draws the moment of the first one from the first
+    /// interval: else whatever is periodic in flow and path would meet in the same phase in every repetition.
     pub fn due_ns(&self, seed: u64, n: u64) -> u64 {
         let phase_ns = scale(hash(seed, PHASE_STREAM), self.interval_ns());
         phase_ns + n * BILLION / u64::from(self.per_second)

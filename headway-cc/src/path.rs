@@ -1,11 +1,12 @@
-//! A path between two hosts: one text form, used on the command line, in presets, raw files and the report.
+//! A path between two hosts as text: the same form on the command line, in presets, in raw files and in the report, so
+//! that a result names the path it was measured on and can be repeated from that alone.
 //!
-//! `RATE RTT [WORD…] [@TIME CHANGE…]…`, for example `100mbit 40ms queue=1bdp @10s 20mbit @20s 100mbit`.
+//! The form is `RATE RTT [WORD…] [@TIME CHANGE…]…`, for example `100mbit 40ms queue=1bdp @10s 20mbit @20s 100mbit`.
 //!
 //! | word | meaning |
 //! | --- | --- |
 //! | `100mbit` \| `unlimited` \| `trace=FILE` | first: rate of the data direction (bit, kbit, mbit, gbit, 1tbit at most), or a mahimahi trace |
-//! | `trace=cell:5mbit` \| `trace=poisson:5mbit` | … or a trace by formula with this mean rate: a cellular link, random chances |
+//! | `trace=cell:5mbit` \| `trace=poisson:5mbit` | first: a trace made by formula with this mean rate, like a cellular link, or of random chances to send |
 //! | `40ms` \| `10ms/30ms` | second: base round-trip time, half each way, or delay down/up (ns, us, ms, s) |
 //! | `queue=1bdp` | drop-tail limit: `1bdp`, `150kB`, `100pkt`, `200ms`, `infinite`; default 1bdp |
 //! | `queue=codel` | CoDel; `codel:5ms/100ms` target/interval, `codel:5ms/100ms/1000pkt` with a limit |
@@ -18,16 +19,16 @@
 //! | `loss=square:3.3%/5.6%/2s` | first half, second half of each period |
 //! | `loss=trace:FILE` | CSV with columns start_s, end_s, lost_packets, sent_packets; repeats |
 //! | `jitter=2ms` | adds 0 to 2 ms, uniform; `normal:2ms`: mean 3 and deviation 1 of the size; `2ms/50ms`: a new draw every 50 ms |
-//! | `reorder` \| `reorder=5%/10ms` | jitter may reorder, both ways \| so many data packets come so much later and are overtaken |
+//! | `reorder` \| `reorder=5%/10ms` | jitter may reorder packets, both ways \| this share of data packets is held back for this time and overtaken |
 //! | `up=10mbit` \| `uptrace=FILE` | rate of the ACK direction; default unlimited |
-//! | `upqueue=` `uploss=` `upjitter=` | as above, for the ACK direction |
+//! | `upqueue=` `uploss=` `upjitter=` | as `queue=`, `loss=` and `jitter=`, for the ACK direction |
 //! | `ackagg=4ms` | ACKs arrive only at multiples of this |
 //! | `repeat=30s` | the schedule repeats |
-//! | `@10s 20mbit 65ms loss=1%` | last: from this time on this rate (0mbit: outage), delay, loss; any of the three |
+//! | `@10s 20mbit 65ms loss=1%` | last: from this time on another rate (0mbit: outage), delay or loss; any of the three |
 //!
-//! Where it matters: a BDP and a queue in time are reckoned with the rate at time 0 (a trace: its mean) and the base
-//! round-trip time, and hold at least one packet of 1500 bytes; queue limits do not count the packet being sent;
-//! loss happens on the wire behind the queue; jitter only adds, so the base round-trip time stays the minimum.
+//! A BDP, and a queue given as time, are computed from the rate at time 0 (of a trace: its mean rate) and the base
+//! round-trip time, and are at least one packet of 1500 bytes. Queue limits do not count the packet that is being sent.
+//! Loss happens on the wire behind the queue. Jitter only adds delay, so the base round-trip time stays the minimum.
 
 mod drops;
 mod files;
@@ -75,36 +76,32 @@ pub struct Key {
     pub about: &'static str,
 }
 
-/// Every such word, in canonical order.
+/// Every word that may follow rate and round-trip time, in canonical order. `headway list` prints them.
 pub const KEYS: &[Key] = &[
     Key {
         name: "queue",
         example: "queue=1bdp",
         about: "1bdp, 150kB, 100pkt, 200ms, infinite, codel[:5ms/100ms[/1000pkt]]",
     },
-    Key { name: "ecn", example: "ecn", about: "CoDel marks instead of dropping" },
-    Key { name: "ce", example: "ce=1ms", about: "mark packets that waited longer" },
+    Key { name: "ecn", example: "ecn", about: "CoDel marks packets instead of dropping them" },
+    Key { name: "ce", example: "ce=1ms", about: "packets that waited longer than this are marked" },
     Key {
         name: "policer",
         example: "policer=10mbit/100kB",
-        about: "token bucket, rate/burst (bytes or time)",
+        about: "token bucket in front of the queue: rate/burst, the burst as bytes or time",
     },
     Key {
         name: "loss",
         example: "loss=1%",
         about: "1%, 30%/3, ge:1%/30%, burst:1%/5, square:3%/6%/2s, trace:FILE",
     },
-    Key {
-        name: "jitter",
-        example: "jitter=2ms",
-        about: "2ms, normal:2ms; 2ms/50ms for a new draw every 50ms",
-    },
+    Key { name: "jitter", example: "jitter=2ms", about: "2ms, normal:2ms; 2ms/50ms draws anew every 50ms" },
     Key {
         name: "reorder",
         example: "reorder=5%/10ms",
-        about: "alone: jitter may reorder; share/time: held back",
+        about: "jitter may reorder packets; with a share and a time, so many are held back",
     },
-    Key { name: "up", example: "up=10mbit", about: "rate of the ACK direction" },
+    Key { name: "up", example: "up=10mbit", about: "rate of the ACK direction; unlimited without it" },
     Key { name: "uptrace", example: "uptrace=FILE", about: "trace of the ACK direction" },
     Key { name: "upqueue", example: "upqueue=100pkt", about: "queue of the ACK direction" },
     Key { name: "uploss", example: "uploss=1%", about: "loss of the ACK direction" },
@@ -125,14 +122,14 @@ impl Path {
         self.down.rate_bps_at(t_ns)
     }
 
-    /// Bits the bottleneck could carry between two instants: what utilisation is measured against. Additive over
-    /// adjoining spans; `u64::MAX` when unlimited.
+    /// Bits the bottleneck could carry between two instants, which utilisation is a share of; `u64::MAX` when
+    /// unlimited. The sum over adjoining spans is that of the whole.
     pub fn capacity_bits(&self, from_ns: u64, to_ns: u64) -> u64 {
         self.down.capacity_bits(from_ns, to_ns).unwrap_or(u64::MAX)
     }
 
-    /// The first fall of the bottleneck's rate; `None` when it never falls, when the schedule repeats (then no fall is the
-    /// first one) and for traces.
+    /// The first fall of the bottleneck's rate; `None` when it never falls and for traces. Of a schedule that repeats it
+    /// is `None`, too, because a controller then meets each fall with what it learnt from the one before.
     pub fn rate_drop(&self) -> Option<RateDrop> {
         if self.down.repeat_ns.is_some() || self.down.trace.is_some() {
             return None;

@@ -1,7 +1,8 @@
-//! A small seeded generator: xoshiro256** filled by SplitMix64.
+//! A small seeded random generator: xoshiro256**, filled by SplitMix64. Of its own, because the standard library has
+//! none and results must stay the same with every version of a dependency.
 //!
-//! One stream per component: `Rng::new(seed, stream)` gives unrelated sequences for different streams, so adding
-//! jitter to a link does not change which packets it loses.
+//! Each component draws from a stream of its own: `Rng::new(seed, stream)` gives unrelated sequences for different
+//! streams, so that adding jitter to a link does not change which packets it loses.
 
 /// Parts per billion in a whole.
 pub const BILLION: u64 = 1_000_000_000;
@@ -45,8 +46,8 @@ impl Rng {
     }
 }
 
-/// The `index`-th word of the SplitMix64 sequence of `seed`: a random number by name, for values that must not
-/// depend on how many were drawn before.
+/// The `index`-th word of the SplitMix64 sequence of `seed`, for random values that must not depend on how many were
+/// drawn before.
 pub fn hash(seed: u64, index: u64) -> u64 {
     let mut x = seed.wrapping_add(index.wrapping_add(1).wrapping_mul(0x9e37_79b9_7f4a_7c15));
     x = (x ^ (x >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);

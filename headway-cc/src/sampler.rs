@@ -1,17 +1,18 @@
-//! Delivery-rate sampling: turns sent, delivered and lost packets into the `rs_…` half of an [`Ack`].
+//! Delivery-rate sampling: how much the path delivers in what time, measured by every ACK. BBR's model rests on it.
 //!
-//! For transports that have no sampler of their own (the simulator, QUIC). Follows the section "Delivery Rate
-//! Samples" of draft-ietf-ccwg-bbr: `C.x` is a field of [`Sampler`], `P.x` of [`Sent`]. Amounts are bytes (or
-//! any one unit of data), times microseconds. The transport keeps one [`Sent`] a packet and calls, per ACK:
-//! [`Sampler::begin`], [`Sampler::on_delivered`] and [`Sampler::on_lost`] per packet, [`Sampler::fill`].
+//! This is for transports that have no sampler of their own, the simulator and QUIC; Linux TCP has one. It follows the
+//! section "Delivery Rate Samples" of draft-ietf-ccwg-bbr without a difference: `C.x` is a field of [`Sampler`], `P.x`
+//! one of [`Sent`]. Amounts are bytes (or any one unit of data), times microseconds.
 //!
-//! Differs from the draft: nowhere. A sample whose interval is shorter than the minimum RTT is invalid, as in
-//! the draft's GenerateRateSample.
+//! The transport keeps one [`Sent`] for each packet. For each ACK it calls [`Sampler::begin`], then
+//! [`Sampler::on_delivered`] and [`Sampler::on_lost`] for each packet, then [`Sampler::fill`], which writes the `rs_…`
+//! fields of an [`Ack`]. A sample over less than the minimum RTT is invalid, since ACKs that arrive together would show
+//! a rate that the path does not have (GenerateRateSample).
 
 use crate::cc::{Ack, NO_RTT};
 
-/// What is remembered with a packet at the moment it is sent (`P.…`). Two of its times are kept as spans before
-/// `sent_us` (up to 71 minutes).
+/// What is remembered with a packet at the moment it is sent (`P.…`). To save memory two of its times are kept as spans
+/// before `sent_us`, in 32 bits, which is enough for 71 minutes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Sent {
     /// `P.sent_time`.
@@ -35,8 +36,8 @@ pub struct Sent {
 }
 
 impl Sent {
-    /// Where the packet stands among those sent: of several sent at the same moment the one with more data before it
-    /// is the later (IsNewestPacket compares packet numbers).
+    /// Orders packets by when they were sent. Of several sent at the same moment the one with more data before it is the
+    /// later one; the draft's IsNewestPacket compares packet numbers, which a [`Sent`] does not have.
     fn order(&self) -> (u64, u64) {
         (self.sent_us, self.delivered + self.lost + self.tx_in_flight)
     }

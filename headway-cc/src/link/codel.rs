@@ -1,4 +1,6 @@
-//! CoDel (RFC 8289): drops at the head of the queue when packets have waited too long for too long.
+//! CoDel (RFC 8289): drops packets at the head of the queue once they have waited longer than a target for a whole
+//! interval, and the more often the longer that lasts. A queue that comes and goes within an interval is left alone,
+//! because it absorbs bursts; one that stays only adds delay.
 
 use super::CodelSpec;
 
@@ -12,7 +14,7 @@ pub(super) enum Verdict {
     Drop,
 }
 
-/// What happened to the packet before, at the same time.
+/// What the last verdict was, where CoDel goes on to the next packet at the same moment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Before {
     Nothing,
@@ -22,7 +24,7 @@ enum Before {
     Dropped,
 }
 
-/// State of the control law; names of the RFC's pseudocode.
+/// State of the control law, under the names of the RFC's pseudocode.
 #[derive(Debug)]
 pub(super) struct Codel {
     spec: CodelSpec,

@@ -1,4 +1,5 @@
-//! What comes on top of the propagation delay: jitter, packets held back, release in bursts.
+//! What comes on top of the propagation delay: jitter, packets that are held back and overtaken, and release in
+//! bursts, as an aggregating Wi-Fi or cable link does it.
 
 use super::{Jitter, LinkSpec, Reorder};
 use crate::rand::{Rng, hash, normal_of, scale};
@@ -14,7 +15,8 @@ pub(super) struct Extra {
     last_ns: u64,
     jitter_rng: Rng,
     reorder_rng: Rng,
-    /// Seeds draws that hold: their value depends on the time alone, not on the traffic.
+    /// Seed of the draws that hold for an interval. They depend on the time alone, so that every controller meets the
+    /// same delays, whatever it sends.
     hold_seed: u64,
 }
 

@@ -1,4 +1,5 @@
-//! Which packets the wire loses.
+//! Which packets the wire loses: at random, by the two-state Gilbert-Elliott model, in runs, in alternating phases or
+//! as a recording says. Queues drop packets elsewhere; these losses have nothing to do with congestion.
 
 use super::Loss;
 use crate::rand::{BILLION, Rng};

@@ -1,6 +1,7 @@
-//! When a packet has been serialised: at a constant rate, over a schedule of rates, or by a trace of chances.
+//! When a packet has been serialised: at a constant rate, over a schedule of rates, or by a trace of chances to send.
 //!
-//! Exact: the part of a nanosecond left over by one packet is where the next one starts, so nothing drifts.
+//! The fraction of a nanosecond that one packet leaves over is where the next one starts. Were it dropped, small
+//! packets would pass a fast link too fast by some per cent (64 bytes at 100 Gbit/s take 5.12 ns).
 
 use super::{LinkSpec, Step, TRACE_SLOT_BYTES, Trace, UNLIMITED};
 use crate::rand::BILLION;
@@ -16,9 +17,9 @@ const MAX_BYTES: u32 = 1 << 24;
 /// The transmitter of a link.
 #[derive(Debug)]
 pub(super) struct Server {
-    /// Whole nanoseconds at which the last packet was through …
+    /// When the last packet was serialised, in whole nanoseconds.
     ns: u64,
-    /// … and the rest, in 1 / rate_bps of a nanosecond; below rate_bps.
+    /// The rest of that time, in units of 1 / `rate_bps` of a nanosecond; below `rate_bps`.
     part: u64,
     rate_bps: u64,
     /// Delay in force.

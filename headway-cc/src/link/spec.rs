@@ -1,4 +1,5 @@
-//! What a link does to packets, as plain values. `path` makes them from text.
+//! What a link does to packets, as plain values. The module `path` makes them from text; a program can fill them in
+//! directly.
 
 use crate::rand::BILLION;
 use std::sync::Arc;
@@ -85,8 +86,8 @@ pub struct Step {
     pub loss: Option<Loss>,
 }
 
-/// A mahimahi trace: each entry is a chance to send [`TRACE_SLOT_BYTES`]; the list repeats with its last time as
-/// period. A chance that finds no packet is gone.
+/// A mahimahi trace: each entry is a chance to send [`TRACE_SLOT_BYTES`], and is lost when no packet waits for it. The
+/// list repeats; its last time is the period.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Trace {
     /// File name, as written in the path text.
@@ -98,9 +99,10 @@ pub struct Trace {
 /// Parameters of CoDel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CodelSpec {
-    /// The waiting time that is tolerated for good (RFC 8289: TARGET, 5 ms).
+    /// A waiting time that may last (RFC 8289: TARGET, 5 ms).
     pub target_ns: u64,
-    /// For so long it is exceeded before the first drop (RFC 8289: INTERVAL, 100 ms); at most 4 s.
+    /// How long the waiting time must stay above the target before the first drop (RFC 8289: INTERVAL, 100 ms, about
+    /// one round trip); at most 4 s.
     pub interval_ns: u64,
 }
 
