@@ -3,6 +3,7 @@
 //! The seam between measuring and judging is the run folder (docs/architecture.md): an interrupted run goes on
 //! where it stopped, and `headway report` works on any folder that was ever made.
 
+mod env;
 pub mod merge;
 pub mod need;
 
@@ -45,7 +46,7 @@ pub fn run(plan: &Plan, o: &Options) -> Result<usize> {
     };
     let (plan, ground) = (&plan, Ground { lab_kernels, remote });
     let _lock = open_run(plan, &o.out)?;
-    let env = here::env(plan, &ground.lab_kernels, ground.remote.as_ref())?;
+    let env = env::describe(plan, &ground.lab_kernels, ground.remote.as_ref())?;
     write_atomic(&o.out.join("env.json"), &(serde_json::to_string_pretty(&env)? + "\n"))?;
     let own: Vec<&Cell> = plan.cells_of(o.shard).collect();
     let todo: Vec<&Cell> = own.iter().copied().filter(|c| !cell_dir(&o.out, c).exists()).collect();

@@ -2,4 +2,5 @@
 
 pub mod here;
 pub mod remote;
+pub mod sender;
 pub mod sim;

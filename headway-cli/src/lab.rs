@@ -20,12 +20,13 @@ mod emulator;
 pub mod guest;
 mod image;
 mod initramfs;
+mod job;
 mod kernels;
 mod mailbox;
 
 pub use kernels::Kernel;
 
-use crate::lab::guest::Job;
+use crate::lab::job::{Job, SAID};
 use crate::plan::{Cell, Plan};
 use crate::sys::lab::memory_file;
 use crate::sys::program::find_program;
@@ -76,7 +77,7 @@ pub fn run_commands(kernel: &Kernel, commands: Vec<String>) -> Result<String> {
     std::fs::create_dir_all(&dest).context("cannot make a scratch folder")?;
     let limits = Limits { cpu: Duration::from_secs(600), idle: Duration::from_secs(30) };
     let done = run_job(kernel, &Job::Commands(commands), 1, &dest, limits);
-    let said = done.and_then(|()| Ok(std::fs::read_to_string(dest.join(guest::SAID))?));
+    let said = done.and_then(|()| Ok(std::fs::read_to_string(dest.join(SAID))?));
     let _ = std::fs::remove_dir_all(&dest);
     said
 }

@@ -1,27 +1,21 @@
 //! One cell on the running kernel through the emulator: `here`, and the same code inside the lab's guest. What it has in
 //! common with a cell over a real path (`remote.rs`) is here too: the sender's controller and the verdict on a load.
 
-use crate::cell::remote;
+use crate::cell::sender::{Rival, Sender, conclude};
 use crate::emu::{Detour, Emu, EmuOptions, Far, Netns};
-use crate::lab;
 use crate::load::iperf::{self, Server};
 use crate::load::quic;
 use crate::load::streams;
 use crate::observe::cpu;
-use crate::observe::machine;
 use crate::observe::messages::{self, MessageFlow, Sockets};
 use crate::observe::probe::{self, Prober};
 use crate::plan::tool::Tool;
-use crate::plan::traffic::{self, Pattern, Traffic};
+use crate::plan::traffic::{Pattern, Traffic};
 use crate::plan::{Cell, Place, Plan};
 use crate::raw;
 use crate::raw::cell::CellResult;
 use crate::raw::folder::write_atomic;
-use crate::sys::interrupt::{self, Guard};
-use anyhow::{Context, Result, ensure};
-use headway_kernel as kernel;
-use std::collections::BTreeMap;
-use std::fs::File;
+use anyhow::{Context, Result};
 use std::net::SocketAddrV4;
 use std::panic::resume_unwind;
 use std::path::Path as FsPath;
@@ -87,10 +81,10 @@ pub fn run_cell_here(plan: &Plan, cell: &Cell, dir: &FsPath) -> Result<()> {
     let load = |port, cc: &str, traffic| {
         let (near, to) = (emu.near(), SocketAddrV4::new(emu.far_addr(), port));
         match is_ours(traffic) {
-            true => streams::Job { to, cc, traffic }.run(near, far),
+            true => streams::Streams { to, cc, traffic }.run(near, far),
             false => {
                 let to = to.ip().to_string();
-                iperf::Job { tool, to, port, cc, traffic }.run(near.command(tool.program()), GRACE)
+                iperf::Client { tool, to, port, cc, traffic }.run(near.command(tool.program()), GRACE)
             }
         }
     };
@@ -100,8 +94,9 @@ pub fn run_cell_here(plan: &Plan, cell: &Cell, dir: &FsPath) -> Result<()> {
         let ours = match plan.transport.stack() {
             None => load(iperf::PORT, &cc.name, traffic),
             Some(stack) => {
-                let job = quic::Job { stack, cc: &cc.name, traffic, seed: cell.seed, is_traced: plan.trace };
-                run_quic(&emu, far, &job, dir).map(|done| {
+                let connection =
+                    quic::Connection { stack, cc: &cc.name, traffic, seed: cell.seed, is_traced: plan.trace };
+                run_quic(&emu, far, &connection, dir).map(|done| {
                     quic_disturbed = match plan.place {
                         Place::Lab => quic::saturated(done.cpu, Duration::from_secs(traffic.seconds.into())),
                         _ => quic::disturbed(done.late, path.base_rtt_us()),
@@ -160,9 +155,9 @@ fn heard(tool: Tool, load: Result<String>, server: Option<Server>, seconds: u32)
 }
 
 /// One load of a QUIC stack; the events of our controller, if they are asked for, go to `acks.txt`.
-fn run_quic(emu: &Emu, far: &Netns, job: &quic::Job<'_>, dir: &FsPath) -> Result<quic::Done> {
+fn run_quic(emu: &Emu, far: &Netns, connection: &quic::Connection<'_>, dir: &FsPath) -> Result<quic::Done> {
     let from = SocketAddrV4::new(emu.near_addr(), iperf::PORT);
-    let done = job.run([emu.near(), far], from, emu.far_addr())?;
+    let done = connection.run([emu.near(), far], from, emu.far_addr())?;
     if let Some(acks) = &done.acks {
         write_atomic(&dir.join("acks.txt"), acks)?;
     }
@@ -172,163 +167,4 @@ fn run_quic(emu: &Emu, far: &Netns, job: &quic::Job<'_>, dir: &FsPath) -> Result
 fn message_sockets(emu: &Emu, far: &Netns) -> Result<Sockets> {
     let near = emu.near().enter(|| messages::socket(emu.near_addr()))?;
     Ok(Sockets { near, far: far.enter(|| messages::socket(emu.far_addr()))? })
-}
-
-/// Judges each load by its JSON and writes what the report needs. With a load goes its controller's name in the kernel.
-pub fn conclude(
-    mut result: CellResult,
-    dir: &FsPath,
-    ours: (&str, &str),
-    rival: Option<(&str, &str)>,
-) -> Result<()> {
-    result.kernel = kernel::release();
-    result.sender_cc = ours.1.to_string();
-    result.rival_cc = rival.map_or_else(String::new, |(_, cc)| cc.to_string());
-    for (file, (load, cc)) in
-        [("rival.json", rival), ("load.json", Some(ours))].into_iter().filter_map(|(f, l)| Some((f, l?)))
-    {
-        write_atomic(&dir.join(file), load)?;
-        if let Err(e) = raw::load::parse(load).and_then(|parsed| parsed.judge(cc)) {
-            result.status = format!("failed: {file}: {e}");
-        }
-    }
-    result.write(dir)
-}
-
-/// The sender's controller: the kernel's own, or ours while it is attached.
-#[derive(Debug)]
-pub struct Sender {
-    pub name: String,
-    trace: Option<kernel::Trace>,
-    attached: Option<kernel::Attached>,
-    _undo: Option<Guard>,
-}
-
-impl Sender {
-    /// A controller for which nothing has to be done here: one that the kernel has, or a QUIC stack.
-    fn ready(cc: &str) -> Self {
-        Self { name: cc.to_string(), trace: None, attached: None, _undo: None }
-    }
-
-    /// Attaches the cell's controller if it is ours; the trace, if the plan asks for one, goes to `acks.txt`.
-    pub fn prepare(cc: &str, is_traced: bool, dir: &FsPath) -> Result<Self> {
-        if !kernel::available().attachable.contains(&headway_cc::cc::name_and_settings(cc).0) {
-            ensure!(
-                kernel::is_registered(cc),
-                "Linux {} has no congestion control `{cc}`\nhint: `modprobe tcp_{cc}`",
-                kernel::release()
-            );
-            return Ok(Self::ready(cc));
-        }
-        let mut attached = kernel::attach(cc, &kernel::Options { name: None, trace: is_traced })?;
-        let file = dir.join("acks.txt");
-        let trace = match is_traced {
-            true => Some(
-                attached.trace(File::create(&file).with_context(|| format!("cannot create {file:?}"))?)?,
-            ),
-            false => None,
-        };
-        Ok(Self {
-            name: attached.name().to_string(),
-            trace,
-            _undo: undo(&mut attached),
-            attached: Some(attached),
-        })
-    }
-
-    /// A controller that another machine sends with, where it is called `name`. iperf3 sets it at both ends, so this kernel must
-    /// have one of that name, too.
-    pub fn elsewhere(cc: &str, name: &str) -> Result<Self> {
-        if kernel::is_registered(name) {
-            return Ok(Self::ready(name));
-        }
-        let mut attached = kernel::attach(cc, &kernel::Options { name: Some(name.into()), trace: false })?;
-        Ok(Self { name: name.to_string(), trace: None, _undo: undo(&mut attached), attached: Some(attached) })
-    }
-
-    /// Ends the trace, then takes the controller out of the kernel; the name that it had there. What would make the
-    /// run say something about another controller than the one it names is an error.
-    pub fn finish(self) -> Result<String> {
-        if let Some(trace) = self.trace {
-            let traced = trace.finish()?;
-            ensure!(
-                traced.lost == 0,
-                "the ACK trace lost {} of {} events",
-                traced.lost,
-                traced.lost + traced.events
-            );
-        }
-        if let Some(attached) = &self.attached {
-            let without = attached.counters()?.without_storage;
-            ensure!(without == 0, "{without} connections found no memory for the state of `{}`", self.name);
-        }
-        Ok(self.name)
-    }
-}
-
-/// Before Linux 6.4 nothing takes a name out of the kernel when this process is interrupted, unless it is asked to.
-fn undo(attached: &mut kernel::Attached) -> Option<Guard> {
-    attached.undo().map(|undo| interrupt::guard(|| undo.run()))
-}
-
-/// Who competes: a controller of its own, or the very one under test.
-enum Rival {
-    Own(Sender),
-    Same(String),
-}
-
-impl Rival {
-    fn prepare(rival: &traffic::Rival, tested: &Sender, cell: &Cell, dir: &FsPath) -> Result<Self> {
-        match rival.cc == cell.cc.controller() {
-            true => Ok(Self::Same(tested.name.clone())),
-            false => Sender::prepare(&rival.cc, false, dir).map(Self::Own),
-        }
-    }
-
-    fn name(&self) -> &str {
-        match self {
-            Self::Own(sender) => &sender.name,
-            Self::Same(name) => name,
-        }
-    }
-
-    fn finish(self) -> Result<String> {
-        match self {
-            Self::Own(sender) => sender.finish(),
-            Self::Same(name) => Ok(name),
-        }
-    }
-}
-
-/// What a reader must know about the machine to judge the run. Nothing that changes between two runs of the same
-/// plan in `sim` and `lab`, so that their folders are the same to the byte.
-pub fn env(
-    plan: &Plan,
-    lab_kernels: &BTreeMap<String, lab::Kernel>,
-    remote: Option<&remote::Session>,
-) -> Result<serde_json::Value> {
-    let mut env = serde_json::json!({
-        "headway": env!("CARGO_PKG_VERSION"),
-        "command": plan.command(),
-        "place": plan.place.to_string(),
-    });
-    if let Some(kernel) = lab_kernels.values().next() {
-        env["lab"] = lab::env(kernel)?;
-        let versions: Vec<&str> = lab_kernels.values().map(|k| k.version.as_str()).collect();
-        env["lab"]["kernel"] = versions.join(", ").into();
-    }
-    if plan.place == Place::Here {
-        extend(&mut env, machine::describe(None));
-    }
-    if let Some(remote) = remote {
-        extend(&mut env, machine::describe(Some(remote.peer())));
-        env["remote"] = remote.env();
-    }
-    Ok(env)
-}
-
-fn extend(env: &mut serde_json::Value, with: serde_json::Value) {
-    if let (Some(env), serde_json::Value::Object(with)) = (env.as_object_mut(), with) {
-        env.extend(with);
-    }
 }

@@ -4,7 +4,8 @@ mod candidates;
 pub mod far;
 mod qdisc;
 
-use crate::cell::here::{self, Sender};
+use crate::cell::here;
+use crate::cell::sender::{Sender, conclude};
 use crate::load::iperf;
 use crate::observe::cpu;
 use crate::observe::hiccup::{Hiccups, Meter};
@@ -162,7 +163,7 @@ pub fn run_cell(session: &Session, plan: &Plan, cell: &Cell, dir: &FsPath) -> Re
         result.status = format!("disturbed: {why}");
     }
     write_atomic(&dir.join("cpu.txt"), &note_cpus(&mut result, &measured))?;
-    here::conclude(result, dir, (&measured.load, &sender), None)
+    conclude(result, dir, (&measured.load, &sender), None)
 }
 
 /// What was seen during one load.
@@ -187,7 +188,7 @@ fn measure(session: &Session, tool: Tool, traffic: &Traffic, cc: &str, dir: &FsP
     let watch = cpu::Watch::start(traffic.seconds, dir);
     let start_us = probe::now_us();
     let (to, port) = (session.server.ip().to_string(), session.server.port());
-    let load = iperf::Job { tool, to, port, cc, traffic }.run_alone(here::GRACE)?;
+    let load = iperf::Client { tool, to, port, cc, traffic }.run_alone(here::GRACE)?;
     let busy = watch.stop();
     let far_after = far.map(FarEnd::ticks).transpose()?;
     Ok(Measured {

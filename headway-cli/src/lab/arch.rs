@@ -2,7 +2,7 @@
 //! Each choice serves one of two ends: the same bytes on every run, or less work for the emulator. `docs/method.md` has
 //! the measurements.
 
-use super::{guest, mailbox};
+use super::{job, mailbox};
 
 /// The emulator's program.
 pub const EMULATOR: &str = "qemu-system-x86_64";
@@ -61,5 +61,5 @@ pub fn machine_arguments() -> Vec<String> {
 /// The kernel's command line: its settings, the window of memory to leave alone, and what its first process is told.
 pub fn command_line() -> String {
     let mailbox = format!("memmap={}M${}M", mailbox::BYTES >> 20, mailbox::ADDRESS >> 20);
-    format!("{} {mailbox} -- {}", COMMAND_LINE.join(" "), guest::ARGUMENT)
+    format!("{} {mailbox} -- {}", COMMAND_LINE.join(" "), job::ARGUMENT)
 }

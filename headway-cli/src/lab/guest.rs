@@ -7,29 +7,14 @@
 use crate::cell::here;
 use crate::error::sentence;
 use crate::lab::initramfs::MODULE_DIR;
+use crate::lab::job::{ARGUMENT, Job, SAID};
 use crate::lab::mailbox::{self, Answer};
-use crate::plan::{Cell, Plan};
 use crate::sys::{lab as sys, net};
 use anyhow::{Context, Result, ensure};
 use headway_cc::rand::hash;
-use serde::{Deserialize, Serialize};
 use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::Duration;
-
-/// The argument that tells the guest's `/init` from a `headway` that happens to be a container's first process.
-pub const ARGUMENT: &str = "lab-guest";
-
-/// What the host asks of a guest.
-#[derive(Debug, Serialize, Deserialize)]
-pub enum Job {
-    Cell {
-        plan: Box<Plan>,
-        cell: Cell,
-    },
-    /// Commands, one after the other; see [`run_commands`].
-    Commands(Vec<String>),
-}
 
 /// The guest's own settings: buffers that hold four times the bandwidth-delay product of any path that the lab can run, so
 /// that a buffer never limits what a controller may send, and the BPF JIT, without which our controllers would be
@@ -97,8 +82,6 @@ fn run_job(job: Option<&[u8]>) -> Result<()> {
     }
 }
 
-/// The file with what [`Job::Commands`] printed.
-pub const SAID: &str = "said.txt";
 const COMMANDS_SEED: u64 = 1;
 
 /// Runs the commands one after the other and returns each with what it printed and its exit code. The guest has no shell, so

@@ -33,9 +33,9 @@ pub struct Server {
     _guard: interrupt::Guard,
 }
 
-/// One load: the traffic's streams for its seconds.
+/// A client that makes one load: all streams of the traffic, for its seconds.
 #[derive(Debug)]
-pub struct Job<'a> {
+pub struct Client<'a> {
     pub tool: Tool,
     pub to: String,
     pub port: u16,
@@ -85,7 +85,7 @@ impl Server {
     }
 }
 
-impl Job<'_> {
+impl Client<'_> {
     /// Runs it to a server that is not ours and returns its JSON.
     pub fn run_alone(&self, grace: Duration) -> Result<String> {
         let printed = self.run(Command::new(self.tool.program()), grace)?;

@@ -39,7 +39,7 @@ const MOST_CPU_PERCENT: f64 = 70.0;
 
 /// The load.
 #[derive(Debug)]
-pub struct Job<'a> {
+pub struct Connection<'a> {
     /// The stack that our controllers run in.
     pub stack: Stack,
     pub cc: &'a str,
@@ -83,7 +83,7 @@ struct Side<B> {
 /// The near end's sockets and counters, and how much the far end had read of each stream.
 type Sides = (Side<FlowBin>, Side<Vec<u64>>);
 
-impl Job<'_> {
+impl Connection<'_> {
     /// Runs from `near`, where the port is free, to `far`.
     pub fn run(&self, [near, far]: [&Netns; 2], from: SocketAddrV4, to: Ipv4Addr) -> Result<Done> {
         let bind = |at: SocketAddrV4| -> Result<UdpSocket> {
@@ -202,9 +202,9 @@ mod tests {
     use headway_kernel::replay;
 
     fn run(stack: Stack, cc: &str, traffic: &Traffic) -> (Load, Done) {
-        let job = Job { stack, cc, traffic, seed: 3, is_traced: true };
+        let connection = Connection { stack, cc, traffic, seed: 3, is_traced: true };
         let socket = || UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
-        let done = job.run_over([socket(), socket()]).unwrap();
+        let done = connection.run_over([socket(), socket()]).unwrap();
         (load::parse(&done.json).unwrap(), done)
     }
 
@@ -250,8 +250,9 @@ mod tests {
     fn an_unknown_controller_is_named() {
         let socket = || UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
         let traffic = Traffic::bulk(1);
-        let job = Job { stack: Stack::Noq, cc: "bbr4", traffic: &traffic, seed: 1, is_traced: false };
-        let error = job.run_over([socket(), socket()]).unwrap_err();
+        let connection =
+            Connection { stack: Stack::Noq, cc: "bbr4", traffic: &traffic, seed: 1, is_traced: false };
+        let error = connection.run_over([socket(), socket()]).unwrap_err();
         assert!(error.to_string().contains("`bbr4`"), "{error:#}");
     }
 }

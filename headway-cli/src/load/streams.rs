@@ -25,7 +25,7 @@ const BIN_US: i64 = 100_000;
 
 /// The load.
 #[derive(Debug)]
-pub struct Job<'a> {
+pub struct Streams<'a> {
     pub to: SocketAddrV4,
     /// The name under which the kernel knows the controller.
     pub cc: &'a str,
@@ -42,7 +42,7 @@ struct Side {
     cpu: Duration,
 }
 
-impl Job<'_> {
+impl Streams<'_> {
     /// Runs from `near` to `far` and returns JSON like that of `iperf3 -J --get-server-output`.
     pub fn run(&self, near: &Netns, far: &Netns) -> Result<String> {
         let listener = far.enter(|| TcpListener::bind(self.to)).context("cannot listen at the far end")?;
@@ -216,7 +216,7 @@ mod tests {
     fn turn(pattern: Pattern, at_us: i64, written: u64) -> (u64, i64) {
         let to = SocketAddrV4::new(std::net::Ipv4Addr::LOCALHOST, 0);
         let traffic = Traffic { pattern, ..Traffic::bulk(3) };
-        Job { to, cc: "cubic", traffic: &traffic }.turn(at_us, written)
+        Streams { to, cc: "cubic", traffic: &traffic }.turn(at_us, written)
     }
 
     #[test]
@@ -270,8 +270,8 @@ mod tests {
         };
         let to = SocketAddrV4::new(std::net::Ipv4Addr::LOCALHOST, 0);
         let traffic = Traffic { streams: 2, ..Traffic::bulk(3) };
-        let job = Job { to, cc: "cubic", traffic: &traffic };
-        let load = load::parse(&job.json(vec![pair(), pair()])).unwrap();
+        let streams = Streams { to, cc: "cubic", traffic: &traffic };
+        let load = load::parse(&streams.json(vec![pair(), pair()])).unwrap();
         assert_eq!(load.judge("cubic"), Ok(()));
         assert_eq!((load.sent_bytes, load.received_bytes), (600_000, 540_000));
         assert_eq!((load.retransmits, load.mss_bytes), (Some(120), Some(1000)));

@@ -132,8 +132,8 @@ fn test(server: SocketAddrV4, tool: Tool) -> Result<Load> {
     let traffic = Traffic::bulk(TEST_S);
     let cc = machine::sysctl("net.ipv4.tcp_congestion_control");
     let (to, port) = (server.ip().to_string(), server.port());
-    let job = iperf::Job { tool, to, port, cc: &cc, traffic: &traffic };
-    let load = load::parse(&job.run_alone(GRACE)?).map_err(anyhow::Error::msg)?;
+    let client = iperf::Client { tool, to, port, cc: &cc, traffic: &traffic };
+    let load = load::parse(&client.run_alone(GRACE)?).map_err(anyhow::Error::msg)?;
     load.judge(&cc).map_err(anyhow::Error::msg)?;
     Ok(load)
 }

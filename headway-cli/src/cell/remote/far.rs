@@ -4,7 +4,7 @@
 //! The folder that was copied is removed by the program itself as soon as it runs: nothing is left to be cleaned up.
 
 use super::{Context, Result, bail, ensure};
-use crate::cell::here::Sender;
+use crate::cell::sender::Sender;
 use crate::error::sentence;
 use crate::observe::cpu;
 use crate::observe::machine;

@@ -1,0 +1,19 @@
+//! What the host asks of a guest through the mailbox. It lies below `lab.rs` and `lab/guest.rs`, which are the two sides.
+
+use crate::plan::{Cell, Plan};
+use serde::{Deserialize, Serialize};
+
+/// The argument that tells the guest's `/init` from a `headway` that happens to be a container's first process.
+pub const ARGUMENT: &str = "lab-guest";
+
+/// What the host asks of a guest.
+#[derive(Debug, Serialize, Deserialize)]
+pub enum Job {
+    /// A cell to run with the code of `--in here`.
+    Cell { plan: Box<Plan>, cell: Cell },
+    /// Commands to run one after the other (`headway in-lab`).
+    Commands(Vec<String>),
+}
+
+/// The file with what [`Job::Commands`] printed.
+pub const SAID: &str = "said.txt";
