@@ -19,7 +19,8 @@ fn main() {
     }
 }
 
-/// `-mcpu=v3`: 32-bit arithmetic and atomics, in every kernel that lets BPF set the pacing rate.
+/// `-mcpu=v3` has 32-bit arithmetic and atomics, and every kernel that lets BPF set the pacing rate takes it. `-g` makes the type
+/// information (BTF) without which the kernel loads no such program.
 const BPF: &[&str] = &["-target", "bpf", "-mcpu=v3", "-O2", "-g", "-Wall", "-Wno-unused-function", "-c"];
 
 fn compile(source: &Path, object: &Path) {

@@ -1,4 +1,6 @@
-//! Root tests: real sockets on loopback and real traffic through namespaces of their own. Without root they skip.
+//! Root tests: our controllers in the running kernel, under real sockets on loopback and real traffic through network namespaces
+//! of their own. Without root they skip. Tests that need the program's emulated paths stand with the program, in
+//! `headway-cli/src/commands/check_switching/root_tests.rs`.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{TcpListener, TcpStream};
@@ -7,8 +9,8 @@ use std::process::{Command, Output, Stdio};
 use std::sync::{Arc, Mutex};
 
 use headway_cc::cc::bbr1::Mode;
+use headway_cc::cc::params::ParamTable;
 use headway_cc::cc::{Ack, Control, Event};
-
 use rustix::net::sockopt;
 
 use crate::btf::Api;
@@ -16,7 +18,6 @@ use crate::need::has_rights;
 use crate::programs::object;
 use crate::trace::Columns;
 use crate::*;
-use headway_cc::cc::params::ParamTable;
 
 /// A name of this process's own, so that tests neither meet each other nor somebody's controller.
 fn own_name(tag: char) -> String {
@@ -45,7 +46,8 @@ fn root_attach_registers_and_drop_takes_it_away() {
     assert!(!is_registered(&name));
 }
 
-/// The kernel gives up at a million; kernels differ by a factor of two, and attaching in the lab takes emulated time.
+/// The verifier gives up after a million instructions. Our limit is far below, because kernels differ by a factor of two, and
+/// because attaching takes emulated time in the lab.
 #[test]
 fn root_the_verifier_has_little_to_walk() {
     let Some(_attached) = attach_as('h', false) else { return };
@@ -126,7 +128,7 @@ fn root_losses_are_told_once_and_samples_find_their_entry() {
     println!("{told:?} {:?}", run.counters);
     assert!(told.by_ack > 10 && told.samples > 1000 && told.by_timer > 0, "{told:?}");
     assert!(told.known * 1000 >= told.samples * 999, "{told:?}");
-    // RACK's timer may send again what it has marked before we can look for it.
+    // Not 0, because RACK's timer may send a packet again that it has just marked, before we can look for it.
     assert!(run.counters.unfound * 10 <= told.by_ack, "{:?}", run.counters);
 }
 
@@ -143,7 +145,8 @@ fn root_repaired_tails_are_told() {
     assert!((TAILS / 2..=TAILS).contains(&told.repaired) && told.by_timer == 0, "{told:?}");
 }
 
-/// Packets that were in flight when the socket switched to us have no entry; they are unknown, not wrong.
+/// Packets that were in flight when the socket switched to us have no entry in the ring: it is unknown, and not wrong, how much
+/// was in flight with them.
 #[test]
 fn root_a_socket_switches_amid_its_data() {
     let Some(run) =
@@ -158,8 +161,8 @@ fn root_a_socket_switches_amid_its_data() {
     assert!(told.known > 1000 && unknown > 0 && unknown <= run.counters.unknown, "{told:?}");
 }
 
-/// A script that runs two tests of these files against each other, over the lab's path. Descriptor 9 is the switch of
-/// the router, which drops what it may not forward.
+/// A script that runs two of the ignored tests below against each other, over the path of [`LAB`]. Through descriptor 9 the
+/// sender switches the router's forwarding off, so that it drops what it is given, and on again.
 fn between(receiver: &str, sender: &str) -> String {
     let exe = std::env::current_exe().unwrap();
     let child = |name| format!("{} --exact {name} --ignored --nocapture", exe.display());
@@ -226,19 +229,19 @@ fn loses_tails() {
 /// What a trace of `bbr3` tells of losses.
 #[derive(Debug, Default)]
 struct Told {
-    /// ACKs that marked losses of their own, and losses marked elsewhere: by timers, and by ACKs that the kernel processed
-    /// without calling us. Then tails that a probe repaired.
+    /// ACKs that marked losses of their own; then losses marked by timers, and by ACKs that the kernel processed without
+    /// calling us; then tails that a probe repaired.
     by_ack: u64,
     by_timer: u64,
     unseen: u64,
     repaired: u64,
-    /// ACKs with a sample, and of these, those whose packet's in-flight is known.
+    /// ACKs with a sample, and of these, those for whose packet it is known how much was in flight.
     samples: u64,
     known: u64,
 }
 
-/// Demands that what the kernel counts as lost is told of once, before the event that it caused: an ACK's own losses before
-/// the ACK, and no others unless something was marked between two ACKs that we saw.
+/// Demands that the controller hears of each packet that the kernel counts as lost once, and before the event that it caused: of
+/// an ACK's own losses before the ACK, and of no others unless something was marked between two ACKs that we saw.
 fn told_of(run: &Run) -> Told {
     let rows: Vec<(&str, Vec<u64>)> = run.text.lines().skip(1).map(|l| split_row(l).unwrap()).collect();
     let (mut last, mut last_ack) = (std::collections::HashMap::new(), std::collections::HashMap::new());
@@ -271,8 +274,9 @@ fn told_of(run: &Run) -> Told {
     told
 }
 
-/// Where the kernel lets nobody but itself set `app_limited`, our own marker must have the same effect: what is sent in
-/// ProbeRTT is marked. On a busy machine a whole run may bring no ACK of such a packet; then another one follows.
+/// Where the kernel lets nobody but itself set `app_limited`, our own marks must have the same effect: samples of packets sent
+/// in ProbeRTT count as application-limited. On a busy machine a whole run may bring no ACK of such a packet; then another
+/// run follows.
 #[test]
 fn root_probe_rtt_makes_samples_application_limited() {
     for tag in ['i', 'y', 'z'] {
@@ -298,8 +302,8 @@ fn root_probe_rtt_makes_samples_application_limited() {
     panic!("no ACK of a packet sent in ProbeRTT in three runs");
 }
 
-/// Without socket storage a flow uses the spare table and decides as ever; where that is full too, it still sends.
-/// Memory for socket options is a setting of each network namespace in newer kernels only; there it can run out.
+/// Without socket storage a flow keeps its state in the spare table and decides as ever; where that is full too, it still sends.
+/// The test lets the memory for socket options run out, which newer kernels limit for each network namespace.
 #[test]
 fn root_sockets_without_storage_still_send() {
     if !has_rights() {
@@ -348,7 +352,7 @@ fn root_a_killed_process_leaves_nothing_registered() {
     assert!(!is_registered(&name));
 }
 
-/// The victim of the test above: holds a controller until its standard input ends.
+/// The process that the test above kills: it holds a controller until its standard input ends.
 #[test]
 #[ignore = "run by another test"]
 fn holds_an_attachment() {
@@ -357,7 +361,7 @@ fn holds_an_attachment() {
     let _ = std::io::stdin().read(&mut [0]);
 }
 
-/// The kernel's own `bbr` decides, our controller is given the same events: every window and every rate equal.
+/// The kernel's own `bbr` decides, and our controller is given the same events: every window and every rate must be equal.
 #[test]
 fn root_the_kernels_own_bbr_decides_the_same() {
     if !has_rights() || !has_watchable_bbr() {
@@ -418,7 +422,7 @@ fn split_row(line: &str) -> Option<(&str, Vec<u64>)> {
     Some((flow, words.split(' ').map(|w| w.parse().ok()).collect::<Option<_>>()?))
 }
 
-/// The length of a jiffy, which the kernel does not tell: of those in use the one that the trace fits.
+/// The length of a jiffy in microseconds. The kernel does not tell it, so it is the one of those in use that fits the trace best.
 fn tick_us(rows: &[(&str, Vec<u64>)]) -> u64 {
     let at = |row: &(&str, Vec<u64>)| (row.1[1], row.1[Ack::FIELDS.len() + Control::FIELDS.len()]);
     let (first, last) = (at(&rows[0]), at(&rows[rows.len() - 1]));
@@ -451,7 +455,7 @@ fn lacks_rights() {
 
 const HOPS: usize = 20;
 
-/// One socket amid its data: from `cubic` to `bbr3`, to `bbr1`, back to `bbr3`, and round again.
+/// One socket switches in the middle of its data, from `cubic` to `bbr3`, to `bbr1`, back to `bbr3`, and round again.
 #[test]
 fn root_a_socket_hops_between_controllers() {
     if !has_rights() {
@@ -483,7 +487,7 @@ fn hops() {
 }
 
 const CROWD: usize = 2000;
-/// What each of them sends: less than the buffers of sender and receiver hold, so that all are under way at once.
+/// What each of them sends: less than the buffers of sender and receiver hold, so that all have data under way at once.
 const CROWD_BYTES: usize = 64 << 10;
 
 /// Thousands of connections at once: each gets its state, each finishes, and what a flow costs is printed.
@@ -522,7 +526,7 @@ fn crowd() {
     });
 }
 
-/// A traced run of a script, already held equal to Rust with nothing lost.
+/// A traced run of a script, of which every event replays equal and none is missing.
 struct Run {
     text: String,
     report: ReplayReport,

@@ -75,7 +75,7 @@ fn any_text_is_replayed_or_refused() {
     assert!(refused > 0);
 }
 
-/// The exit code; that of a sanitizer is 99.
+/// The exit code. A sanitizer that finds something ends the program with 99.
 fn run(program: &Path, input: &Path) -> Option<i32> {
     let status = Command::new(program)
         .stdin(fs::File::open(input).expect("the file was just written"))
@@ -87,7 +87,7 @@ fn run(program: &Path, input: &Path) -> Option<i32> {
     status.expect("the program was just built").code()
 }
 
-/// A connection whose fields are changed more and more, or words without any sense.
+/// Events of a connection, of whose fields more and more are changed; or words at random.
 fn events(rng: &mut Rng, twin: &Twin, params: &[u64]) -> Vec<Ack> {
     let unit = rng.pick(&[Unit::Packets, Unit::Bytes]);
     let mut acks = stream(rng.next(), unit, EVENTS, &|| (twin.new)(params));

@@ -28,14 +28,15 @@ struct Twin {
     name: &'static str,
     /// Names of the parameters, in the order in which C is given them.
     fields: &'static [&'static str],
-    /// The parameters of each stream: the defaults, and what switches on the parts that they leave off; the more of
-    /// them the earlier.
+    /// The parameters of each stream: rows that switch on the parts that the defaults leave off, and the defaults. The row with
+    /// most parts on is first, so that a planted bug is found early.
     params: fn() -> Vec<Vec<u64>>,
-    /// The controllers that run it, each with the number of its parameters above.
+    /// The controllers that run it by their names in Rust, each with the index of its row in `params`.
     controllers: &'static [(&'static str, usize)],
     /// The Rust core with such parameters.
     new: fn(&[u64]) -> Box<dyn Controller>,
-    /// What can be said of an event that changed the state, and what must have been said after all streams of a unit.
+    /// What one event showed, in words such as a state that was entered; and what all streams of a unit of data together must
+    /// have shown, so that no part of the controller stays untested.
     facts: fn(&Change) -> Vec<String>,
     wanted: fn() -> Vec<String>,
     bugs: &'static [&'static [Bug]],
@@ -130,7 +131,7 @@ fn every_simulated_preset_is_equal() {
     }
 }
 
-/// The arithmetic by itself; `replay.c` has the same under the name `fixed`.
+/// Not a controller but the arithmetic by itself; `replay.c` has the same under the name `fixed`.
 #[derive(Clone, Debug, Default)]
 struct Fixed(Winmax, u64);
 

@@ -55,13 +55,13 @@ pub fn build_with(sources: &Path, scratch: &Scratch, switches: &[&str]) -> PathB
     program
 }
 
-/// A token or two wrong in C.
+/// A bug to be planted in C: a token or two that are wrong.
 #[derive(Clone, Copy, Debug)]
 pub struct Bug {
     /// Where: the file below `bpf` and the function.
     pub file: &'static str,
     pub function: &'static str,
-    /// What the file reads there, once, and what the mutant reads.
+    /// What the file reads there, in exactly one place, and what it reads with the bug.
     pub from: &'static str,
     pub to: &'static str,
 }

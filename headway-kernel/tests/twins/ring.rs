@@ -6,7 +6,7 @@ use super::{LINES, new, seed};
 use headway_cc::cc::{Ack, Control, Controller, Event};
 use headway_cc::reconstruct::{RING_ENTRIES, Ring, RingEntry, RingPacket};
 
-/// Asked for the packet of the sample and for one of any age.
+/// The ring behind the face of a controller: each event asks it for the packet of the sample and for one of any age.
 #[derive(Clone, Debug, Default)]
 struct RingTwin {
     ring: Ring,

@@ -68,21 +68,21 @@ struct Flow {
     segment_us: u64,
     base_rtt_us: u64,
     queue_segs: u64,
-    /// What others keep in its queue.
+    /// How long the bottleneck takes for what other connections keep in its queue.
     rival_us: u64,
     /// One loss in this many segments beyond those of the full queue; 0 for none.
     loss_one_in: u64,
-    /// A policer drops this much more, in percent, from time to time.
+    /// From time to time a policer drops so many percent more.
     policed_percent: u64,
     /// Events for which the application has little to send.
     app_limited_for: u64,
     /// `delivered` at which recovery ends.
     recovery_until: u64,
-    /// Of so much that arrives one unit is CE-marked, while the queue is long; 0 for none.
+    /// While the queue is long, one unit of data in this many is marked by ECN; 0 for none.
     ce_one_in: u64,
     /// Events that must come before the next ACK.
     pending: Vec<Event>,
-    /// An ACK that reveals losses, below the events that tell of them.
+    /// An ACK that reveals losses, held back until the events that tell of them are out.
     revealed: Vec<Ack>,
     /// A few hundred bytes per second, unsteady: where the absolute thresholds of bandwidth matter.
     is_trickle: bool,
@@ -161,7 +161,7 @@ impl Flow {
         self.ack
     }
 
-    /// The losses of an ACK come before it: as one event, as TCP tells of them, or as one a segment.
+    /// The losses of an ACK come before it, as one event, which is how our TCP glue tells of them, or as one for each segment.
     fn reveal(&mut self, rng: &mut Rng) {
         let lost = self.ack.newly_lost;
         let size = if rng.one_in(2) { lost } else { self.ack.smss.max(lost / 16) };
