@@ -2,39 +2,38 @@
 //! module. `rows.txt` names the rows; [`every_row_has_its_test`] holds names and rows together.
 
 mod ack;
-mod ackf;
-mod agg;
-mod amb;
-mod appl;
+mod ack_aggregation;
+mod against_linux;
+mod ambiguities;
+mod app_limited;
 mod caution;
-mod chg;
-mod coex;
-mod consts;
+mod coexistence;
+mod constants;
 mod cruise;
 mod cwnd;
+mod delivery_rate;
 mod down;
+mod draft_changes;
 mod drain;
 mod driver;
 mod ecn;
-mod full;
+mod full_pipe;
 mod idle;
 mod init;
-mod lnx;
+mod long_term;
 mod loss;
-mod lt;
-mod maxbw;
-mod minrtt;
-mod offl;
-mod pace;
-mod prtt;
-mod quant;
-mod rate;
-mod recov;
+mod max_bw;
+mod min_rtt;
+mod offload;
+mod pacing;
+mod probe_rtt;
+mod recovery;
 mod refill;
 mod round;
 mod rtt;
-mod sim;
-mod st;
+mod send_quantum;
+mod short_term;
+mod simulated;
 mod startup;
 mod undo;
 mod up;
@@ -52,8 +51,9 @@ macro_rules! sources {
 }
 
 const SOURCES: &[(&str, &str)] = &sources!(
-    consts init rate appl rtt ack round maxbw full startup drain down cruise refill up caution coex
-    lt loss st agg minrtt prtt idle undo recov pace quant offl cwnd ecn ackf sim chg amb lnx
+    constants init delivery_rate app_limited rtt ack round max_bw full_pipe startup drain down cruise
+    refill up caution coexistence long_term loss short_term ack_aggregation min_rtt probe_rtt idle undo
+    recovery pacing send_quantum offload cwnd ecn simulated draft_changes ambiguities against_linux
 );
 
 /// Whether a test whose name begins with this ID is compiled.

@@ -1,1 +1,0 @@
-//! ACKF: rows of the checklist.
