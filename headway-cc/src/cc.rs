@@ -180,9 +180,9 @@ pub trait Controller: std::fmt::Debug + Send + Sync + CloneController {
     }
 }
 
-/// What makes a boxed controller copyable; every controller that is [`Clone`] has it.
+/// What makes a boxed controller copyable, which [`Clone`] alone cannot. Every controller that is [`Clone`] has it.
 pub trait CloneController {
-    /// The controller with its state.
+    /// A copy of the controller with its state.
     fn clone_box(&self) -> Box<dyn Controller>;
 }
 
@@ -192,7 +192,7 @@ impl<C: Controller + Clone + 'static> CloneController for C {
     }
 }
 
-/// A connection of a controller with these parameters, or with its own.
+/// Makes a connection of a controller, with these parameters or with the controller's own.
 type NewConnection = fn(Option<&[u64]>) -> Option<Box<dyn Controller>>;
 
 /// One controller by name.
@@ -202,9 +202,9 @@ pub struct Entry {
     pub name: &'static str,
     /// What it is, for lists: one line without a full stop.
     pub about: &'static str,
-    /// Its parameters, where they can be set.
+    /// Its parameters; none where nothing can be set.
     pub params: Option<&'static ParamTable>,
-    /// With these parameters instead of its own; `None` when they are not as many.
+    /// Makes a connection; `None` when the parameters are no row of this controller's.
     new: NewConnection,
 }
 
@@ -262,18 +262,19 @@ impl Entry {
         (self.new)(None)
     }
 
-    /// A connection with such parameters; `None` when they are not as many.
+    /// A connection with these parameters; `None` when they are no row of this controller's.
     pub fn with(&self, words: &[u64]) -> Option<Box<dyn Controller>> {
         (self.new)(Some(words))
     }
 }
 
-/// A table's defaults as its row.
+/// The defaults of a table as a row with types.
 fn own<P: Default>(table: &ParamTable, row: fn(&[u64]) -> Option<P>) -> Arc<P> {
     Arc::new(row(&(table.defaults)()).unwrap_or_default())
 }
 
-/// The given parameters, or else the copy that all flows read.
+/// The given parameters, or else the controller's own, of which all flows read one copy: a thousand flows would
+/// otherwise hold a thousand.
 fn shared<P>(own: &Arc<P>, words: Option<&[u64]>, row: fn(&[u64]) -> Option<P>) -> Option<Arc<P>> {
     words.map_or_else(|| Some(own.clone()), |words| row(words).map(Arc::new))
 }
@@ -284,7 +285,7 @@ pub fn name_and_settings(cc: &str) -> (&str, impl Iterator<Item = &str>) {
     (parts.next().unwrap_or_default(), parts)
 }
 
-/// How the line of a trace begins that has the settings.
+/// The line of a trace that names the settings begins with this.
 pub const TRACE_SET: &str = "# set ";
 
 /// The columns of a trace after the flow: the event, what was decided, the controller's state.
@@ -327,7 +328,7 @@ pub enum ControllerError {
         /// The name asked for, without settings.
         String,
     ),
-    /// It has settings, and that controller takes none.
+    /// Settings were given to a controller that has no parameters.
     NoParams(
         /// The controller.
         &'static str,

@@ -1,7 +1,8 @@
 //! A controller's parameters as people read and write them: gains as decimals, times and rates with units.
 //!
-//! The cores know rows of integers. Here is what each integer means, the range that makes sense, and the way to
-//! text and back; what it is for and its default come from the row itself (`Bbr1Params`).
+//! The controllers know rows of integers. Here is what each integer counts, the range that makes sense, and the way to
+//! text and back. What a parameter is for and its default stand at the field of the row itself (`Bbr1Params`), so that
+//! lists and the code cannot disagree.
 //!
 //! ```
 //! use headway_cc::cc::params::BBR1;
@@ -90,7 +91,7 @@ impl Kind {
     }
 }
 
-/// The roundest number of parts that is read as this gain.
+/// The roundest number of parts that is read back as this gain, so that people see the 1.25 that they wrote.
 fn gain_parts(word: u64) -> u64 {
     let exact = scale(word, GAIN_PARTS, GAIN_UNIT);
     let mut steps = (0..=5).rev().map(|digits| 10_u64.pow(digits));
@@ -236,7 +237,7 @@ const fn gain(name: &'static str, min: u64, max: u64) -> Param {
 const MS: u64 = 1_000;
 const S: u64 = 1_000_000;
 
-/// A controller's own rows, then those of the brake, which both have.
+/// The rows of a controller, then those of the brake, which both controllers have.
 macro_rules! rows_with_brake {
     [$($own:expr,)+] => {
         &[
@@ -263,7 +264,8 @@ macro_rules! rows_with_brake {
     };
 }
 
-/// `bbr1`. The ranges keep out what would stop a flow or send without bound, not what is unwise.
+/// The parameters of `bbr1`. The ranges keep out values that would stop a flow or let it send without bound, and no
+/// others: an unwise value is the user's own business.
 pub const BBR1: ParamTable = ParamTable {
     rows: rows_with_brake![
         param("bw_rtts", Kind::Count, 1, 1000),
@@ -304,7 +306,7 @@ pub const BBR1: ParamTable = ParamTable {
     defaults: || Bbr1Params::default().words(),
 };
 
-/// `bbr3`. Ranges as in [`BBR1`].
+/// The parameters of `bbr3`, with ranges of the same kind as [`BBR1`]'s.
 pub const BBR3: ParamTable = ParamTable {
     rows: rows_with_brake![
         gain("startup_pacing_gain", 101, 1000),
@@ -354,13 +356,13 @@ pub const BBR3: ParamTable = ParamTable {
     defaults: || Bbr3Params::default().words(),
 };
 
-/// `bbr1_brake`: [`BBR1`] with the brake on.
+/// The parameters of `bbr1_brake`: those of [`BBR1`] with the brake on.
 pub const BBR1_BRAKE: ParamTable = ParamTable {
     defaults: || Bbr1Params { brake: BrakeParams::on(), ..Bbr1Params::default() }.words(),
     ..BBR1
 };
 
-/// `bbr3_brake`: [`BBR3`] with the brake on.
+/// The parameters of `bbr3_brake`: those of [`BBR3`] with the brake on.
 pub const BBR3_BRAKE: ParamTable = ParamTable {
     defaults: || Bbr3Params { brake: BrakeParams::on(), ..Bbr3Params::default() }.words(),
     ..BBR3

@@ -265,3 +265,30 @@ fn a_single_wrong_answer_in_rust_is_reported_where_it_is() {
     assert_eq!((found.line, found.field.as_str(), found.rust), (12_345, "control.cwnd", found.c + 1));
     assert!(found.to_string().contains(&format!("now_us={}", acks[12_344].now_us)), "{found}");
 }
+
+/// Every value of an enum stands in a C file under its name in capitals, with the same number.
+fn assert_numbers<T: Copy + std::fmt::Debug + Into<u64>>(file: &str, prefix: &str, all: &[T]) {
+    let text = std::fs::read_to_string(sources().join(file)).expect(file);
+    for value in all {
+        let name = format!("{value:?}").chars().fold(String::from(prefix), |mut name, c| {
+            if c.is_uppercase() {
+                name.push('_');
+            }
+            name.push(c.to_ascii_uppercase());
+            name
+        });
+        let line = format!("\t{name} = {},", (*value).into());
+        assert!(text.contains(&line), "{file} has no `{}`", line.trim());
+    }
+}
+
+#[test]
+fn the_numbers_of_enums_are_the_same_in_both_languages() {
+    use headway_cc::cc::{CaState, Event, bbr1, bbr3, brake::BrakeMode};
+    assert_numbers("cc.h", "EVENT", Event::ALL);
+    assert_numbers("cc.h", "CA", CaState::ALL);
+    assert_numbers("bbr1.h", "BBR", bbr1::Mode::ALL);
+    assert_numbers("bbr3.h", "BBR3", bbr3::Mode::ALL);
+    assert_numbers("bbr3.h", "BBR3_ACKS", bbr3::AckPhase::ALL);
+    assert_numbers("brake.h", "BRAKE", BrakeMode::ALL);
+}
