@@ -4,12 +4,13 @@ use crate::raw::link::{self, Bin};
 use headway_cc::link::{LinkStats, Out};
 use headway_cc::path::Path;
 
-/// One direction's counters. Arrivals, drops and queue lengths count in the bin of their moment, departures in
-/// the bin in which the packet left the queue by the link's clock.
+/// One direction's counters. Arrivals, drops and queue lengths count in the bin of their moment, departures in the bin in
+/// which the packet left the queue by the link's clock: later, when it is written to a device, the emulator may be late.
 #[derive(Debug)]
 pub struct Bins {
     bin_ns: u64,
     rows: Vec<Bin>,
+    /// The link's totals when they were last counted here.
     seen: LinkStats,
 }
 
@@ -18,7 +19,7 @@ impl Bins {
         Bins { bin_ns: bin_us.max(1) * 1000, rows: Vec::new(), seen: LinkStats::default() }
     }
 
-    /// The link was used at `now_ns`; `stats` are its totals after that.
+    /// Counts what the link did since the last call. `stats` are its totals after something entered or left at `now_ns`.
     pub fn on_stats(&mut self, now_ns: u64, stats: &LinkStats) {
         let seen = std::mem::replace(&mut self.seen, *stats);
         let bin = self.bin(now_ns);
@@ -31,7 +32,7 @@ impl Bins {
         bin.queue_bytes_max = bin.queue_bytes_max.max(stats.queue_bytes);
     }
 
-    /// A packet was released at `now_ns`.
+    /// Counts a packet that the link released and that is written to a device at `now_ns`.
     pub fn on_out<P>(&mut self, now_ns: u64, out: &Out<P>) {
         let bin = self.bin(out.sent_ns);
         bin.out_packets += 1;
