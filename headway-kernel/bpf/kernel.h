@@ -110,7 +110,7 @@ struct tcp_skb_cb {
 	u32 end_seq;		/* where it ends, bytes */
 	u16 tcp_gso_segs;	/* segments in it */
 	u8 sacked;		/* TCPCB_... */
-	struct {
+	struct {		/* as things stood when it was sent last */
 		u32 is_app_limited : 1;	/* sent while the application had nothing more to send */
 		u32 delivered;		/* tcp_sock.delivered when it was sent last, segments */
 	} tx;
@@ -122,7 +122,7 @@ struct sock_common {
 };
 
 struct sock {
-	struct sock_common __sk_common;
+	struct sock_common __sk_common;		/* what all kinds of sockets have first */
 	struct rb_root tcp_rtx_queue;		/* packets sent and not acknowledged, in the order of the stream */
 	unsigned long sk_pacing_rate;		/* bytes/s */
 	unsigned long sk_max_pacing_rate;	/* bytes/s: SO_MAX_PACING_RATE of the application, or all ones */
@@ -130,11 +130,11 @@ struct sock {
 };
 
 struct inet_sock {
-	struct sock sk;
+	struct sock sk;	/* first, so that its address is the socket's, as in the next two */
 };
 
 struct inet_connection_sock {
-	struct inet_sock icsk_inet;
+	struct inet_sock icsk_inet;	/* addresses and ports */
 	u8 icsk_ca_state : 5;	/* enum cc_ca_state of cc.h: TCP_CA_Open to TCP_CA_Loss */
 };
 
@@ -145,7 +145,7 @@ struct minmax_sample {
 
 /* The least value of a window of time, and what follows it when it grows too old. */
 struct minmax {
-	struct minmax_sample s[3];
+	struct minmax_sample s[3];	/* s[0] is the least, the others are later and not less */
 };
 
 struct tcp_options_received {
@@ -154,8 +154,8 @@ struct tcp_options_received {
 
 /* Counts are segments of at most mss_cache bytes, and wrap at 2^32. */
 struct tcp_sock {
-	struct inet_connection_sock inet_conn;
-	struct tcp_options_received rx_opt;
+	struct inet_connection_sock inet_conn;	/* what all connections have */
+	struct tcp_options_received rx_opt;	/* what the peer has negotiated */
 	struct minmax rtt_min;			/* the least round trip of the last 5 minutes (net.ipv4.tcp_min_rtt_wlen), us */
 	u64 tcp_wstamp_ns;			/* when pacing lets the next packet go, or the last one went; ns */
 	u64 tcp_clock_cache;			/* the clock, read when the event began; ns */
@@ -204,19 +204,20 @@ struct rate_sample {
 /*
  * The table of a congestion control: the members that we fill. The loader empties those that the running kernel does not
  * have, as cwnd_event_tx_start, which was split off from cwnd_event in Linux 7.1. callbacks.bpf.h says when the kernel
- * calls each.
+ * calls each, and why we do what we do there.
  */
 struct tcp_congestion_ops {
-	u32 (*ssthresh)(struct sock *sk);
-	void (*set_state)(struct sock *sk, u8 new_state);
-	void (*cwnd_event)(struct sock *sk, enum tcp_ca_event event);
-	void (*cwnd_event_tx_start)(struct sock *sk);
-	u32 (*min_tso_segs)(struct sock *sk);
-	void (*cong_control)(struct sock *sk, u32 ack, int flag, const struct rate_sample *rs);
-	u32 (*undo_cwnd)(struct sock *sk);
-	u32 (*sndbuf_expand)(struct sock *sk);
-	void (*init)(struct sock *sk);
-	void (*release)(struct sock *sk);
+	u32 (*ssthresh)(struct sock *sk);				/* a reduction begins; returns the threshold, segments */
+	void (*set_state)(struct sock *sk, u8 new_state);		/* the state of recovery changes */
+	void (*cwnd_event)(struct sock *sk, enum tcp_ca_event event);	/* something happened to the socket */
+	void (*cwnd_event_tx_start)(struct sock *sk);			/* it sends after it was idle */
+	u32 (*min_tso_segs)(struct sock *sk);				/* returns the least size of a burst, segments */
+	void (*cong_control)(struct sock *sk, u32 ack, int flag,	/* an ACK was processed; the first argument and */
+			     const struct rate_sample *rs);		/* the last are ours */
+	u32 (*undo_cwnd)(struct sock *sk);				/* a reduction was spurious; returns the window */
+	u32 (*sndbuf_expand)(struct sock *sk);				/* returns how many windows the send buffer holds */
+	void (*init)(struct sock *sk);					/* the socket starts with the controller */
+	void (*release)(struct sock *sk);				/* the socket leaves it */
 	char name[TCP_CA_NAME_MAX];	/* what sockets choose it by; the loader may write another */
 	u32 flags;			/* TCP_CONG_... */
 };

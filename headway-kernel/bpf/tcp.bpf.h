@@ -91,8 +91,8 @@ struct flow {
 	u32 range_end;			/* where the packet that was told of last ends in the stream, bytes */
 	struct ring_packet sample;	/* the packet of the latest ACK's sample */
 	u32 sample_is_app_limited;	/* of that packet: sent while the application had nothing more to send */
-	struct lost_walk walk;
-	struct lost_run run;
+	struct lost_walk walk;		/* where the search for lost packets is */
+	struct lost_run run;		/* what the next EVENT_LOST tells of */
 	struct ring_entry now;		/* what keep_record() offers to the ring; too large for the stack */
 	struct ring ring;		/* last, because a new flow's entries are not cleared */
 #endif
