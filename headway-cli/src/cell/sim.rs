@@ -113,7 +113,7 @@ mod tests {
 
     #[test]
     fn the_trace_of_a_controller_with_settings_replays() {
-        for cc in ["bbr3", "bbr3_brake:brake=2", "bbr1:high_gain=2:cwnd_gain=3"] {
+        for cc in ["bbr3", "bbr3_brake:brake_rtt=0.2:brake_hold_us=5s", "bbr1:high_gain=2:cwnd_gain=3"] {
             let path = "20mbit 40ms queue=1bdp loss=0.5% @1s 5mbit".parse().unwrap();
             let mut spec = SimSpec::new(path, vec![FlowSpec::bulk(cc)], 2_000_000, 3);
             spec.trace = true;
