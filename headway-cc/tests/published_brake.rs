@@ -238,7 +238,7 @@ fn it_does_not_shorten_the_queue() {
     assert!(with * 10 >= without * 9, "{without} us without, {with} us with");
 }
 
-/// Defect 12: in v1 the gain that it changes is overwritten before anything is paced by it.
+/// Defect 10: in v1 the gain that it changes is overwritten before anything is paced by it.
 #[test]
 fn it_does_not_pace_in_v1() {
     let mut spec = spec("50mbit 40ms queue=4bdp jitter=5ms", Source::Bulk, 10, 1);
