@@ -6,8 +6,9 @@
 //! this in their name. Stdout is a CSV table: geometric means of ratios, with the 95 % interval over the seeds. Results and
 //! reasons: `docs/brake.md`.
 //!
-//! `bound` is what nobody can undercut: feedback takes a round trip, so a drop to 1/k queues k - 1 round trips, which
-//! then drain at best one second a second; its 99th percentile leaves out 100 ms of the 10 s.
+//! The column `bound` is the smallest possible queueing delay: feedback takes a round trip, so after a drop to 1/k of the
+//! rate a queue of k - 1 round trips has built up, and it drains at best one second in a second. Its 99th percentile
+//! leaves out 100 ms of the 10 s.
 
 use headway_cc::cc;
 use headway_cc::path::Path;

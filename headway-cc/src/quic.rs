@@ -4,10 +4,11 @@
 //!   stack ──sent, acked, lost──► noq.rs, quinn.rs ──► Flow: sampler + controller ──Control──► stack
 //! ```
 //!
-//! A [`Factory`] is what a stack's `TransportConfig` takes; it makes one controller a path. `noq.rs` and `quinn.rs`
-//! turn a stack's calls into those of `flow::Flow`, which keeps what the stack does not: the state of each packet at
-//! its sending, the recovery period of RFC 9002 §7.3.2, the ACK as one event. Data is counted in bytes of UDP payload.
-//! Nothing reads a clock; the stacks hand time in. `docs/quic.md` says what each stack withholds.
+//! A [`Factory`] is what a stack's `TransportConfig` takes; it makes one controller for each path of a connection.
+//! `noq.rs` and `quinn.rs` turn a stack's calls into those of `flow::Flow`, which keeps what the stacks do not tell: the
+//! state of the connection when each packet was sent, the recovery period of RFC 9002 §7.3.2, and which calls belong to
+//! one ACK. Data is counted in bytes of UDP payload. Nothing here reads a clock; the stacks hand time in. `docs/quic.md`
+//! says what each stack withholds and what that costs.
 
 mod flow;
 #[cfg(feature = "noq")]

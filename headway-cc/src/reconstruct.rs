@@ -1,9 +1,10 @@
-//! What a kernel that keeps no record of each packet can still tell of a packet's own transmission: how much was in
-//! flight when it left, and how much was lost since.
+//! What a stock kernel withholds from a controller, and how it is reconstructed: how much was in flight when a packet
+//! left, and how much was lost since.
 //!
-//! BBRv3 judges a loss by `P.tx_in_flight` and `P.lost`, which are to be kept with every packet. A stock Linux keeps
-//! `P.delivered` alone, beside where the packet ends in the stream, and tells both of the packet that an ACK's sample
-//! is about. So a [`Ring`] of what was so after some ACKs answers for the packets that left after them:
+//! BBRv3 judges a loss by `P.tx_in_flight` and `P.lost`, which the draft wants to be kept with every packet. A stock
+//! Linux keeps only `P.delivered` and where the packet ends in the stream. So a [`Ring`] remembers the state of the
+//! connection after some of the ACKs, and what it remembers of the latest ACK before a packet left answers for that
+//! packet:
 //!
 //! ```text
 //! at an ACK    raise(prior_inflight)                      the last packet since the newest entry saw this in flight
@@ -11,22 +12,24 @@
 //!              note(delivered, lost, inflight, ..)        packets sent from now on
 //! ```
 //!
-//! **A first transmission.** What waits to be sent again goes out before new data does. So when new data leaves,
-//! everything sent and not delivered is in flight: what was outstanding at the entry, more by what was sent and less by
-//! what was delivered since. The stream tells the first and `P.delivered` the second, so this is exact, however many
-//! ACKs an entry stands for. **A retransmission** tells nothing of when it left but `P.delivered`; for it what was
-//! outstanding at the entry counts. The most that was in flight until the next entry was opened bounds both: after a
-//! timeout much is outstanding and little in flight.
+//! **First transmissions.** A sender sends lost data again before it sends new data. So when new data leaves, everything
+//! that was sent and not delivered is in flight. That is what was outstanding at the entry, plus what was sent since,
+//! less what was delivered since. The place in the stream tells how much was sent and `P.delivered` how much was
+//! delivered, so the sum is exact, however many ACKs an entry stands for.
 //!
-//! The ring is small, and one flight may see more ACKs than it has entries. So an ACK opens an entry when a
-//! 2^[`RING_SHIFT`]th of the flight has left the network, delivered or lost, since the last one, or when a
-//! 2^[`RING_LOST_SHIFT`]th of the flight's losses are new: `P.lost` is what an entry is needed for. A packet finds the
-//! newest entry that was opened before it left. When above 4 % of a flight are lost that lost nothing before, and one
-//! by one, its share grows beyond the ring, and for up to a round trip some packets are not known.
+//! **Retransmissions.** Only `P.delivered` tells when one left, so what was outstanding at the entry is taken.
 //!
-//! Measured against the truth in `tests/reconstruction.rs`.
+//! Both are bounded by the most that was in flight until the next entry was opened: after a timeout much is outstanding
+//! and little in flight.
 //!
-//! Any one unit of data; the low 32 bits of each counter are kept, enough for 2^31 units in flight.
+//! The ring is small, and one flight may see more ACKs than it has entries. So an ACK opens an entry only when, since
+//! the last one, a 2^[`RING_SHIFT`]th of the flight was delivered or lost, or a 2^[`RING_LOST_SHIFT`]th of the flight's
+//! losses are new, since `P.lost` can be no finer than the entries. When more than 4 % of a flight are lost one by one,
+//! after a flight without losses, the entries of a flight exceed the ring, and for up to a round trip some packets are
+//! not found.
+//!
+//! `tests/reconstruction.rs` measures all this against the truth. Any one unit of data will do; the low 32 bits of each
+//! counter are kept, which is enough for 2^31 units in flight.
 //!
 //! Twin: `headway-kernel/bpf/ring.h` (same names in the same order), filled by `headway-kernel/bpf/lost.bpf.h`.
 
@@ -38,7 +41,7 @@ pub const RING_SHIFT: u32 = 6;
 /// stay away longer than a flight.
 pub const RING_LOST_SHIFT: u32 = 7;
 
-/// What was so when the entry was opened.
+/// The state of the connection when the entry was opened.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct RingEntry {
     /// `C.delivered`.

@@ -6,13 +6,18 @@
 //!             └───────────────── up: Link (ACKs) ◄────────────────┘      probe packets cross both
 //! ```
 //!
-//! The sender is a model of Linux TCP with SACK as far as a controller can tell: RACK, TLP and RTO, delayed ACKs,
-//! bursts as TSO sizes them, pacing by the stack. It counts bytes (`smss` = the MSS, `unit_bytes` = 1). Each
-//! direction is one FIFO of packets, each flow a ring of segments, timers a tournament over flows: the cost of a
-//! packet hardly depends on the number of flows, and nothing is allocated per packet. The same spec gives the same
-//! run, bit for bit.
+//! The sender is a model of Linux TCP with SACK as far as a controller can tell: loss detection by time (RACK), tail
+//! loss probes and timeouts, delayed ACKs, bursts as large as Linux makes them, pacing by the stack. It counts bytes
+//! (`smss` is the MSS, `unit_bytes` is 1). The same spec gives the same run, bit for bit.
 //!
-//! Not modelled: receive window, SACK blocks (an ACK reports every arrival so far), TSQ, GRO.
+//! Thousands of flows are cheap: each direction is one queue of packets, each flow keeps its segments in one buffer,
+//! the timers of all flows are a tournament tree. The cost of a packet hardly depends on the number of flows, and
+//! nothing is allocated for a packet.
+//!
+//! Not modelled are the receive window, the limit of SACK blocks (an ACK reports every arrival so far), TSQ and GRO.
+//!
+//! `flow.rs` holds both ends of a flow; its `sender.rs` puts `loss.rs`, `pacer.rs`, the sampler and the controller
+//! together; `logged_link.rs` is one direction of the path.
 
 mod flow;
 mod kernel_record;
@@ -50,8 +55,8 @@ pub enum Source {
         /// Payload, all of it written at the start.
         bytes: u64,
     },
-    /// Bulk and silent in turn, bulk first. What is not sent when a silence begins never is, but for 128 kB at most
-    /// that a QUIC stack holds by then.
+    /// Bulk and silent in turn, bulk first. What is not sent when a silence begins is never sent, except for at most
+    /// 128 kB that a QUIC stack has taken by then.
     OnOff {
         /// How long it is bulk; above 0.
         on_us: u64,
@@ -102,8 +107,8 @@ pub enum Signals {
     /// What it kept with the packet: every loss by itself, `rs_tx_in_flight` and `rs_lost` exact.
     #[default]
     Exact,
-    /// What our BPF glue reconstructs on a stock Linux: before an event the losses since the last, by runs of adjacent
-    /// packets, `rs_tx_in_flight` and `rs_lost` as a [`Ring`](crate::reconstruct::Ring) has them.
+    /// What our BPF glue can reconstruct on a stock Linux. The losses since the last event are told before the next one,
+    /// by runs of adjacent packets, and `rs_tx_in_flight` and `rs_lost` come from a [`Ring`](crate::reconstruct::Ring).
     Kernel,
 }
 
@@ -135,8 +140,8 @@ pub struct SimSpec {
 }
 
 impl SimSpec {
-    /// `flows` over `path` at an MTU of 1500, bins of 100 ms, no messages, no trace, exact signals; a probe every 20 ms, or as
-    /// often as takes one per cent of the bottleneck.
+    /// `flows` over `path` at an MTU of 1500, with bins of 100 ms, no messages, no trace and exact signals. A probe leaves
+    /// every 20 ms, or less often where that would take more than one per cent of the bottleneck.
     pub fn new(path: Path, flows: Vec<FlowSpec>, duration_us: u64, seed: u64) -> Self {
         let mean_bps = path.capacity_bits(0, duration_us * 1000) / (duration_us / 1_000_000).max(1);
         let share_us = 100 * 8 * u64::from(PROBE_BYTES) * 1_000_000 / mean_bps.max(8);
@@ -325,7 +330,7 @@ pub const PROBE_BYTES: u32 = 84;
 
 /// A SYN on the wire, and its answer.
 pub const HANDSHAKE_BYTES: u32 = 60;
-/// How long after the end a message may still arrive: everything that waits in the bottleneck then is out long before.
+/// How long after the end a message may still arrive. That is enough for whatever waits in the bottleneck then.
 pub(crate) const DRAIN_NS: u64 = 100_000_000_000;
 
 /// Runs a simulation to its end.
@@ -395,8 +400,8 @@ impl Simulation {
         })
     }
 
-    /// The event loop, over `[0, end)`. At one instant: bins end before anything happens in the next, deliveries come
-    /// before timers, so that an ACK disarms what it answers.
+    /// The event loop, over `[0, end)`. Where several things happen at one instant, bins end first, since what happens
+    /// belongs to the next one; deliveries come before timers, so that an ACK stops the timer that waits for it.
     fn run(&mut self) {
         loop {
             let (down_ns, up_ns, timer_ns) = (self.down.next_ns(), self.up.next_ns(), self.timers.next_ns());
@@ -481,7 +486,8 @@ impl Simulation {
         self.next_datagram_ns = messages.due_ns(seed, number + 1);
     }
 
-    /// What is under way at the end arrives as it would have: a queue does not ask what comes behind.
+    /// Lets the messages that are under way at the end arrive. Counted as lost they would make the last moments of every
+    /// run look worse than the rest.
     fn drain_datagrams(&mut self) {
         if self.messages.is_none() {
             return;

@@ -41,9 +41,9 @@ fn check_laws(spec: &SimSpec, run: &SimRun) {
     if spec.duration_us.is_multiple_of(spec.bin_us) {
         let pushed: u64 = run.down.iter().map(|b| b.in_packets).sum();
         let sent = total(|f| f.sent_packets) + (run.probes.len() + run.datagrams.len()) as u64;
-        let knocks = pushed - sent;
+        let syns = pushed - sent;
         assert!(
-            (run.flows.len() as u64..=12 * run.flows.len() as u64).contains(&knocks),
+            (run.flows.len() as u64..=12 * run.flows.len() as u64).contains(&syns),
             "{pushed} pushed, {sent} sent"
         );
     }

@@ -2,7 +2,8 @@
 //!
 //! The five words are the factor, the high rate, the base round-trip time, the queue as in `queue=`, and the length of
 //! the drop. Any sane value will do; the steady 10 s before the drop let a controller settle. `…-5s@11.2s` is the same
-//! at another moment: a controller's own clocks meet a drop at one moment always in the same phase.
+//! drop at another moment. Several moments are worth trying, because the cycles of a controller would meet a drop at one
+//! moment always in the same phase.
 
 use super::PathError;
 use super::parse::limit;

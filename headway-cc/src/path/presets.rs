@@ -42,17 +42,25 @@ pub const PRESETS: &[Preset] = &[
         "true token bucket, 12 Mbit/s, 50 ms burst, on a faster link [pantheon 7]",
     ),
     row("policer-1pkt", "12mbit 20ms queue=1pkt", "policer as a queue of one packet [pantheon 7]"),
-    row("dc-1g", "1gbit 200us queue=10ms", "data centre at 1 Gbit/s, 0.04 to 0.4 ms [tcpeval 4.4.1]"),
+    row(
+        "dc-1g",
+        "1gbit 200us queue=10ms",
+        "data centre at 1 Gbit/s; the source has 0.04 to 0.4 ms [tcpeval 4.4.1]",
+    ),
     row("dc-ecn", "1gbit 1ms queue=1000pkt ce=242us", "data centre with a CE threshold [nsperf]"),
     row("lan-100", "100mbit 1ms queue=100pkt", "local network, 150 kB of buffer [quic-bbr]"),
     row("access", "100mbit 100ms queue=100ms", "access link at the mean of 4 to 200 ms [tcpeval 4.4.2]"),
     row("bloat", "50mbit 30ms queue=10bdp", "bloated buffer; also 1, 50, 100 BDP [nsperf]"),
-    row("coexist", "50mbit 30ms queue=1bdp", "for neighbours; also 0.1 to 16 BDP [nsperf, 9743]"),
+    row(
+        "coexist",
+        "50mbit 30ms queue=1bdp",
+        "two controllers side by side; also 0.1 to 16 BDP [nsperf, 9743]",
+    ),
     row("shallow", "100mbit 100ms queue=0.02bdp", "buffer of 2 % of a BDP; the source has 1 Gbit/s [nsperf]"),
     row(
         "randloss",
         "100mbit 100ms queue=1bdp loss=1%",
-        "also 1e-5 to 20 %; the source has 1 Gbit/s [nsperf]",
+        "1 % random loss; also 1e-5 to 20 %; the source has 1 Gbit/s [nsperf]",
     ),
     row(
         "wifi-var",
@@ -94,11 +102,15 @@ pub const PRESETS: &[Preset] = &[
         "50mbit 205ms queue=1.40625MB jitter=40ms/100ms",
         "205 to 245 ms; also 0.1 % loss [quic-bbr]",
     ),
-    row("oceanic", "1gbit 200ms queue=100ms", "also 134 to 330 ms; simulator or fast hosts [tcpeval 4.4.3]"),
+    row(
+        "oceanic",
+        "1gbit 200ms queue=100ms",
+        "link across an ocean, for the simulator or fast hosts; also 134 to 330 ms [tcpeval 4.4.3]",
+    ),
     row(
         "geo-sat",
         "40mbit 600ms queue=1s up=4mbit upqueue=1s",
-        "geostationary satellite; also 100 ms of buffer and 0.1 % loss [tcpeval 4.4.4]",
+        "link over a geostationary satellite; also 100 ms of buffer and 0.1 % loss [tcpeval 4.4.4]",
     ),
     row(
         "leo",
@@ -114,17 +126,17 @@ pub const PRESETS: &[Preset] = &[
     row(
         "step",
         "20mbit 100ms queue=300ms @40s 50mbit @60s 12mbit @80s 20mbit",
-        "1, 2.5, 0.6, 1 times 20 Mbit/s [rmcat 5.1]",
+        "the rate steps to 2.5, 0.6 and 1 times 20 Mbit/s [rmcat 5.1]",
     ),
     row(
         "step-1m",
         "1mbit 100ms queue=300ms @40s 2.5mbit @60s 600kbit @80s 1mbit",
-        "1, 2.5, 0.6, 1 times 1 Mbit/s [rmcat 5.1]",
+        "the rate steps to 2.5, 0.6 and 1 times 1 Mbit/s [rmcat 5.1]",
     ),
     row(
         "step-2",
         "4mbit 100ms queue=300ms @25s 2mbit @50s 3.5mbit @75s 1mbit @100s 2mbit",
-        "for two flows, 4, 2, 3.5, 1, 2 Mbit/s [rmcat 5.2]",
+        "the rate steps from 4 to 2, 3.5, 1, 2 Mbit/s, for two flows [rmcat 5.2]",
     ),
     row("rt-mix", "2mbit 100ms queue=300ms", "for media beside bulk; also 20 and 1000 ms [rmcat 5.6]"),
     row("short", "20mbit 40ms queue=1bdp", "for short flows; also 1 % loss [9743]"),
@@ -149,7 +161,7 @@ pub const PRESETS: &[Preset] = &[
     row(
         "noise",
         "trace=poisson:50mbit 40ms queue=4bdp jitter=normal:1ms",
-        "no drop at all: random chances to send at a steady mean, and jitter [own]",
+        "the rate never falls: chances to send come at random around a steady mean [own]",
     ),
     row(
         "lte-att",
@@ -186,5 +198,9 @@ pub const PRESETS: &[Preset] = &[
         "trace=poisson:3.04mbit 260ms queue=426pkt",
         "calibrated to a cellular path to Colombia [pantheon 3]",
     ),
-    row("game", "100mbit 6ms queue=1bdp", "bulk beside a latency probe; also 20 Mbit/s, 30 ms, 4 BDP [own]"),
+    row(
+        "game",
+        "100mbit 6ms queue=1bdp",
+        "bulk data beside a latency probe; also 20 Mbit/s, 30 ms, 4 BDP [own]",
+    ),
 ];

@@ -5,10 +5,10 @@
 //! something else ([`Flow::settle`]); so the event has the losses and the marks of its own frame, as the draft's
 //! per-ACK steps want.
 //!
-//! Made here, because no stack hands it over: `P.…` of each packet, the RTT (with the peer's delay), random bits, and
-//! the recovery period of RFC 9002 §7.3.2: from the loss of a packet sent after the last one began to the
-//! acknowledgement of one sent in it, or up to a round later for a controller that wants it so
-//! ([`Controller::recovers_until_repaired`]).
+//! No stack hands over the stamps of each packet (`P.…`), an RTT that includes the peer's delay, or random bits, so
+//! they are made here. So is the recovery period of RFC 9002 §7.3.2: it begins with the loss of a packet that was sent
+//! after the last period began, and ends with the acknowledgement of a packet sent in it. A controller can ask for up to
+//! a round trip more ([`Controller::recovers_until_repaired`](crate::cc::Controller::recovers_until_repaired)).
 
 use super::Factory;
 use crate::cc::{Ack, CaState, Control, Event, NO_RTT};
@@ -24,15 +24,17 @@ const INITIAL_BYTES: u64 = 14_720;
 const INITIAL_PACKETS: u64 = 10;
 /// The clock starts here, so that no time is 0, which controllers take as "never".
 const START_NS: u64 = 1_000_000_000;
-/// What the stack has neither acknowledged nor declared lost by so many RTTs (and so long) after a later packet was
-/// acknowledged, it has forgotten: packets of discarded keys, lost MTU probes.
+/// A stack never speaks again of packets whose keys were discarded, or of lost MTU probes. So a packet that was neither
+/// acknowledged nor declared lost for this many RTTs, and this long besides, after a later one was acknowledged, is let
+/// go of.
 const FORGOTTEN_RTTS: u64 = 3;
 const FORGOTTEN_US: u64 = 100_000;
 
 /// Ack-eliciting data sent at once: a packet, or a buffer of them where the stack does not tell them apart.
 #[derive(Clone, Copy, Debug)]
 struct Record {
-    /// When the stack says, by which it names it again, and how much later it really left.
+    /// When it was sent by the stack's account, which is also how the stack names it later, and how much later than that
+    /// a paced socket really let it go.
     sent_ns: u64,
     held_ns: u64,
     /// Packet number, of the last packet in a buffer. Three packet-number spaces are mixed while the handshake lasts.
@@ -396,7 +398,7 @@ impl Flow {
         START_NS.saturating_add(u64::try_from(ns).unwrap_or(u64::MAX >> 1))
     }
 
-    /// Time does not go back, whatever the stack says.
+    /// The clock never goes back, whatever the stack says: controllers subtract times.
     fn advance(&mut self, now: Instant) {
         self.now_ns = self.now_ns.max(self.ns(now));
     }
@@ -459,8 +461,9 @@ impl Flow {
         lost
     }
 
-    /// The stack's count of what is in flight is the one that its checks use: ours follows it. They differ by what a
-    /// stack does not tell: padded ACKs, packets whose keys were discarded, ACKs while a new address is validated.
+    /// Follows the stack's count of what is in flight, because that is the one that it compares with the window. The
+    /// counts differ by what a stack does not tell: padded ACKs, packets whose keys were discarded, and ACKs while a new
+    /// address is validated.
     fn reconcile(&mut self, inflight: u64) {
         let ours = self.sampler.inflight();
         if ours > inflight {

@@ -1,8 +1,11 @@
-//! noq 1.x: the whole of its interface has a use.
+//! noq 1.x. Its interface tells nearly all that a controller needs: packet numbers, losses, limits, and it takes a rate.
 //!
-//! Withheld, and how it is made up for: how many packets were CE-marked (all that the ACK delivered count), the
-//! packet-number space (numbers of the handshake are told apart by the time of sending), a late ACK of a lost packet
-//! (only "all of them arrived" is told), whether flow control rather than the application stops the sender.
+//! What it withholds, and how that is made up for:
+//!
+//! - how many packets were CE-marked: all that the ACK delivered count as marked;
+//! - the packet-number space: numbers of the handshake are told apart by the time of sending;
+//! - a late ACK of a lost packet: only that all of the lost ones have arrived is told;
+//! - whether flow control or the application stops the sender: not made up for.
 
 use super::Factory;
 use super::flow::Flow;
@@ -18,7 +21,7 @@ impl ControllerFactory for Factory {
     }
 }
 
-/// The lock is for `window` and `metrics`, which settle the ACK before them through a shared reference.
+/// The lock lets `window` and `metrics`, which have only a shared reference, finish the ACK before them.
 #[derive(Debug)]
 struct Noq(Mutex<Flow>);
 

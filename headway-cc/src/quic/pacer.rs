@@ -8,7 +8,8 @@ use std::io;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-/// A buffer holds no more than its rate sends in this time, so that quinn's RTT grows by no more.
+/// A buffer holds no more than its rate sends in this time. quinn counts the hold as part of the RTT, so that grows by
+/// no more than this, either.
 const HOLD: Duration = Duration::from_millis(1);
 /// A buffer that leaves late brings the next ones forward, up to this time: timers of user space are that coarse.
 const CREDIT: Duration = Duration::from_millis(4);
@@ -32,7 +33,7 @@ struct PacerState {
     released: Vec<(u64, Instant)>,
 }
 
-/// A poisoned lock guards plain numbers: they are used as they are.
+/// Locks also where another thread panicked with the lock: it guards plain numbers, which are valid in any state.
 pub(super) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

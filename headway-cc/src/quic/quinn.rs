@@ -1,14 +1,16 @@
 //! quinn 0.11, as published.
 //!
-//! Withheld, and how it is made up for: the size of each packet (a buffer of packets is one record, found again by
-//! the time of its sending), which packets were lost (all of the oldest bytes up to the latest one, since a stack
-//! judges by packet number), whether the window is the limit (no room for a packet after a sending), a pacing rate
-//! (below), CE counts (all that the ACK delivered count), the packet-number space. A late ACK of a lost packet never
-//! reaches a controller, so a spurious loss is undone only where a later 0.11 tells of it.
+//! What quinn withholds, and how it is made up for:
 //!
-//! Pacing: quinn's pacer sends 1.25 windows a round trip and takes no rate. So the window that quinn sees is what the
-//! controller's rate sends in a round trip, and one quantum; never more than the controller's window. Then the rate
-//! holds over a round trip, though not within it. `paced_socket.rs` is the exact way.
+//! - the size of each packet: a buffer of packets is one record, found again by the time of its sending;
+//! - which packets were lost: the oldest bytes up to the latest lost packet, since a stack judges by packet number;
+//! - whether the window is the limit: there is no room for a packet after a sending;
+//! - how many packets were CE-marked: all that the ACK delivered count as marked;
+//! - a late ACK of a lost packet: not made up for, so a spurious loss is undone only where a later 0.11 tells of it.
+//!
+//! quinn's pacer sends 1.25 windows in a round trip and takes no rate. So the window that quinn is told is what the
+//! controller's rate sends in a round trip, and one quantum, but never more than the controller's window. The rate then
+//! holds over a round trip, though not within it. `paced_socket.rs` keeps it exactly.
 
 use super::Factory;
 use super::flow::Flow;
@@ -28,7 +30,7 @@ impl ControllerFactory for Factory {
     }
 }
 
-/// The lock is for `window` and `metrics`, which settle the ACK before them through a shared reference.
+/// The lock lets `window` and `metrics`, which have only a shared reference, finish the ACK before them.
 #[derive(Debug)]
 pub(super) struct Quinn {
     flow: Mutex<Flow>,

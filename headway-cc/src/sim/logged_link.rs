@@ -1,4 +1,5 @@
-//! One direction of the path: a link, and its log in bins.
+//! One direction of the path: a link with the log of what passes it, in bins and, if asked for, packet by packet. The
+//! simulator and the QUIC stacks in virtual time both use it, so that their raw files have the same columns.
 
 use super::packet_log::{PacketRow, Step, What};
 use crate::link::{Link, LinkSpec, LinkStats, Out};
@@ -36,7 +37,7 @@ pub struct LinkBin {
 pub(crate) struct LoggedLink<P> {
     link: Link<P>,
     spec: LinkSpec,
-    /// Cached [`Link::next_ns`], `u64::MAX` for none.
+    /// [`Link::next_ns`] as of the last call, because the event loop asks for it at every step; `u64::MAX` for none.
     next_ns: u64,
     queue_bytes_max: u64,
     sojourn_ns_max: u64,

@@ -1,4 +1,4 @@
-//! What happened to every packet at the two links, on request: what a capture or a link's own log would show.
+//! What happened to every packet at the two links, on request: the simulator's counterpart of a packet capture.
 
 use super::packet::{Packet, Reply};
 
@@ -68,7 +68,7 @@ pub enum What {
         /// Segments that had arrived for the first time when it left.
         arrivals: u64,
     },
-    /// Of drops alone: the queue handled no packet that arrived, and does not say which it dropped.
+    /// Only with [`Step::Drop`]: the queue dropped packets while none arrived, and does not say which ones.
     Unknown,
 }
 

@@ -1,4 +1,7 @@
-//! The receiving end of a flow: what has arrived, and when an ACK is due (delayed ACKs as Linux does them).
+//! The receiving end of a flow: what has arrived, and when an ACK is due.
+//!
+//! It delays and compresses ACKs as Linux does, because controllers see the path through them: with an ACK for every
+//! segment each of them would measure more often and more smoothly than on a real host.
 
 use super::segment::Arrival;
 use super::sequence::SequenceBuffer;
@@ -11,8 +14,9 @@ const QUICK_ACKS: u32 = 16;
 const QUICK_ACKS_CE: u32 = 2;
 /// This many segments in order are acknowledged at once.
 const SEGMENTS_PER_ACK: u64 = 2;
-/// SACK compression: beyond a gap the first three arrivals are acknowledged at once, later ones together, after a
-/// twentieth of the RTT, 1 ms or 44 arrivals (Linux `tcp_comp_sack_nr`, `tcp_comp_sack_delay_ns`).
+/// SACK compression: beyond a gap the first three arrivals are acknowledged at once, so that the sender notices the
+/// loss, and later ones together after a twentieth of the RTT, 1 ms or 44 arrivals, whichever comes first (Linux
+/// `tcp_comp_sack_nr`, `tcp_comp_sack_delay_ns`).
 const DUP_ACKS_AT_ONCE: u32 = 3;
 const COMPRESSED_ACKS: u32 = 44;
 const COMPRESSION_NS: u64 = 1_000_000;

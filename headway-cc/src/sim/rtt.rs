@@ -1,4 +1,6 @@
-//! Smoothed RTT and retransmission timeout as Linux computes them (`tcp_rtt_estimator`), minimum RTT.
+//! Smoothed RTT and retransmission timeout as Linux computes them (`tcp_rtt_estimator`), and the minimum RTT.
+//!
+//! The factors of four and eight in the fields are those of Linux, which keeps the fractions that way.
 
 use crate::cc::NO_RTT;
 
@@ -96,7 +98,8 @@ impl Rtt {
         (base_us << backoff.min(20)).min(RTO_MAX_US)
     }
 
-    /// The tail loss probe's timeout: two RTTs, and the receiver's patience when one segment is out alone.
+    /// How long a tail loss probe waits: two RTTs, and, for a segment that is out alone, the time for which a receiver may
+    /// hold back its ACK (Linux `tcp_schedule_loss_probe`).
     pub(crate) fn pto_us(&self, is_alone: bool) -> u64 {
         if self.srtt8_us == 0 {
             return RTO_INIT_US;

@@ -1,4 +1,5 @@
-//! Consecutively numbered items of which a moving range is held; grows by doubling, never per item.
+//! A buffer of consecutively numbered items of which only the latest are kept, such as a sender's outstanding segments.
+//! It grows by doubling, so that nothing is allocated for an item.
 
 use std::ops::{Index, IndexMut};
 

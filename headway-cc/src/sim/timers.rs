@@ -1,7 +1,7 @@
 //! The earliest of N deadlines: a tournament tree, one leaf a flow.
 //!
-//! A deadline may be too early (the flow finds nothing due and states its next one), never too late: so a timer
-//! that every ACK pushes back costs nothing until it would have fired.
+//! A deadline kept here may be too early, never too late: a flow that is woken too early finds nothing due and states
+//! its next deadline. So a timer that every ACK pushes back costs nothing until it would have fired.
 
 #[derive(Clone, Debug)]
 pub(crate) struct Timers {

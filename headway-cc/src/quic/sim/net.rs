@@ -22,9 +22,9 @@ use std::sync::{Arc, LazyLock};
 use std::time::{Duration, Instant};
 
 const BIN_US: u64 = 100_000;
-/// What an end takes from an arrival to what it sends upon it. Were it nothing, both would have one time, as in no real
-/// stack: noq's own BBRv3, which asks whether a packet was sent after a loss was found, then leaves STARTUP upon losses that
-/// it seldom leaves it for on a kernel.
+/// How long an end takes from an arrival to what it sends in answer. Were it nothing, both would happen at the same
+/// time, as they never do on a real host. noq's own BBRv3 compares these times (was a packet sent after a loss was
+/// found?) and would leave STARTUP for losses for which it seldom does so on a kernel.
 const TURN_NS: u64 = 1000;
 /// The endpoints' clock starts here; only differences count.
 static ORIGIN: LazyLock<Instant> = LazyLock::new(|| {
@@ -192,8 +192,8 @@ pub struct Setup {
 pub const NAME: &str = "localhost";
 /// Most bytes that a source that pauses leaves unsent in the connection, so that a pause begins when it should.
 pub const UNSENT_BYTES: u64 = 128 << 10;
-/// What a source that has more keeps written beyond what was sent. It is written in blocks: were each ACK answered by as
-/// much as it frees, the stack would keep a long flight in crumbs, and look through them for every packet.
+/// How much a source that has more keeps written beyond what was sent. It writes in large blocks: if it wrote as much
+/// as each ACK frees, the stack would keep a long flight in small pieces and search them all for every packet.
 pub const AHEAD_BYTES: u64 = 16 << 20;
 /// Least that both stacks add to the data of a stream in a full packet: the header with the peer's ID, the tag, the frame's
 /// type, stream and offset. What leaves without this is never less than what was sent of the streams.
