@@ -1,9 +1,9 @@
 //! How fast the simulator is: `cargo bench -p headway-cc --bench sim [-- CC [SECONDS [RUNS [FLOWS]]]]`.
 //!
-//! One row per number of flows: simulated data packets per second of wall time, nanoseconds a packet, peak memory
-//! of the process so far (rows in rising order). One flow runs over 100 Mbit/s, 40 ms, 1 BDP (the scenario of
-//! `benches/ns3.sh`), N flows over N × 10 Mbit/s, so that every flow has the same share; each row counts
-//! the best of RUNS (5). The last line is the growth of the cost from 10 to 1000 flows.
+//! Each row is of one number of flows: simulated data packets per second of wall time, nanoseconds for a packet, and the
+//! largest memory of the process so far. One flow runs over 100 Mbit/s, 40 ms, 1 BDP (the scenario of `benches/ns3.sh`),
+//! N flows run over N × 10 Mbit/s, so that every flow has the same share. A row is the best of RUNS (5). The last line is
+//! how much the cost of a packet grows from 10 to 1000 flows.
 
 // A benchmark is what clocks are for; the library itself reads none.
 #![allow(clippy::disallowed_methods)]

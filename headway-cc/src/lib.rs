@@ -1,13 +1,17 @@
-//! Congestion controllers as pure functions of one event, with a link model and a simulator around them.
+//! Congestion controllers (BBRv1, BBRv3, CUBIC) as pure functions of one event, and what it takes to try them: a link
+//! model, a simulator, and adapters for QUIC stacks.
 //!
 //! ```text
-//!   transport ──Ack──► controller ──Control──► transport        cc, sampler
+//!   transport ──Ack──► controller ──Control──► transport        cc, driver, sampler
 //!   flows ──packets──► link ──packets──► receiver ──ACKs──►      sim, link, path
 //! ```
 //!
-//! No dependency but for the stacks of the features `noq` and `quinn`, no clock, no I/O, no randomness but seeds: the same
-//! arguments give the same result, bit for bit.
-//! The controllers run in the Linux kernel too; their C twins are in `headway-kernel/bpf`.
+//! Nothing here reads a clock, does I/O or draws random numbers but from a seed, so the same arguments give the same
+//! result, bit for bit. There is no dependency but for the QUIC stacks of the features `noq` and `quinn`. The same
+//! controllers run in the Linux kernel: their C twins are in the crate `headway-kernel`, held equal by tests.
+//!
+//! Where to begin: [`sim::run`] simulates flows over a [`path::Path`]; [`cc::controller`] gives a controller by its name;
+//! a transport of your own puts a [`driver::Driver`] and a [`sampler::Sampler`] around it.
 //!
 //! Two flows share a bottleneck for twenty simulated seconds:
 //!

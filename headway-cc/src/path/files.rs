@@ -1,4 +1,5 @@
-//! The two kinds of files a path may name: mahimahi rate traces and measured loss.
+//! The two kinds of files that a path may name, rate traces of mahimahi and measured loss, as text. This crate opens no
+//! files: the caller does, and hands the text to [`Path::load`](super::Path::load).
 
 use super::PathError;
 use crate::rand::BILLION;

@@ -1,4 +1,5 @@
-//! Path text to [`Path`]: words from left to right, every refusal at a word.
+//! Reads a path text into a [`Path`], word by word from left to right. Every error names the word that is to blame and
+//! what was expected there.
 
 use super::units::{
     BDP, COUNT, DELAY, INTERVAL, Kind, MOMENT, PACKETS, PERIOD, RATE, SHARE, SIZE, SPAN, STEP_RATE, Word,

@@ -1,4 +1,4 @@
-//! [`Path`] to its canonical text.
+//! Writes a [`Path`] as its canonical text: the same path always gives the same text, which identifies it in raw files.
 
 use super::parse::CODEL;
 use super::units::{BDP, COUNT, DELAY, MOMENT, PACKETS, RATE, SHARE, SIZE, STEP_RATE};
@@ -70,7 +70,7 @@ fn rate(spec: &LinkSpec) -> String {
     }
 }
 
-/// One number when halving it gives both parts back.
+/// One number for both directions where halving it gives both delays back, else the two delays.
 fn round_trip(down_ns: u64, up_ns: u64) -> String {
     let sum_ns = down_ns + up_ns;
     let is_half = (down_ns, up_ns) == (sum_ns - sum_ns / 2, sum_ns / 2) && sum_ns <= DELAY.max;

@@ -1,4 +1,5 @@
-//! Numbers with units: `100mbit`, `40ms`, `150kB`, `0.1%`. Exact decimals, no floating point.
+//! Numbers with units: `100mbit`, `40ms`, `150kB`, `0.1%`. They are read and written as exact decimals: with floating
+//! point a path could read back as a slightly different one.
 
 use super::PathError;
 use crate::link::MAX_RATE_BPS;

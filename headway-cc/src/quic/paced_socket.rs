@@ -1,9 +1,12 @@
 //! A UDP socket for quinn 0.11 that paces each registered connection at its controller's own rate.
 //!
+//! Without it quinn paces by its window alone, and a controller's rate holds only on average over a round trip.
+//!
 //! quinn builds a buffer of packets, stamps them as sent, and only then asks the socket. A buffer that comes too early
-//! is refused (`WouldBlock`) and a timer is set for its turn; quinn keeps the one buffer until then. The socket tells
-//! the controller when the buffer really left, so that its RTTs and rates are those of the path; quinn's own RTT has
-//! the hold in it, which is why the slower the rate the fewer packets the socket takes at once.
+//! is refused (`WouldBlock`) and a timer is set for its turn; quinn keeps that one buffer until then. The socket tells
+//! the controller when the buffer really left, so that the controller's RTTs and rates are those of the path. quinn's
+//! own RTT includes the time for which a buffer was held, so the slower the rate, the fewer packets the socket takes at
+//! once.
 
 use super::Factory;
 use super::pacer::{SocketPacer, lock};

@@ -7,9 +7,9 @@
 //!     └────────────────────────────── up (ACKs) ◄───────────────────────────┘   probes and messages cross too
 //! ```
 //!
-//! The flows of the spec are streams of one connection: they share its controller. Packets, TLS, loss recovery and
-//! pacing are the stack's own; timers fire when they are due. A stack's controller does not tell what is in flight,
-//! and the pacing rate is the stack's affair: both are 0 in the bins.
+//! It shows a controller inside a real stack without the noise of a machine. The flows of the spec are streams of one
+//! connection and share its controller. Packets, TLS, loss recovery and pacing are the stack's own, and its timers fire
+//! exactly when they are due. A stack tells neither what is in flight nor its pacing rate, so both are 0 in the bins.
 
 // The same text compiled against each stack: their types have the same names and are different types.
 #[allow(clippy::duplicate_mod)]
@@ -58,8 +58,8 @@ pub const MSS: u32 = 1452 - QUIC_BYTES;
 /// A bin of the connection as a whole, and how much each stream had delivered at its end.
 pub type Bin = (FlowBin, Vec<u64>);
 
-/// The streams of a connection, as flows. A packet may hold several streams: each is given an equal share of what was
-/// sent and lost.
+/// The streams of a connection, as flows. A packet may hold data of several streams, so each stream is given an equal
+/// share of what was sent and lost.
 pub fn flows(cc: &str, streams: usize, bins: &[Bin]) -> Vec<FlowRun> {
     (0..streams).map(|stream| flow(cc, (stream as u64, streams as u64), bins)).collect()
 }

@@ -1,9 +1,9 @@
-//! The application of a flow: when it writes how much, and which messages have arrived.
+//! The application at both ends of a flow: when it writes how much, and which of its messages have arrived.
 
 use super::{Message, Source};
 use std::collections::VecDeque;
 
-/// More than any run can send.
+/// What a bulk source has to send: more than any run can, and small enough that sums do not overflow.
 const ENDLESS_BYTES: u64 = u64::MAX / 4;
 
 #[derive(Clone, Debug)]

@@ -1,8 +1,8 @@
 //! Two real endpoints over the two links of a path in virtual time: the server sends, the client receives.
 //!
-//! One file for both stacks: each includes it beside a `stack` module that names the crate and the few calls that
-//! differ. Nothing waits and nothing depends on the machine; the same spec gives the same run but for the randomness of
-//! TLS, whose sizes are constant.
+//! The two stacks have the same interface in different crates, so this one file is compiled for each of them, beside a
+//! `stack` module that names the crate and the few calls that differ. Nothing waits and nothing depends on the machine:
+//! the same spec gives the same run. Only the random bytes of TLS differ, and their number is constant.
 
 use super::stack::{self, proto};
 use crate::link::LinkStats;
