@@ -1,4 +1,4 @@
-//! The public face as another program sees it: nothing here is known to the crate's inside. Without root the first test skips.
+//! The public face, used as another program uses it: these tests see nothing of the crate's inside. Without root the first skips.
 
 #[path = "../examples/attach.rs"]
 mod example;
