@@ -86,6 +86,18 @@ impl Metric {
 /// messages. The page leaves such metrics out instead of showing a gap.
 pub const NOT_ASKED: &str = "not asked for: ";
 
+/// What most rows share: no verdict, and no event that may not come.
+const PLAIN: Metric = Metric {
+    name: "",
+    label: "",
+    unit: &INDEX,
+    better: Better::Lower,
+    margin: None,
+    ceiling: None,
+    about: "",
+    of: |_| Err(String::new()),
+};
+
 /// Every metric, in the order of the CSV's columns.
 pub const METRICS: &[Metric] = &[
     Metric {
@@ -94,9 +106,9 @@ pub const METRICS: &[Metric] = &[
         unit: &DELAY,
         better: Better::Lower,
         margin: Some(Margin { share: 0.05, amount: 500.0 }),
-        ceiling: None,
         about: "99th percentile of the one-way delay of messages that arrived, from when they were due, after the warm-up",
         of: |c| messages::delay_us(c, 0.99),
+        ..PLAIN
     },
     Metric {
         name: "goodput_bps",
@@ -104,9 +116,9 @@ pub const METRICS: &[Metric] = &[
         unit: &RATE,
         better: Better::Higher,
         margin: Some(Margin { share: 0.02, amount: 0.0 }),
-        ceiling: None,
         about: "Payload that the receiver counted after the warm-up, all streams",
         of: goodput_bps,
+        ..PLAIN
     },
     Metric {
         name: "queue_delay_p95_us",
@@ -114,9 +126,9 @@ pub const METRICS: &[Metric] = &[
         unit: &DELAY,
         better: Better::Lower,
         margin: Some(Margin { share: 0.05, amount: 500.0 }),
-        ceiling: None,
         about: "95th percentile of probe RTT minus base RTT, over probes sent after the warm-up",
         of: |c| queue_delay_us(c, 0.95),
+        ..PLAIN
     },
     Metric {
         name: "retransmit_rate",
@@ -124,259 +136,236 @@ pub const METRICS: &[Metric] = &[
         unit: &SHARE,
         better: Better::Lower,
         margin: Some(Margin { share: 0.10, amount: 0.0001 }),
-        ceiling: None,
         about: "Retransmitted bytes / all bytes sent, over the whole load phase",
         of: retransmit_rate,
+        ..PLAIN
     },
     Metric {
         name: "utilisation",
         label: "Utilisation",
         unit: &SHARE,
         better: Better::Higher,
-        margin: None,
-        ceiling: None,
         about: "Goodput, that of a rival included / payload that the bottleneck could have carried in the same window",
         of: utilisation,
+        ..PLAIN
     },
     Metric {
         name: "queue_delay_p50_us",
         label: "Queueing delay p50",
         unit: &DELAY,
         better: Better::Lower,
-        margin: None,
-        ceiling: None,
         about: "Median of probe RTT minus base RTT, over probes sent after the warm-up",
         of: |c| queue_delay_us(c, 0.50),
+        ..PLAIN
     },
     Metric {
         name: "queue_delay_p99_us",
         label: "Queueing delay p99",
         unit: &DELAY,
         better: Better::Lower,
-        margin: None,
-        ceiling: None,
         about: "99th percentile of probe RTT minus base RTT, over probes sent after the warm-up",
         of: |c| queue_delay_us(c, 0.99),
+        ..PLAIN
     },
     Metric {
         name: "time_to_90_ms",
         label: "Time to 90 %",
         unit: &TIME,
         better: Better::Lower,
-        margin: None,
         ceiling: Some(drop::start_ceiling_ms),
         about: "From the first data to the end of the first receiver interval at 90 % of the path's rate; never: the whole time",
         of: drop::time_to_90_ms,
+        ..PLAIN
     },
     Metric {
         name: "queue_delay_p99_after_drop_us",
         label: "Queueing delay p99 after the drop",
         unit: &DELAY,
         better: Better::Lower,
-        margin: None,
-        ceiling: None,
         about: "99th percentile of probe RTT minus base RTT, over probes sent in the 10 s after the path's rate fell",
         of: |c| drop::queue_delay_us(c, 0.99),
+        ..PLAIN
     },
     Metric {
         name: "utilisation_after_drop",
         label: "Utilisation after the drop",
         unit: &SHARE,
         better: Better::Higher,
-        margin: None,
-        ceiling: None,
         about: "Goodput, that of a rival included / what the path could have carried, in the 10 s after its rate fell",
         of: drop::utilisation,
+        ..PLAIN
     },
     Metric {
         name: "time_to_90_after_recovery_ms",
         label: "Time to 90 % after recovery",
         unit: &TIME,
         better: Better::Lower,
-        margin: None,
         ceiling: Some(drop::recovery_ceiling_ms),
         about: "From when the rate is back to the first receiver interval that begins a second at 90 % of it; never: the time there was",
         of: drop::recovery_to_90_ms,
+        ..PLAIN
     },
     Metric {
         name: "message_delay_p50_us",
         label: "Message delay p50",
         unit: &DELAY,
         better: Better::Lower,
-        margin: None,
-        ceiling: None,
         about: "Median of the one-way delay of messages that arrived",
         of: |c| messages::delay_us(c, 0.50),
+        ..PLAIN
     },
     Metric {
         name: "message_delay_p999_us",
         label: "Message delay p99.9",
         unit: &DELAY,
         better: Better::Lower,
-        margin: None,
-        ceiling: None,
         about: "99.9th percentile of the one-way delay of messages that arrived",
         of: |c| messages::delay_us(c, 0.999),
+        ..PLAIN
     },
     Metric {
         name: "message_delay_max_us",
         label: "Message delay worst",
         unit: &DELAY,
         better: Better::Lower,
-        margin: None,
-        ceiling: None,
         about: "The longest one-way delay of a message that arrived",
         of: messages::worst_us,
+        ..PLAIN
     },
     Metric {
         name: "message_over_50ms_s",
         label: "Messages above 50 ms",
         unit: &SECONDS,
         better: Better::Lower,
-        margin: None,
-        ceiling: None,
         about: "Time in which messages took longer than 50 ms one way, or were lost",
         of: |c| messages::over_s(c, 50_000),
+        ..PLAIN
     },
     Metric {
         name: "message_over_100ms_s",
         label: "Messages above 100 ms",
         unit: &SECONDS,
         better: Better::Lower,
-        margin: None,
-        ceiling: None,
         about: "Time in which messages took longer than 100 ms one way, or were lost",
         of: |c| messages::over_s(c, 100_000),
+        ..PLAIN
     },
     Metric {
         name: "message_over_200ms_s",
         label: "Messages above 200 ms",
         unit: &SECONDS,
         better: Better::Lower,
-        margin: None,
-        ceiling: None,
         about: "Time in which messages took longer than 200 ms one way, or were lost",
         of: |c| messages::over_s(c, 200_000),
+        ..PLAIN
     },
     Metric {
         name: "message_loss",
         label: "Messages lost",
         unit: &SHARE,
         better: Better::Lower,
-        margin: None,
-        ceiling: None,
         about: "Messages that never arrived / messages due after the warm-up",
         of: messages::loss,
+        ..PLAIN
     },
     Metric {
         name: "srtt_us",
         label: "Smoothed RTT",
         unit: &DELAY,
         better: Better::Lower,
-        margin: None,
-        ceiling: None,
         about: "Median of the senders' smoothed RTT after the warm-up",
         of: srtt_us,
+        ..PLAIN
     },
     Metric {
         name: "probe_loss",
         label: "Probe loss",
         unit: &SHARE,
         better: Better::Lower,
-        margin: None,
-        ceiling: None,
         about: "Unanswered probes / probes sent after the warm-up",
         of: probe_loss,
+        ..PLAIN
     },
     Metric {
         name: "drop_packets",
         label: "Queue drops",
         unit: &PACKETS,
         better: Better::Lower,
-        margin: None,
-        ceiling: None,
         about: "Packets that the bottleneck's queue dropped, over the whole load phase",
         of: |c| link_sum(c, |bin| bin.drop_packets),
+        ..PLAIN
     },
     Metric {
         name: "lost_packets",
         label: "Random losses",
         unit: &PACKETS,
         better: Better::Lower,
-        margin: None,
-        ceiling: None,
         about: "Packets that the path's loss model took, over the whole load phase",
         of: |c| link_sum(c, |bin| bin.lost_packets),
+        ..PLAIN
     },
     Metric {
         name: "mark_packets",
         label: "CE marks",
         unit: &PACKETS,
         better: Better::Lower,
-        margin: None,
-        ceiling: None,
         about: "Packets that the bottleneck marked CE, over the whole load phase",
         of: |c| link_sum(c, |bin| bin.mark_packets),
+        ..PLAIN
     },
     Metric {
         name: "cpu_s_per_gb",
         label: "Sender CPU",
         unit: &CPU,
         better: Better::Lower,
-        margin: None,
-        ceiling: None,
         about: "CPU time of the load's sender per GB that arrived",
         of: |c| cpu_s_per_gb(c, |load| load.sender_cpu_percent),
+        ..PLAIN
     },
     Metric {
         name: "receiver_cpu_s_per_gb",
         label: "Receiver CPU",
         unit: &CPU,
         better: Better::Lower,
-        margin: None,
-        ceiling: None,
         about: "CPU time of the load's receiver per GB that arrived",
         of: |c| cpu_s_per_gb(c, |load| load.receiver_cpu_percent),
+        ..PLAIN
     },
     Metric {
         name: "jain",
         label: "Jain's index",
         unit: &INDEX,
         better: Better::Higher,
-        margin: None,
-        ceiling: None,
         about: "Fairness of the streams' goodput after the warm-up, those of a rival included: 1 is equal, 1/streams is one alone",
         of: jain,
+        ..PLAIN
     },
     Metric {
         name: "rival_goodput_bps",
         label: "Rival's goodput",
         unit: &RATE,
         better: Better::Higher,
-        margin: None,
-        ceiling: None,
         about: "What competing flows (--against) got. Where the baseline is the rival's own controller, a loss is the harm done",
         of: rival_goodput_bps,
+        ..PLAIN
     },
     Metric {
         name: "emu_late_p99_us",
         label: "Emulator lateness p99",
         unit: &DELAY,
         better: Better::Lower,
-        margin: None,
-        ceiling: None,
         about: "99th percentile of how late the emulator was at worst in each 100 ms, both directions",
         of: |c| percentile(&late_us(c)?, 0.99, "bins of the link log"),
+        ..PLAIN
     },
     Metric {
         name: "emu_late_max_us",
         label: "Emulator lateness max",
         unit: &DELAY,
         better: Better::Lower,
-        margin: None,
-        ceiling: None,
         about: "How late the emulator was at worst",
         of: |c| Ok(late_us(c)?.into_iter().fold(0.0, f64::max)),
+        ..PLAIN
     },
 ];
 
