@@ -140,3 +140,18 @@ fn run(command: Command) -> Result<ExitCode> {
         Command::FarEnd(args) => commands::hidden::far_end(args),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::CommandFactory;
+
+    #[test]
+    fn short_help_has_a_line_for_each_flag() {
+        for command in Cli::command().get_subcommands().filter(|c| !c.is_hide_set()) {
+            let help = command.clone().term_width(80).render_help().to_string();
+            let wrapped: Vec<&str> = help.lines().filter(|l| l.starts_with("            ")).collect();
+            assert!(wrapped.is_empty(), "{}: shorten these: {wrapped:?}", command.get_name());
+        }
+    }
+}

@@ -9,7 +9,7 @@ use std::fmt;
 ///
 /// A kernel, a simulator or a QUIC stack knows controllers and no labels. That this is a type of its own keeps one from
 /// reaching them: they take [`Label::controller`].
-#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Label(String);
 
@@ -60,12 +60,6 @@ impl PartialEq<str> for Label {
 
 impl PartialEq<&str> for Label {
     fn eq(&self, other: &&str) -> bool {
-        self.0 == *other
-    }
-}
-
-impl PartialEq<String> for Label {
-    fn eq(&self, other: &String) -> bool {
         self.0 == *other
     }
 }
