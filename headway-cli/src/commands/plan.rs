@@ -30,7 +30,7 @@ pub struct PlanArgs {
     /// Controllers, baseline first
     ///
     /// A list with commas. Every other controller is compared with the first one. `headway list` shows all. Settings follow the name:
-    /// `bbr3:cwnd_gain=1.5`. A number makes one controller two candidates: `--cc bbr,bbr#2` compares bbr with itself, which shows
+    /// `bbr3:up_pacing_gain=1.1`. A number makes one controller two candidates: `--cc bbr,bbr#2` compares bbr with itself, which shows
     /// how large a difference noise alone makes.
     #[arg(long, value_delimiter = ',', default_value = "bbr,bbr1,cubic", help_heading = WHAT)]
     cc: Vec<Label>,

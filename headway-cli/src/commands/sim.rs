@@ -15,7 +15,7 @@ use std::process::ExitCode;
 
 #[derive(Args)]
 pub struct SimArgs {
-    /// Controllers that share the path, with commas
+    /// Controllers on the path, with commas
     #[arg(long, value_delimiter = ',', default_value = "bbr1")]
     cc: Vec<String>,
     /// A preset or a path text

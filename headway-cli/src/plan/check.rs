@@ -224,12 +224,12 @@ mod tests {
             built_in: vec!["reno".into()],
         };
         let accepts = |place: Place, cc| checked(place, cc, &known).is_ok();
-        assert!(accepts(Place::Here, "vegas#2") && accepts(Place::Here, "bbr3:cwnd_gain=1.5"));
+        assert!(accepts(Place::Here, "vegas#2") && accepts(Place::Here, "bbr3:up_pacing_gain=1.1"));
         assert!(accepts(Place::Lab, "reno") && accepts(Place::Sim, "cubic"));
         assert!(
             !accepts(Place::Here, "reno") && !accepts(Place::Lab, "vegas") && !accepts(Place::Sim, "reno")
         );
-        assert!(!accepts(Place::Here, "vegas#x") && !accepts(Place::Here, "vegas:cwnd_gain=1.5"));
+        assert!(!accepts(Place::Here, "vegas#x") && !accepts(Place::Here, "vegas:up_pacing_gain=1.1"));
         let error = checked(Place::Lab, "vegas", &known).unwrap_err().to_string();
         assert_eq!(error, "unknown controller `vegas` for --in lab\nhint: there is bbr3, reno");
     }

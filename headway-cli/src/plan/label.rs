@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 use std::fmt;
 
 /// What a candidate is called in the plan, in the run folder and in the report: a controller, with settings if it has any
-/// (`bbr3:cwnd_gain=1.5`), and a number where the same controller runs more than once (`bbr#2`). Two labels of one controller are
+/// (`bbr3:up_pacing_gain=1.1`), and a number where the same controller runs more than once (`bbr#2`). Two labels of one controller are
 /// compared like two controllers, which shows how much of a difference is noise.
 ///
 /// A kernel, a simulator or a QUIC stack knows controllers and no labels. That this is a type of its own keeps one from
@@ -73,7 +73,7 @@ mod tests {
         let label = |text| Label::from(text);
         assert_eq!((label("bbr").controller(), label("bbr").number()), ("bbr", None));
         assert_eq!((label("bbr#2").controller(), label("bbr#2").number()), ("bbr", Some(2)));
-        assert_eq!(label("bbr3:cwnd_gain=1.5#3").controller(), "bbr3:cwnd_gain=1.5");
+        assert_eq!(label("bbr3:up_pacing_gain=1.1#3").controller(), "bbr3:up_pacing_gain=1.1");
         assert_eq!(label("bbr#2").again(), label("bbr").again());
         assert!(label("bbr").is_valid() && label("bbr#2").is_valid() && !label("bbr#x").is_valid());
         assert_eq!(serde_json::to_string(&label("bbr#2")).unwrap(), "\"bbr#2\"");
