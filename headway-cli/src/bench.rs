@@ -168,7 +168,7 @@ fn attempt(plan: &Plan, cell: &Cell, ground: &Ground, tmp: &FsPath) -> Result<St
                 ground.lab_kernels.get(plan.kernel_of(cell.path)).context("the lab has no kernel")?;
             lab::run_cell(kernel, plan, cell, tmp, lab::Limits::for_cell(plan, cell))
         }
-        Place::Here => here::run_cell_here(plan, cell, tmp),
+        Place::Here => here::run_cell(plan, cell, tmp),
         Place::Remote(_) => {
             let session = ground.remote.as_ref().context("the plan has no server")?;
             remote::run_cell(session, plan, cell, tmp)

@@ -4,20 +4,18 @@ mod candidates;
 pub mod far;
 mod qdisc;
 
-use crate::cell::here;
+use crate::cell::loads::{GRACE, Loads};
 use crate::cell::sender::{Sender, conclude};
+use crate::cell::watch::{Seen, Site, Watch};
 use crate::load::iperf;
 use crate::observe::cpu;
-use crate::observe::hiccup::{Hiccups, Meter};
 use crate::observe::machine;
-use crate::observe::probe::{self, Prober};
 use crate::plan::tool::Tool;
 use crate::plan::traffic::{Direction, Traffic};
 use crate::plan::{Cell, Place, Plan};
 use crate::raw;
 use crate::raw::cell::CellResult;
 use crate::raw::folder::write_atomic;
-use crate::raw::probe::Probe;
 use anyhow::{Context, Result, bail, ensure};
 use far::{FarCc, FarEnd};
 use serde::{Deserialize, Serialize};
@@ -135,86 +133,103 @@ const OWN_CC: &str = "the server sent, with the controller that its own kernel h
 /// And where it is ours.
 const SET_CC: &str = "the server sent, with the controller that --ssh set there";
 
-/// Runs one cell and writes its raw files into `dir`.
+/// Runs one cell and writes its raw files into `dir`. The steps are those of a cell behind the emulator (`here.rs`).
 pub fn run_cell(session: &Session, plan: &Plan, cell: &Cell, dir: &FsPath) -> Result<()> {
     let traffic = plan.traffic(cell.path);
     let mut result = CellResult::new(plan, cell, "ok");
-    let far = session.far.as_ref().filter(|_| !traffic.direction.is_forward());
-    let far_cc = far.map(|far| far.attach(cell.cc.controller())).transpose()?;
-    let cc = match traffic.direction {
-        Direction::Forward => Sender::prepare(cell.cc.controller(), plan.trace, dir)?,
-        Direction::Reverse => {
-            result.notes.push(if far_cc.is_some() { SET_CC } else { OWN_CC }.into());
-            let own = headway_cc::cc::name_and_settings(cell.cc.controller()).0;
-            Sender::elsewhere(own, far_cc.as_ref().map_or(own, |cc| &cc.name))?
-        }
-    };
-    let measured = measure(session, plan.tool, traffic, &cc.name, dir)?;
-    let sender = cc.finish()?;
-    far_cc.map(FarCc::finish).transpose()?;
-    let Measured { start_us, probes, .. } = &measured;
-    write_atomic(&dir.join("probe.txt"), &raw::probe::to_text(probes.iter().copied(), *start_us))?;
-    let idle = probes.iter().filter(|p| p.sent_us < *start_us).filter_map(|p| p.rtt_us).min();
+    let ground = Ground::up(session, plan, cell, dir)?;
+    if !traffic.direction.is_forward() {
+        result.notes.push(if ground.far_cc.is_some() { SET_CC } else { OWN_CC }.into());
+    }
+    let watch = Watch::start(&session.site(cell.seed), traffic, dir)?;
+    let loads = session.run_loads(plan.tool, traffic, &ground.sender.name);
+    // A load that failed ends the cell at once: nobody else waits for its server.
+    let load = loads.ours?;
+    let seen = watch.stop()?;
+    let sender = ground.down()?;
+    record(session, result, seen, (&load, &sender), dir)
+}
+
+/// The controllers in the kernels for the length of the cell; dropped in the order of the fields when it fails.
+struct Ground<'a> {
+    sender: Sender,
+    /// In the far kernel, where we may put it there and it sends.
+    far_cc: Option<FarCc<'a>>,
+}
+
+impl<'a> Ground<'a> {
+    fn up(session: &'a Session, plan: &Plan, cell: &Cell, dir: &FsPath) -> Result<Self> {
+        let direction = plan.traffic(cell.path).direction;
+        let far = session.far.as_ref().filter(|_| !direction.is_forward());
+        let far_cc = far.map(|far| far.attach(cell.cc.controller())).transpose()?;
+        let sender = match direction {
+            Direction::Forward => Sender::prepare(cell.cc.controller(), plan.trace, dir)?,
+            Direction::Reverse => {
+                let own = headway_cc::cc::name_and_settings(cell.cc.controller()).0;
+                Sender::elsewhere(own, far_cc.as_ref().map_or(own, |cc| &cc.name))?
+            }
+        };
+        Ok(Self { sender, far_cc })
+    }
+
+    /// Takes the controllers out again; the name of the sender's.
+    fn down(self) -> Result<String> {
+        let sender = self.sender.finish()?;
+        self.far_cc.map(FarCc::finish).transpose()?;
+        Ok(sender)
+    }
+}
+
+impl Session {
+    fn site(&self, seed: u64) -> Site<'_> {
+        let (probe, probe_interval_us) = (self.probe, PROBE_INTERVAL_US);
+        Site { emu: None, far: self.far.as_ref(), probe, probe_interval_us, has_cpus: true, seed }
+    }
+
+    fn run_loads(&self, tool: Tool, traffic: &Traffic, cc: &str) -> Loads {
+        let (to, port) = (self.server.ip().to_string(), self.server.port());
+        let client = iperf::Client { tool, to, port, cc, traffic };
+        Loads::run(|| client.run_alone(GRACE), None::<fn() -> Result<String>>)
+    }
+}
+
+/// Writes the raw files and judges the cell. With the load goes its controller's name.
+fn record(
+    session: &Session,
+    mut result: CellResult,
+    seen: Seen,
+    load: (&str, &str),
+    dir: &FsPath,
+) -> Result<()> {
+    let probes = raw::probe::to_text(seen.probes.iter().copied(), seen.start_us);
+    write_atomic(&dir.join("probe.txt"), &probes)?;
+    let idle = seen.probes.iter().filter(|p| p.sent_us < seen.start_us).filter_map(|p| p.rtt_us).min();
     result.base_rtt_us = idle.with_context(|| {
         let target = session.probe;
         format!("{target} answers no ICMP echo: no latency can be measured\nhint: --probe HOST names another target")
     })? as u64;
-    if let Some(why) = measured.hiccups.disturbed(result.base_rtt_us) {
+    if let Some(why) = seen.hiccups.as_ref().and_then(|h| h.disturbed(result.base_rtt_us)) {
         result.status = format!("disturbed: {why}");
     }
-    write_atomic(&dir.join("cpu.txt"), &note_cpus(&mut result, &measured))?;
-    conclude(result, dir, (&measured.load, &sender), None)
+    write_atomic(&dir.join("cpu.txt"), &note_cpus(&mut result, &seen, load.0))?;
+    conclude(result, dir, load, None)
 }
 
-/// What was seen during one load.
-struct Measured {
-    load: String,
-    start_us: i64,
-    probes: Vec<Probe>,
-    hiccups: Hiccups,
-    /// Of this machine's CPUs, and of the far one's where it can be asked.
-    busy: Vec<(usize, f64)>,
-    far_busy: Option<Vec<(usize, f64)>>,
-}
-
-/// Idle, then the load, with everything that watches it.
-fn measure(session: &Session, tool: Tool, traffic: &Traffic, cc: &str, dir: &FsPath) -> Result<Measured> {
-    let prober = Prober::start(Prober::socket()?, session.probe, PROBE_INTERVAL_US);
-    let meter = Meter::start();
-    let _forced = cpu::Forced::start(traffic.cpu_load_percent);
-    std::thread::sleep(here::IDLE);
-    let far = session.far.as_ref();
-    let far_before = far.map(FarEnd::ticks).transpose()?;
-    let watch = cpu::Watch::start(traffic.seconds, dir);
-    let start_us = probe::now_us();
-    let (to, port) = (session.server.ip().to_string(), session.server.port());
-    let load = iperf::Client { tool, to, port, cc, traffic }.run_alone(here::GRACE)?;
-    let busy = watch.stop();
-    let far_after = far.map(FarEnd::ticks).transpose()?;
-    Ok(Measured {
-        load,
-        start_us,
-        hiccups: meter.stop(),
-        probes: prober.stop()?,
-        busy,
-        far_busy: far_before.zip(far_after).map(|(before, after)| cpu::busy(&before, &after)),
-    })
-}
-
-/// Which end a processor limited, into the result; the text of `cpu.txt`.
-fn note_cpus(result: &mut CellResult, measured: &Measured) -> String {
+/// Notes in the result which end a processor limited, and returns the text of `cpu.txt`.
+fn note_cpus(result: &mut CellResult, seen: &Seen, load: &str) -> String {
     let (this, that) = match result.traffic.direction {
         Direction::Forward => ("sender", "receiver"),
         Direction::Reverse => ("receiver", "sender"),
     };
-    let that_note = match &measured.far_busy {
+    let that_note = match &seen.far_busy {
         Some(busy) => cpu::note(that, busy, 0),
-        None => raw::load::parse(&measured.load)
+        None => raw::load::parse(load)
             .ok()
             .and_then(|load| cpu::process_note(that, &load, result.traffic.streams)),
     };
-    result.notes.extend(cpu::note(this, &measured.busy, result.traffic.cpu_load_percent));
+    let busy = seen.busy.as_deref().unwrap_or_default();
+    result.notes.extend(cpu::note(this, busy, result.traffic.cpu_load_percent));
     result.notes.extend(that_note);
-    let far = measured.far_busy.as_deref().map(|busy| (that, busy));
-    raw::cpu::to_text([(this, &*measured.busy)].into_iter().chain(far))
+    let far = seen.far_busy.as_deref().map(|busy| (that, busy));
+    raw::cpu::to_text([(this, busy)].into_iter().chain(far))
 }

@@ -71,7 +71,7 @@ fn run_job(job: Option<&[u8]>) -> Result<()> {
     match job {
         Job::Cell { plan, cell } => {
             prepare(cell.seed)?;
-            here::run_cell_here(&plan, &cell, Path::new(RAW_DIR))
+            here::run_cell(&plan, &cell, Path::new(RAW_DIR))
         }
         Job::Commands(commands) => {
             prepare(COMMANDS_SEED)?;
