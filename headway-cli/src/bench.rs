@@ -1,7 +1,8 @@
-//! `headway bench`: the cells of a plan one after the other, each a folder of raw text files.
+//! Runs a plan: its cells one after the other, or side by side where they do not disturb each other, each into a folder of raw text
+//! files. A cell itself is the business of `cell` and `lab`; this room decides which are to run, tries again what may pass, and
+//! keeps what was made. `commands` calls it.
 //!
-//! The seam between measuring and judging is the run folder (docs/architecture.md): an interrupted run goes on
-//! where it stopped, and `headway report` works on any folder that was ever made.
+//! The run folder is all that measuring and judging share (`raw`). Therefore an interrupted run goes on where it stopped.
 
 mod env;
 pub mod merge;
@@ -44,9 +45,9 @@ pub fn run(plan: &Plan, o: &Options) -> Result<usize> {
         Some((session, plan)) => (Some(session), plan),
         None => (None, plan.clone()),
     };
-    let (plan, ground) = (&plan, Ground { lab_kernels, remote });
+    let (plan, shared) = (&plan, Shared { lab_kernels, remote });
     let _lock = open_run(plan, &o.out)?;
-    let env = env::describe(plan, &ground.lab_kernels, ground.remote.as_ref())?;
+    let env = env::describe(plan, &shared.lab_kernels, shared.remote.as_ref())?;
     write_atomic(&o.out.join("env.json"), &(serde_json::to_string_pretty(&env)? + "\n"))?;
     let own: Vec<&Cell> = plan.cells_of(o.shard).collect();
     let todo: Vec<&Cell> = own.iter().copied().filter(|c| !cell_dir(&o.out, c).exists()).collect();
@@ -55,37 +56,41 @@ pub fn run(plan: &Plan, o: &Options) -> Result<usize> {
     }
     let jobs = match plan.place {
         Place::Sim | Place::Lab => o.jobs,
+        // Two cells at a time would share the machine's CPUs, or the path itself.
         Place::Here | Place::Remote(_) => 1,
     };
-    let next = AtomicUsize::new(0);
     let progress = Progress::new(plan, todo.len());
+    side_by_side(jobs.min(todo.len()), &todo, |cell| {
+        run_and_keep(plan, cell, &shared, &o.out).map(|status| progress.done(plan, cell, &status))
+    })?;
+    progress.end(jobs);
+    Ok(progress.failed.load(Ordering::Relaxed))
+}
+
+/// Runs the cells in their order with so many threads, until one of them meets an error.
+fn side_by_side(threads: usize, cells: &[&Cell], run: impl Fn(&Cell) -> Result<()> + Sync) -> Result<()> {
+    let next = AtomicUsize::new(0);
     let first_error: Mutex<Option<anyhow::Error>> = Mutex::new(None);
+    let work = || {
+        while let Some(cell) = cells.get(next.fetch_add(1, Ordering::Relaxed)) {
+            if first_error.lock().unwrap_or_else(|e| e.into_inner()).is_some() {
+                break;
+            }
+            if let Err(e) = run(cell) {
+                *first_error.lock().unwrap_or_else(|e| e.into_inner()) = Some(e);
+            }
+        }
+    };
     std::thread::scope(|s| {
-        for _ in 0..jobs.min(todo.len()) {
-            s.spawn(|| {
-                while let Some(cell) = todo.get(next.fetch_add(1, Ordering::Relaxed)) {
-                    if first_error.lock().unwrap_or_else(|e| e.into_inner()).is_some() {
-                        break;
-                    }
-                    match run_and_keep(plan, cell, &ground, &o.out) {
-                        Ok(status) => progress.done(plan, cell, &status),
-                        Err(e) => *first_error.lock().unwrap_or_else(|e| e.into_inner()) = Some(e),
-                    }
-                }
-            });
+        for _ in 0..threads {
+            s.spawn(work);
         }
     });
-    match first_error.into_inner().unwrap_or_else(|e| e.into_inner()) {
-        Some(e) => Err(e),
-        None => {
-            progress.end(jobs);
-            Ok(progress.failed.load(Ordering::Relaxed))
-        }
-    }
+    first_error.into_inner().unwrap_or_else(|e| e.into_inner()).map_or(Ok(()), Err)
 }
 
 /// What lasts as long as the run.
-struct Ground {
+struct Shared {
     lab_kernels: BTreeMap<String, lab::Kernel>,
     remote: Option<remote::Session>,
 }
@@ -110,7 +115,7 @@ fn some(s: &str) -> Option<&str> {
 
 /// Runs one cell into a temporary folder and renames it: a cell folder that exists is whole.
 /// A cell that fails is kept with its reason; only what stops every cell (a full disk) is an error.
-fn run_and_keep(plan: &Plan, cell: &Cell, ground: &Ground, out: &FsPath) -> Result<String> {
+fn run_and_keep(plan: &Plan, cell: &Cell, shared: &Shared, out: &FsPath) -> Result<String> {
     let dest = cell_dir(out, cell);
     let tmp = temporary_cell_dir(out, cell);
     fs::create_dir_all(&tmp).with_context(|| format!("cannot create `{}`", tmp.display()))?;
@@ -126,7 +131,7 @@ fn run_and_keep(plan: &Plan, cell: &Cell, ground: &Ground, out: &FsPath) -> Resu
         eprintln!("attempt {attempt} at cell {:03} failed, trying again", cell.index);
         std::thread::sleep(Duration::from_secs(2 * u64::from(attempt)));
     };
-    let (status, attempts) = with_attempts(limit, pause, || attempt(plan, cell, ground, &tmp))?;
+    let (status, attempts) = with_attempts(limit, pause, || attempt(plan, cell, shared, &tmp))?;
     if !attempts.is_empty() {
         CellResult { attempts, ..CellResult::read(&tmp)? }.write(&tmp)?;
     }
@@ -157,7 +162,7 @@ fn with_attempts(
 }
 
 /// Runs the cell once into `tmp`, which is emptied first.
-fn attempt(plan: &Plan, cell: &Cell, ground: &Ground, tmp: &FsPath) -> Result<String> {
+fn attempt(plan: &Plan, cell: &Cell, shared: &Shared, tmp: &FsPath) -> Result<String> {
     fs::remove_dir_all(tmp)
         .and_then(|()| fs::create_dir(tmp))
         .with_context(|| format!("cannot empty `{}`", tmp.display()))?;
@@ -165,12 +170,12 @@ fn attempt(plan: &Plan, cell: &Cell, ground: &Ground, tmp: &FsPath) -> Result<St
         Place::Sim => sim::run_cell(plan, cell, tmp),
         Place::Lab => {
             let kernel =
-                ground.lab_kernels.get(plan.kernel_of(cell.path)).context("the lab has no kernel")?;
+                shared.lab_kernels.get(plan.kernel_of(cell.path)).context("the lab has no kernel")?;
             lab::run_cell(kernel, plan, cell, tmp, lab::Limits::for_cell(plan, cell))
         }
         Place::Here => here::run_cell(plan, cell, tmp),
         Place::Remote(_) => {
-            let session = ground.remote.as_ref().context("the plan has no server")?;
+            let session = shared.remote.as_ref().context("the plan has no server")?;
             remote::run_cell(session, plan, cell, tmp)
         }
     };

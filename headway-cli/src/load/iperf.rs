@@ -1,4 +1,4 @@
-//! Runs and parses iperf3 and iperf 2; the only place that knows their formats.
+//! Runs the clients and servers of iperf3 and iperf 2. What they print is read in `raw/load.rs`.
 
 use crate::load::iperf2;
 use crate::plan::tool::Tool;
@@ -10,8 +10,9 @@ use std::io::Read as _;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-/// Where our own servers listen: that of the flows under test, and that of their rival.
+/// The port on which our own server for the flows under test listens.
 pub const PORT: u16 = 5201;
+/// The same for the flows of their rival.
 pub const RIVAL_PORT: u16 = 5202;
 /// How long a server may take to listen, and a client's output to arrive after it was told to end.
 const PATIENCE: Duration = Duration::from_secs(10);

@@ -3,8 +3,11 @@
 //! a real controller.
 
 use crate::plan::{Cell, LAYOUT, PathEntry, Place, Plan};
+use crate::raw;
+use crate::raw::link::Bin;
+use crate::raw::messages::Sent;
+use crate::raw::probe::Probe;
 use serde_json::{Value, json};
-use std::fmt::Write as _;
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -206,41 +209,38 @@ fn load(cc: &str, steps: &[Step], base_rtt_us: u64) -> Value {
 
 fn probes(steps: &[Step], base_rtt_us: u64, loss: f64, seed: u64) -> String {
     let mut random = SplitMix(seed + 99);
-    let mut text = String::from("# sent_us rtt_us\n");
-    for i in -50i64..i64::from(SECONDS) * 50 {
+    let probes = (-50i64..i64::from(SECONDS) * 50).map(|i| {
         let queue = if i < 0 { 0.0 } else { steps[(i / 5) as usize].queue_us };
         let rtt = base_rtt_us as f64 + queue * (0.9 + 0.2 * random.next()) + 60.0 * random.next();
-        let lost = random.next() < loss;
-        let answer = if lost { "-".to_string() } else { format!("{rtt:.0}") };
-        writeln!(text, "{} {answer}", i * 20_000).unwrap();
-    }
-    text
+        let is_lost = random.next() < loss;
+        Probe { sent_us: i * 20_000, rtt_us: (!is_lost).then(|| rtt.round_ties_even() as i64) }
+    });
+    raw::probe::to_text(probes, 0)
 }
 
 fn link(steps: &[Step]) -> String {
-    let mut text = String::from(
-        "# t_us dir rate_bps in_packets in_bytes out_packets out_bytes drop_packets drop_bytes lost_packets \
-         mark_packets queue_bytes_max sojourn_us_max late_us_max\n",
-    );
-    for (i, s) in steps.iter().enumerate() {
+    let bins = |(i, s): (usize, &Step)| {
         let packets = s.goodput_bytes / 1448 + 20;
-        let (t, bytes, late) = (i as u64 * BIN_MS * 1000, packets * 1500, 20 + i % 37);
-        let (rate, drops, sojourn) = (s.rate_bps as u64, s.retransmits, s.queue_us as u64);
-        writeln!(
-            text,
-            "{t} down {rate} {packets} {bytes} {packets} {bytes} {drops} {} 0 0 9000 {sojourn} {late}",
-            drops * 1500
-        )
-        .unwrap();
-        writeln!(
-            text,
-            "{t} up - {packets} {} {packets} {} 0 0 0 0 100 10 {late}",
-            packets * 52,
-            packets * 52
-        )
-        .unwrap();
-    }
-    text
+        let bin = |bytes: u64| Bin {
+            t_us: (i as u64 * BIN_MS * 1000) as i64,
+            in_packets: packets,
+            in_bytes: packets * bytes,
+            out_packets: packets,
+            out_bytes: packets * bytes,
+            late_us_max: 20 + i as u64 % 37,
+            ..Bin::default()
+        };
+        let down = Bin {
+            rate_bps: Some(s.rate_bps as u64),
+            drop_packets: s.retransmits,
+            drop_bytes: s.retransmits * 1500,
+            queue_bytes_max: 9000,
+            sojourn_us_max: s.queue_us as u64,
+            ..bin(1500)
+        };
+        [down, Bin { queue_bytes_max: 100, sojourn_us_max: 10, ..bin(52) }]
+    };
+    raw::link::to_text(steps.iter().enumerate().map(bins))
 }
 
 /// Lets the receiver of a cell get a tenth of the data from `from_s` on.
@@ -267,13 +267,13 @@ pub fn add_messages(folder: &Folder) {
         let dir = folder.cell(cell.index);
         edit(&dir.join("cell.json"), "messages", json!("200@100"));
         let extra_us = if cell.cc == "cubic" { 100_000 } else { 0 };
-        let mut text = String::from("# due_us bytes late_us delay_us\n");
-        for n in 0..u64::from(SECONDS) * 100 {
-            let delay = 20_000 + extra_us + 1000 * (n % 11);
-            let delay = if n % 100 == 0 { "-".to_string() } else { delay.to_string() };
-            writeln!(text, "{} 200 0 {delay}", n * 10_000).unwrap();
-        }
-        write(&dir.join("messages.txt"), &text);
+        let messages = (0..i64::from(SECONDS) * 100).map(|n| Sent {
+            due_us: n * 10_000,
+            bytes: 200,
+            late_us: 0,
+            delay_us: (n % 100 != 0).then_some(20_000 + extra_us + 1000 * (n % 11)),
+        });
+        write(&dir.join("messages.txt"), &raw::messages::to_text(messages));
     }
 }
 
