@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 
-/// How it is asked to print.
+/// The arguments that make it print what is read here: with details, in kbit/s, every 100 ms.
 pub const ARGS: [&str; 5] = ["-e", "-f", "k", "-i", "0.1"];
 const INTERVAL_US: u64 = 100_000;
 
@@ -38,22 +38,22 @@ pub fn to_json(client: &str, server: Option<&str>, seconds: u32) -> String {
     format!("{value}\n")
 }
 
-/// The line that says what went wrong. The exit code is 0 either way.
+/// The line that says what went wrong; the exit code does not tell, because it is 0 either way.
 fn complaint(text: &str) -> Option<&str> {
     text.lines().find(|line| line.contains(" failed: "))
 }
 
-/// The sockets' own answer. Nothing where the kernel did not take the name, and where none was asked for.
+/// The controller that the sockets reported; `None` where the kernel refused the name, and where none was asked for.
 fn congestion_control(text: &str) -> Option<&str> {
     word_after(text, "TCP congestion control set to ")
 }
 
-/// Of the client, as the server sees it.
+/// The client's version, which only the server prints.
 fn version(text: &str) -> Option<&str> {
     word_after(text, "(peer ").map(|word| word.trim_end_matches(')'))
 }
 
-/// Of the first connection: `(icwnd/mss/irtt=14/1448/40144)`.
+/// The segment size of the first connection, which prints `(icwnd/mss/irtt=14/1448/40144)`.
 fn mss(text: &str) -> Option<u64> {
     word_after(text, "icwnd/mss/irtt=")?.split('/').nth(1)?.parse().ok()
 }
@@ -92,7 +92,7 @@ impl Table {
         table
     }
 
-    /// Of the time that was asked for: what comes after it is what was under way.
+    /// The intervals within the time that was asked for. Later ones only count what was still under way at its end.
     fn intervals(&self, seconds: u32, is_sender: bool) -> Value {
         let is_within = |(from_us, _): &(&u64, _)| **from_us < u64::from(seconds) * 1_000_000;
         let interval = |(from_us, rows): (&u64, &BTreeMap<u32, Row>)| {

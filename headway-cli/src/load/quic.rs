@@ -30,11 +30,11 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 const BIN: Duration = Duration::from_millis(100);
-/// How long a handshake may take.
+/// How long a handshake may take before the load fails.
 const PATIENCE: Duration = Duration::from_secs(30);
-/// Of a socket: more than arrives while its thread waits for the CPU.
+/// Receive buffer of a socket: more than arrives while its thread waits for the CPU, so that the socket itself drops nothing.
 const RECEIVE_BYTES: usize = 8 << 20;
-/// Of the guest's CPU.
+/// The share of the guest's one CPU that a load may take; the emulated path needs the rest.
 const MOST_CPU_PERCENT: f64 = 70.0;
 
 /// The load.
@@ -62,11 +62,11 @@ pub struct Done {
     pub cpu: Duration,
 }
 
-/// What the two ends must know.
+/// What the two ends of the load must know.
 #[derive(Clone, Debug)]
 struct Load {
     streams: usize,
-    /// Of each stream.
+    /// What each stream has to send, and when.
     source: Source,
     seed: u64,
     bins: u32,

@@ -18,8 +18,8 @@ use std::net::{SocketAddr, SocketAddrV4, TcpListener, TcpStream};
 use std::os::fd::{AsFd, OwnedFd};
 use std::time::Duration;
 
-/// What a stream writes at a time, as iperf3 does; and the most that waits unsent in the socket of one that pauses, so that a pause
-/// begins when it should.
+/// What a stream writes at a time, as iperf3 does. It is also the most that may wait unsent in the socket of a stream that pauses,
+/// because what waits there is sent into the pause.
 const BLOCK_BYTES: u32 = 128 << 10;
 const BIN_US: i64 = 100_000;
 
@@ -162,7 +162,7 @@ impl Streams<'_> {
         }
     }
 
-    /// How much a stream that has written so many bytes may write at this time; if nothing, until when.
+    /// How many bytes a stream that has written so many may write at this time, and when that changes.
     fn turn(&self, at_us: i64, written: u64) -> (u64, i64) {
         match self.traffic.pattern {
             Pattern::Bulk => (u64::MAX, i64::MAX),

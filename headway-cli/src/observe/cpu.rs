@@ -14,9 +14,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-/// A core that is busier than this has nothing left for the load.
+/// A core that is busier than this counts as full: the load may have been limited by it and not by the path.
 const FULL_PERCENT: f64 = 95.0;
-/// The forced load comes in turns of this length.
+/// Forced work comes in turns of this length, busy for its share and idle for the rest.
 const TURN: Duration = Duration::from_millis(10);
 
 /// A CPU's number, its busy ticks since boot, and all of them.
@@ -40,7 +40,7 @@ pub fn ticks(stat: &str) -> Vec<Ticks> {
     stat.lines().filter_map(row).collect()
 }
 
-/// Those of this machine now.
+/// This machine's CPUs now.
 pub fn now() -> Vec<Ticks> {
     ticks(&std::fs::read_to_string("/proc/stat").unwrap_or_default())
 }
@@ -55,13 +55,13 @@ pub fn busy(before: &[Ticks], after: &[Ticks]) -> Vec<(usize, f64)> {
     before.iter().filter_map(percent).collect()
 }
 
-/// Says so where an end had a core with nothing left. What was forced to be busy says nothing.
+/// The note for an end of which a core was full; none where the cores were kept busy on purpose (`--cpu-load`).
 pub fn note(side: &str, cpus: &[(usize, f64)], forced_percent: u32) -> Option<String> {
     let is_full = cpus.iter().any(|(_, percent)| *percent >= FULL_PERCENT);
     (is_full && forced_percent == 0).then(|| format!("{side} CPU limited: a core was at least 95 % busy"))
 }
 
-/// The same of an end that only its iperf3 tells of: one thread a stream from version 3.16 on, one in all before.
+/// The same for an end of which only its iperf3 tells. From version 3.16 on that has one thread for each stream, before one in all.
 pub fn process_note(side: &str, load: &Load, streams: u32) -> Option<String> {
     let percent = if side == "sender" { load.sender_cpu_percent } else { load.receiver_cpu_percent }?;
     let version = load.version.strip_prefix("iperf ").unwrap_or_default();
@@ -83,7 +83,7 @@ impl Watch {
         Self { turbostat: Turbostat::start(seconds, dir), before: now() }
     }
 
-    /// How busy each was.
+    /// Ends it; how busy each CPU was since the start.
     pub fn stop(self) -> Vec<(usize, f64)> {
         drop(self.turbostat);
         busy(&self.before, &now())

@@ -1,7 +1,7 @@
-//! Was the machine itself still while it measured? A thread that wants to wake every millisecond, and how late it did.
+//! Whether this machine stalled while it measured: a thread that is to wake every millisecond notes how late it did.
 //!
-//! For places without an emulator, whose lateness says the same. It wakes on a fixed schedule: a stall of 50 ms counts as
-//! fifty late wake-ups, not as one.
+//! It serves runs over a real path; with an emulator, the emulator's own lateness says the same. The schedule is fixed, so a
+//! stall of 50 ms counts as fifty late wake-ups and not as one.
 
 use crate::observe::lateness::lateness_limit_us;
 use crate::observe::probe;
@@ -37,7 +37,7 @@ impl Meter {
         Self { stop, thread: Some(std::thread::spawn(move || watch(&flag))) }
     }
 
-    /// What was seen until now; nothing when the meter itself failed.
+    /// Ends the meter and returns what it saw; nothing when the meter itself failed.
     pub fn stop(mut self) -> Hiccups {
         self.stop.store(true, Ordering::Relaxed);
         self.thread.take().and_then(|thread| thread.join().ok()).unwrap_or_default()
