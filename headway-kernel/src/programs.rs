@@ -114,6 +114,6 @@ mod tests {
     fn parameters_are_described() {
         let text = params_text("bbr1").unwrap();
         assert!(text.contains("min_rtt_win_us") && text.contains("10s (100ms to 3600s)"), "{text}");
-        assert!(text.contains("Window of the minimum-RTT filter."), "{text}");
+        assert!(text.contains("How long a minimum RTT is believed before PROBE_RTT"), "{text}");
     }
 }
