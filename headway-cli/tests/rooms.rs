@@ -39,6 +39,30 @@ fn rooms_import_downward_only() {
     assert!(gone.is_empty(), "these exceptions occur no longer, take them off the list: {gone:?}");
 }
 
+/// The walk of one run in `docs/architecture.md` names functions as `file.rs: name`. A page that names what is gone sends
+/// its reader astray, so each name must be defined in its file.
+#[test]
+fn every_function_that_the_architecture_page_names_exists() {
+    let program = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let page = std::fs::read_to_string(program.join("../docs/architecture.md")).unwrap();
+    let named: Vec<(&str, &str)> = page
+        .split('`')
+        .skip(1)
+        .step_by(2)
+        .filter_map(|span| span.split_once(".rs: "))
+        .filter(|(_, name)| !name.contains(' '))
+        .collect();
+    assert!(named.len() > 40, "the walk names {} functions only", named.len());
+    for (file, name) in named {
+        let text = std::fs::read_to_string(program.join("src").join(format!("{file}.rs")));
+        let text = text.unwrap_or_else(|e| panic!("`{file}.rs` of the walk: {e}"));
+        let is_defined = ["fn", "const", "struct", "enum"].iter().any(|kind| {
+            [" ", "(", "<", ":", "{"].iter().any(|end| text.contains(&format!("{kind} {name}{end}")))
+        });
+        assert!(is_defined, "`{file}.rs` has no `{name}`, which the walk names");
+    }
+}
+
 fn files(dir: &Path) -> Vec<PathBuf> {
     let mut all = Vec::new();
     for entry in std::fs::read_dir(dir).unwrap() {
