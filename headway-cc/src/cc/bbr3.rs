@@ -107,8 +107,11 @@ impl Mode {
             (ProbeBwRefill, ProbeBwUp) => true,
             // The probe found the path's limit, or its bound, or loss; what it queued must go.
             (ProbeBwUp, ProbeBwDown) => true,
-            // The minimum RTT was not seen for too long.
-            (Startup | Drain | ProbeBwDown | ProbeBwCruise | ProbeBwRefill | ProbeBwUp, ProbeRtt) => true,
+            // The minimum RTT was not seen for too long. (None: an ACK came before Init. No transport of ours sends that,
+            // and the flow then begins like one whose RTT is stale.)
+            (None | Startup | Drain | ProbeBwDown | ProbeBwCruise | ProbeBwRefill | ProbeBwUp, ProbeRtt) => {
+                true
+            }
             // The minimum RTT was seen. A flow that never filled the pipe goes on looking for its rate; any other goes
             // through Down, which starts a new cycle, to Cruise, because inflight is low already.
             (ProbeRtt, Startup | ProbeBwDown) => true,

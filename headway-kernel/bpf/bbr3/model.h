@@ -289,7 +289,7 @@ static __noinline void bbr3_note_loss(struct bbr3_conn *c, u64 starts_range)
 		c->bbr->lost_ranges_in_round = 0;
 	}
 	c->bbr->is_loss_in_round = 1;
-	c->bbr->lost_ranges_in_round += !!starts_range;
+	c->bbr->lost_ranges_in_round += starts_range;
 }
 
 /*

@@ -63,6 +63,8 @@ impl Rng {
 struct Flow {
     /// What the next event is built on: totals, times, window.
     ack: Ack,
+    /// A connection whose handshake has measured no RTT goes on without one until this much is delivered.
+    no_rtt_until: u64,
     started: bool,
     /// The bottleneck: time it takes for a segment, propagation delay, queue in segments.
     segment_us: u64,
@@ -108,6 +110,7 @@ impl Flow {
             ..Ack::default()
         };
         let mut flow = Self {
+            no_rtt_until: if ack.srtt_us == 0 { 30 * smss } else { 0 },
             ack,
             started: false,
             segment_us: rng.pick(&[1, 12, 120, 1_200, 6_000, 100_000]),
@@ -252,7 +255,8 @@ impl Flow {
         let queue_us = (prior_inflight / self.ack.smss * self.segment_us).saturating_sub(self.base_rtt_us);
         let jitter_us = if rng.one_in(200) { 0 } else { 1 + rng.range(0, self.base_rtt_us / 16) };
         let rtt_us = self.base_rtt_us + self.rival_us + queue_us + jitter_us;
-        self.ack.rs_rtt_us = if rng.one_in(30) { NO_RTT } else { rtt_us };
+        let has_rtt = !rng.one_in(30) && self.ack.delivered >= self.no_rtt_until;
+        self.ack.rs_rtt_us = if has_rtt { rtt_us } else { NO_RTT };
         self.ack.srtt_us = if self.ack.srtt_us == 0 { rtt_us } else { (self.ack.srtt_us * 7 + rtt_us) / 8 };
         self.ack.min_rtt_us = self.ack.min_rtt_us.min(self.ack.rs_rtt_us);
         self.ack.delivered_us = self.ack.now_us - rng.range(0, 1) * (self.ack.now_us % 3);
