@@ -100,6 +100,7 @@ fn noisy(mbit: u64, rtt_ms: u64, sd_percent: u64, step_ms: u64, seed: u64) -> St
     text
 }
 
+#[expect(clippy::too_many_lines, reason = "one case after the other, as a table")]
 fn steady(seed: u64) -> Vec<Case> {
     let mut cases = Vec::new();
     let mut add = |group: &str, text: String, source: Source, rival| {

@@ -356,6 +356,7 @@ mod tests {
     }
 
     /// A random path text, not canonical.
+    #[expect(clippy::too_many_lines, reason = "one draw for each word of a path")]
     fn random_text(rng: &mut Rng) -> String {
         let mut pick = |choices: &[&str]| choices[rng.below(choices.len() as u64) as usize].to_string();
         let loss = [
@@ -449,6 +450,7 @@ mod tests {
     }
 
     #[test]
+    #[expect(clippy::too_many_lines, reason = "a table of wrong texts")]
     fn errors_point_at_the_word() {
         let cases = [
             ("", 1, "", "empty; expected a path"),

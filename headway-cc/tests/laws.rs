@@ -102,6 +102,7 @@ fn conserve(link: &Link<usize>, seed: u64) {
 }
 
 /// A random spec from random path words, so that the text form is exercised too.
+#[expect(clippy::too_many_lines, reason = "one draw for each word of a path")]
 fn random_path(seed: u64) -> Path {
     let mut rng = Rng::new(seed, 2000);
     let mut pick = |choices: &[&str]| choices[rng.below(choices.len() as u64) as usize].to_string();

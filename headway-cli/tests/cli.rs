@@ -49,6 +49,7 @@ fn stdout(o: &Output) -> String {
 const SMALL: &str = "bench --in sim --cc bbr1,cubic --path '20mbit 20ms queue=1bdp' --blocks 2 --seconds 3";
 
 #[test]
+#[expect(clippy::too_many_lines, reason = "a table of wrong command lines")]
 fn wrong_usage_exits_2_and_names_the_word() {
     let s = Scratch::new("usage");
     for (args, names) in [

@@ -60,7 +60,7 @@ fn appl_04_looked_at_on_writes_acks_and_timers() {
     // ACKs: a window that was full is marked by the ACK that makes room, while the rest is still in flight.
     let steps = run("1mbit 40ms queue=infinite", Source::Finite { bytes: 10 * 1_448 }, 3);
     let flags = marks(&steps);
-    assert!(flags.len() >= 4 && flags[0] == false && flags[1..].iter().all(|f| *f == true), "{flags:?}");
+    assert!(flags.len() >= 4 && !flags[0] && flags[1..].iter().all(|f| *f), "{flags:?}");
     // Timers: what a timer sends after everything else was delivered or lost is marked.
     let steps = run(
         "10mbit 40ms @210ms loss=100% @1s loss=0%",

@@ -59,6 +59,7 @@ struct Pair {
 }
 
 impl Pair {
+    #[expect(clippy::too_many_lines, reason = "both ends of a connection, set up field by field")]
     fn new(path: &str, granularity_us: u64, pacing: Pacing, factory: Factory) -> Self {
         let world = World::new(&headway_cc::path::resolve(path).unwrap(), granularity_us);
         let runtime: Arc<dyn Runtime> = Arc::new(world.clone());

@@ -117,7 +117,7 @@ fn undo(attached: &mut kernel::Attached) -> Option<Guard> {
 #[derive(Debug)]
 pub enum Rival {
     /// A controller of its own.
-    Own(Sender),
+    Own(Box<Sender>),
     /// The very controller under test, by its name in the kernel.
     Same(String),
 }
@@ -127,7 +127,7 @@ impl Rival {
     pub fn prepare(rival: &traffic::Rival, tested: &Sender, cell: &Cell, dir: &FsPath) -> Result<Self> {
         match rival.cc == cell.cc.controller() {
             true => Ok(Self::Same(tested.name.clone())),
-            false => Sender::prepare(&rival.cc, false, dir).map(Self::Own),
+            false => Sender::prepare(&rival.cc, false, dir).map(|sender| Self::Own(Box::new(sender))),
         }
     }
 

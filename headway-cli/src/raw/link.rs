@@ -29,8 +29,11 @@ pub struct Bin {
     pub late_us_max: u64,
 }
 
+/// One counter of a bin, to be read or set.
+type Counter = fn(&mut Bin) -> &mut u64;
+
 /// The columns after `t_us dir rate_bps`, in their order, and the field of each.
-const COUNTERS: [(&str, fn(&mut Bin) -> &mut u64); 11] = [
+const COUNTERS: [(&str, Counter); 11] = [
     ("in_packets", |b| &mut b.in_packets),
     ("in_bytes", |b| &mut b.in_bytes),
     ("out_packets", |b| &mut b.out_packets),

@@ -26,6 +26,7 @@ pub const TWIN: Twin = Twin {
     bugs: &[BUGS, brake::BUGS],
 };
 
+#[expect(clippy::too_many_lines, reason = "a table of what a change of the state shows")]
 fn facts(change: &Change) -> Vec<String> {
     let (ack, control) = (change.ack, change.control);
     let now = Bbr3State::from_words(change.now).expect("a whole state");
@@ -80,6 +81,7 @@ fn facts(change: &Change) -> Vec<String> {
     facts
 }
 
+#[expect(clippy::too_many_lines, reason = "a table of facts")]
 fn wanted() -> Vec<String> {
     let both = [
         "has_seen_rtt",

@@ -43,7 +43,7 @@ impl Table {
         let mut records = records(text)?.into_iter();
         let (_, head) = records.next().context("the file is empty")?;
         let find = |what: &str, is: &dyn Fn(&str) -> bool| {
-            head.iter().position(|h| is(h)).with_context(|| format!("there is no column {what}"))
+            head.iter().position(is).with_context(|| format!("there is no column {what}"))
         };
         let cc = find("`cc`", &|h| h == "cc")?;
         let mean = find("that ends in `_mean`", &|h| h == "mean" || h.ends_with("_mean"))?;
