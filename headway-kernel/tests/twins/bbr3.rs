@@ -152,7 +152,7 @@ const BUGS: &[Bug] = &[
     Bug { file: "bbr3/model.h", function: "bbr3_loss_lower_bounds", from: "u64_max(c->bbr->inflight_latest,", to: "u64_min(c->bbr->inflight_latest," },
     Bug { file: "bbr3/model.h", function: "bbr3_save_cwnd", from: "< CA_RECOVERY", to: "<= CA_RECOVERY" },
     Bug { file: "bbr3/model.h", function: "bbr3_save_state_upon_loss", from: "c->bbr->undo_state = BBR3_NONE;", to: "" },
-    Bug { file: "bbr3/model.h", function: "bbr3_note_loss", from: "+= starts_range", to: "+= 1" },
+    Bug { file: "bbr3/model.h", function: "bbr3_note_loss", from: "+= starts_range", to: "+= 2 * starts_range" },
     Bug { file: "bbr3/model.h", function: "bbr3_update_ack_aggregation", from: "<= expected_delivered", to: "< expected_delivered" },
     Bug { file: "bbr3/model.h", function: "bbr3_update_ack_aggregation", from: "sat_sub(filter_len, 1)", to: "filter_len" },
     Bug { file: "bbr3/model.h", function: "bbr3_update_min_rtt", from: "now_us > due_us", to: "now_us >= due_us" },
