@@ -48,6 +48,7 @@ impl Flow {
     }
 
     /// A packet leaves the bottleneck; when the receiving end wants to be called next.
+    #[inline]
     pub(crate) fn on_packet(
         &mut self,
         now_ns: u64,
@@ -64,6 +65,7 @@ impl Flow {
     }
 
     /// A reply leaves the return path.
+    #[inline]
     pub(crate) fn on_reply(&mut self, now_ns: u64, reply: Reply, down: &mut LoggedLink<Packet>) {
         if self.half_extra_ns > 0 {
             self.late_replies.push_back((now_ns + self.half_extra_ns, reply));
@@ -106,6 +108,7 @@ impl Flow {
         self.sender.finish(self.receiver.bytes)
     }
 
+    #[inline]
     fn receive(&mut self, now_ns: u64, packet: Packet, ce: bool, up: &mut LoggedLink<Reply>) {
         match packet {
             Packet::Segment { seq, bytes, tx, .. } => {

@@ -190,11 +190,13 @@ impl Loss {
     }
 
     /// The stamp of a segment's latest transmission.
+    #[inline]
     pub(crate) fn sent(&self, seq: u64, now_us: u64, sampler: &Sampler) -> Sent {
         self.segments[seq].sent(now_us, sampler)
     }
 
     /// Whether a segment was sent more than once.
+    #[inline]
     pub(crate) fn is_retransmission(&self, seq: u64) -> bool {
         self.segments[seq].tx > 0
     }
@@ -335,6 +337,7 @@ impl Loss {
 
     /// Ends a tail loss probe that this ACK answers; true when the probe filled a hole that nothing else had shown,
     /// so that the window is to be reduced once for that loss (Linux `tcp_process_tlp_ack`).
+    #[inline]
     pub(crate) fn settle_probe(&mut self, news: &News) -> bool {
         let Some(probe) = self.probe else { return false };
         let is_answered = self.una() >= probe.end;
@@ -347,6 +350,7 @@ impl Loss {
 
     /// A needless retransmission shows that the reordering window is too narrow: it widens, once a round trip (Linux
     /// `tcp_rack_update_reo_wnd`).
+    #[inline]
     pub(crate) fn adapt_reordering_window(&mut self, news: &News, sampler: &Sampler) {
         if news.is_duplicate && self.probe.is_none() && sampler.delivered() >= self.reorder_round_end {
             self.reorder_steps = (self.reorder_steps + 1).min(REORDER_STEPS_MAX);
@@ -357,6 +361,7 @@ impl Loss {
 
     /// Whether the last reduction was spurious: every retransmission in fast recovery was needless, or after a timeout
     /// an original arrived (F-RTO).
+    #[inline]
     pub(crate) fn is_spurious(&self, news: &News) -> bool {
         match self.ca_state {
             CaState::Recovery => self.can_undo && self.undo_retransmissions == Some(0),
@@ -402,6 +407,7 @@ impl Loss {
 
     /// The state to enter with a reduction of the window, for losses or for CE marks; `None` where there is nothing
     /// new to reduce for.
+    #[inline]
     pub(crate) fn next_reduction(&mut self, news: &News) -> Option<CaState> {
         if self.ca_state < CaState::Recovery && self.lost > 0 {
             return Some(CaState::Recovery);
@@ -465,6 +471,7 @@ impl Loss {
     }
 
     /// Sets the probe's timer, or the retransmission timeout where a probe is out or recovery under way.
+    #[inline]
     pub(crate) fn arm(&mut self, now_ns: u64, rtt: &Rtt) {
         if self.is_all_acked() {
             self.timer_ns = u64::MAX;

@@ -51,6 +51,7 @@ impl Pacer {
     }
 
     /// Size of a burst as Linux `tcp_tso_autosize` reckons it; never below the controller's quantum.
+    #[inline]
     fn burst_segments_at(&self, min_rtt_us: u64) -> u64 {
         let rtt_shift = min_rtt_us >> BURST_RTT_SHIFT;
         let bonus = if rtt_shift < 32 { BURST_BYTES >> rtt_shift } else { 0 };
@@ -60,6 +61,7 @@ impl Pacer {
     }
 
     /// Bytes per second.
+    #[inline]
     pub(crate) fn rate(&self) -> u64 {
         self.rate
     }
@@ -76,6 +78,7 @@ impl Pacer {
     }
 
     /// How far in the future the next departure is.
+    #[inline]
     pub(crate) fn wait_ns(&self, now_ns: u64) -> u64 {
         self.departure_ns.saturating_sub(now_ns)
     }
@@ -95,6 +98,7 @@ impl Pacer {
     /// A burst leaves: sets the earliest departure of the next one. Lateness is made up for by at most half a burst
     /// (Linux `tcp_update_skb_after_send`), else a long pause would be followed by as long a burst. `sent_segments`
     /// counts the flow's segments so far, this burst included.
+    #[inline]
     pub(crate) fn on_burst(&mut self, now_ns: u64, bytes: u64, sent_segments: u64) {
         let departure_ns = self.departure_ns.max(now_ns);
         let credit_ns = departure_ns - self.departure_ns;

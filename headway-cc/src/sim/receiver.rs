@@ -72,6 +72,7 @@ impl Receiver {
     }
 
     /// A segment arrives: its number, its payload, which transmission of it. `rtt_ns`: the sender's smoothed RTT.
+    #[inline]
     pub(crate) fn on_segment(
         &mut self,
         now_ns: u64,
@@ -108,6 +109,7 @@ impl Receiver {
     }
 
     /// Keeps a segment that arrived beyond a gap; false when it is there already.
+    #[inline]
     fn keep(&mut self, seq: u64, bytes: u16) -> bool {
         if self.out_of_order == 0 {
             self.sizes.restart(self.next);
@@ -125,6 +127,7 @@ impl Receiver {
     }
 
     /// Hands over what follows the segment that filled a gap.
+    #[inline]
     fn advance(&mut self) {
         while self.next < self.sizes.end() && self.sizes[self.next] != 0 {
             self.bytes += u64::from(self.sizes[self.next]);
@@ -135,6 +138,7 @@ impl Receiver {
     }
 
     /// Linux `__tcp_ack_snd_check`.
+    #[inline]
     fn answer(&mut self, now_ns: u64, rtt_ns: u64, is_gap_filled: bool) -> Answer {
         if self.quick > 0 || self.next - self.acked >= SEGMENTS_PER_ACK || is_gap_filled {
             return Answer::Ack;

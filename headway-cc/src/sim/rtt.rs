@@ -42,6 +42,7 @@ impl Rtt {
         }
     }
 
+    #[inline]
     pub(crate) fn srtt_us(&self) -> u64 {
         (self.srtt8_us >> 3) as u64
     }
@@ -60,6 +61,7 @@ impl Rtt {
     }
 
     /// Smooths the RTT of the oldest segment an ACK delivers. `una` and `nxt` bound what is outstanding.
+    #[inline]
     pub(crate) fn on_oldest(&mut self, rtt_us: u64, una: u64, nxt: u64) {
         let min_us = RTO_MIN_US as i64;
         let sample_us = rtt_us.max(1) as i64;
@@ -93,6 +95,7 @@ impl Rtt {
     }
 
     /// The timeout after `backoff` timeouts in a row.
+    #[inline]
     pub(crate) fn rto_us(&self, backoff: u32) -> u64 {
         let base_us = if self.srtt8_us == 0 { RTO_INIT_US } else { self.srtt_us() + self.rttvar_us as u64 };
         (base_us << backoff.min(20)).min(RTO_MAX_US)

@@ -191,6 +191,7 @@ impl Sender {
 impl Sender {
     /// An ACK reports every arrival up to position `log_end` of the receiver's `log`. The order of steps is that of
     /// Linux `tcp_ack`.
+    #[inline]
     pub(crate) fn on_ack(
         &mut self,
         now_ns: u64,
@@ -218,6 +219,7 @@ impl Sender {
     }
 
     /// Takes note of every arrival that an ACK reports, in the order in which they arrived.
+    #[inline]
     fn read_log(
         &mut self,
         now_us: u64,
@@ -234,6 +236,7 @@ impl Sender {
         rtts
     }
 
+    #[inline]
     fn deliver(&mut self, now_us: u64, arrival: Arrival, rtts: &mut Rtts, news: &mut News) {
         let delivered = self.loss.on_delivered(arrival, now_us, &self.rtt, &self.sampler);
         self.sampler.on_delivered(now_us, &delivered.sent, delivered.was_in_flight);
@@ -255,6 +258,7 @@ impl Sender {
 
     /// The sample for the controller: the RTT of the latest segment. A retransmission leaves open which transmission
     /// is answered (Karn's algorithm, RFC 6298), so where one is among the segments the smoothed RTT learns nothing.
+    #[inline]
     fn update_rtt(&mut self, rtts: &Rtts) -> u64 {
         if rtts.latest_us != NO_RTT {
             self.rtt.on_latest(rtts.latest_us);
@@ -266,6 +270,7 @@ impl Sender {
     }
 
     /// The order of steps is that of Linux `tcp_fastretrans_alert`.
+    #[inline]
     fn update_recovery(&mut self, now_ns: u64, news: &News) {
         if self.loss.settle_probe(news) {
             self.tell_repaired(now_ns, self.mss);
@@ -284,6 +289,7 @@ impl Sender {
         }
     }
 
+    #[inline]
     fn detect_losses(&mut self, now_ns: u64) {
         self.loss.detect(now_ns / 1000, &self.rtt);
         if self.loss.has_marked() {
@@ -401,6 +407,7 @@ impl Sender {
     }
 
     /// Linux `tcp_tso_should_defer`: a burst cut short by the window waits for more ACKs if one is near.
+    #[inline]
     fn should_defer(&self, now_ns: u64, room: u64) -> bool {
         if room == 0
             || room >= self.pacer.burst_segments()
@@ -493,6 +500,7 @@ impl Sender {
     }
 
     /// What kept the sender from sending more: the window (Linux `tcp_cwnd_validate`) or the application.
+    #[inline]
     fn note_limits(&mut self, is_deferred: bool) {
         let has_room = self.sampler.inflight() + self.mss <= self.driver.cwnd();
         let is_limited = is_deferred || !has_room;

@@ -18,10 +18,12 @@ impl<T: Copy + Default> SequenceBuffer<T> {
         Self { items: vec![T::default(); capacity], start: 0, end: 0 }
     }
 
+    #[inline]
     pub(crate) fn start(&self) -> u64 {
         self.start
     }
 
+    #[inline]
     pub(crate) fn end(&self) -> u64 {
         self.end
     }

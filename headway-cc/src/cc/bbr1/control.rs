@@ -9,6 +9,7 @@ use crate::cc::fixed::{BW_SCALE, BW_UNIT, GAIN_UNIT, USEC_PER_SEC, bw_data, bw_f
 use crate::cc::{CaState, NO_RTT};
 
 /// A number of segments in the transport's unit of data, which is the packet for TCP and the byte for QUIC.
+#[inline]
 pub(super) fn bbr_segs(sk: &Sock, segs: u64) -> u64 {
     segs.saturating_mul(sk.ack.smss.max(1))
 }
@@ -20,12 +21,14 @@ fn bbr_unit_bytes(sk: &Sock) -> u64 {
 
 /// The largest rate sample of the last ten rounds: queues and pauses only lower samples, so the largest is the
 /// path's.
+#[inline]
 pub(super) fn bbr_max_bw(sk: &Sock) -> u64 {
     sk.bbr.bw.get()
 }
 
 /// The bandwidth in use: the windowed maximum, or a policer's rate where one was found, since the bursts that a
 /// policer lets through would mislead the maximum.
+#[inline]
 pub(super) fn bbr_bw(sk: &Sock) -> u64 {
     if sk.bbr.lt_use_bw { sk.bbr.lt_bw } else { bbr_max_bw(sk) }
 }
@@ -36,6 +39,7 @@ fn bbr_extra_acked(sk: &Sock) -> u64 {
 }
 
 /// A bandwidth times a gain in bytes per second, a per cent less so that a queue that exists shrinks.
+#[inline]
 pub(super) fn bbr_rate_bytes_per_sec(sk: &Sock, bw: u64, gain: u64) -> u64 {
     let rate = gain_apply(bw.saturating_mul(bbr_unit_bytes(sk)), gain);
     mul_shift(rate, USEC_PER_SEC / 100 * 100_u64.saturating_sub(sk.p.pacing_margin_percent), BW_SCALE)
@@ -48,6 +52,7 @@ fn bbr_bw_to_pacing_rate(sk: &Sock, bw: u64, gain: u64) -> u64 {
 
 /// The first rate is the window per smoothed RTT, times the gain of STARTUP. Before there is an RTT a millisecond
 /// is assumed, so that a fast path is not begun slowly.
+#[inline]
 pub(super) fn bbr_init_pacing_rate_from_rtt(sk: &mut Sock) {
     let mut rtt_us = sk.p.init_rtt_us;
     if sk.ack.srtt_us != 0 {
@@ -59,6 +64,7 @@ pub(super) fn bbr_init_pacing_rate_from_rtt(sk: &mut Sock) {
 
 /// Paces at bandwidth times gain. Until the pipe was full once the rate only rises, because a low sample early on
 /// must not slow down STARTUP.
+#[inline]
 pub(super) fn bbr_set_pacing_rate(sk: &mut Sock, bw: u64, gain: u64) {
     let rate = bbr_bw_to_pacing_rate(sk, bw, gain);
     if !sk.bbr.has_seen_rtt && sk.ack.srtt_us != 0 {
@@ -76,6 +82,7 @@ pub fn bbr1_min_tso_segs(p: &Bbr1Params, pacing_rate: u64) -> u64 {
 
 /// How much leaves in one burst at the pacing rate in force: about a millisecond's worth, since larger bursts make
 /// queues and smaller ones cost CPU time.
+#[inline]
 pub(super) fn bbr_tso_segs_goal(sk: &Sock) -> u64 {
     let mss = bbr_segs(sk, bbr_unit_bytes(sk));
     let bytes = (sk.out.pacing_rate >> (sk.p.pacing_shift & 63)).min(sk.p.gso_max_bytes);
@@ -84,6 +91,7 @@ pub(super) fn bbr_tso_segs_goal(sk: &Sock) -> u64 {
 }
 
 /// Notes the window to come back to, before loss recovery or PROBE_RTT cut it for a while.
+#[inline]
 pub(super) fn bbr_save_cwnd(sk: &mut Sock) {
     if sk.bbr.prev_ca_state < CaState::Recovery && sk.bbr.mode != Mode::ProbeRtt {
         sk.bbr.prior_cwnd = sk.out.cwnd;
@@ -117,12 +125,14 @@ fn bbr_quantization_budget(sk: &Sock, cwnd: u64) -> u64 {
 }
 
 /// How much to have in flight for this bandwidth and gain, on real hosts.
+#[inline]
 pub(super) fn bbr_inflight(sk: &Sock, bw: u64, gain: u64) -> u64 {
     bbr_quantization_budget(sk, bbr_bdp(sk, bw, gain))
 }
 
 /// Of the data in flight, what is still in the network when the next packet departs: pacing has scheduled that for
 /// later, and some will have arrived by then.
+#[inline]
 pub(super) fn bbr_packets_in_net_at_edt(sk: &Sock, inflight_now: u64) -> u64 {
     let mut inflight_at_edt = inflight_now;
     if sk.bbr.pacing_gain > GAIN_UNIT {
@@ -168,6 +178,7 @@ fn bbr_set_cwnd_to_recover_or_restore(sk: &mut Sock, acked: u64) -> (u64, bool) 
 
 /// Moves the window towards its target by no more than what was ACKed, so that inflight never jumps, then applies
 /// the bounds.
+#[inline]
 pub(super) fn bbr_set_cwnd(sk: &mut Sock, acked: u64, bw: u64, gain: u64) {
     let floor = bbr_segs(sk, sk.p.cwnd_min_target);
     let mut cwnd = sk.out.cwnd;

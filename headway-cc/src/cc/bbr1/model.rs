@@ -10,6 +10,7 @@ use crate::cc::fixed::{bw_data, bw_from};
 
 /// Counts rounds, which are the clock of the model, and takes the rate sample into the windowed maximum. A sample
 /// that the application limited says little of the path, unless it is at least as high.
+#[inline]
 pub(super) fn bbr_update_bw(sk: &mut Sock) {
     let ack = sk.ack;
     sk.bbr.round_start = false;
@@ -32,6 +33,7 @@ pub(super) fn bbr_update_bw(sk: &mut Sock) {
 
 /// Measures how much more than the bandwidth explains arrives in one bunch of ACKs; the window needs that much
 /// room.
+#[inline]
 pub(super) fn bbr_update_ack_aggregation(sk: &mut Sock) {
     let (ack, thresh) = (sk.ack, sk.p.ack_epoch_acked_reset_thresh);
     if sk.p.extra_acked_gain == 0 || ack.newly_acked == 0 || ack.rs_interval_us == 0 {

@@ -35,6 +35,7 @@ fn bbr_advance_cycle_phase(sk: &mut Sock) {
 
 /// Goes round the cycle of gains in PROBE_BW: a quarter faster to find out whether there is more, as much slower to
 /// drain what that queued, then six phases at the estimate.
+#[inline]
 pub(super) fn bbr_update_cycle_phase(sk: &mut Sock) {
     if sk.bbr.mode == Mode::ProbeBw && bbr_is_next_cycle_phase(sk) {
         bbr_advance_cycle_phase(sk);
@@ -42,18 +43,21 @@ pub(super) fn bbr_update_cycle_phase(sk: &mut Sock) {
 }
 
 /// Every change of mode goes through here. Debug builds hold it against the table of those that can happen.
+#[inline]
 pub(super) fn bbr_set_mode(sk: &mut Sock, mode: Mode) {
     debug_assert!(sk.bbr.mode.may_become(mode), "{:?} to {mode:?}", sk.bbr.mode);
     sk.bbr.mode = mode;
 }
 
 /// Looks for the path's rate from scratch, doubling each round.
+#[inline]
 pub(super) fn bbr_reset_startup_mode(sk: &mut Sock) {
     bbr_set_mode(sk, Mode::Startup);
 }
 
 /// Begins the gain cycle at a random phase, so that flows that share a bottleneck do not probe together; never at
 /// the draining one, since nothing was queued.
+#[inline]
 pub(super) fn bbr_reset_probe_bw_mode(sk: &mut Sock) {
     let back = mul_shift(sk.ack.rand & u64::from(u32::MAX), sk.p.cycle_rand, 32);
     bbr_set_mode(sk, Mode::ProbeBw);
@@ -62,6 +66,7 @@ pub(super) fn bbr_reset_probe_bw_mode(sk: &mut Sock) {
 }
 
 /// Goes back to the mode that PROBE_RTT interrupted.
+#[inline]
 pub(super) fn bbr_reset_mode(sk: &mut Sock) {
     if !sk.bbr.full_bw_reached {
         bbr_reset_startup_mode(sk);
@@ -72,6 +77,7 @@ pub(super) fn bbr_reset_mode(sk: &mut Sock) {
 
 /// The pipe is full when bandwidth has not grown by a quarter for three rounds: had there been room, sending faster
 /// would have delivered faster.
+#[inline]
 pub(super) fn bbr_check_full_bw_reached(sk: &mut Sock) {
     if sk.bbr.full_bw_reached || !sk.bbr.round_start || sk.ack.rs_is_app_limited {
         return;
@@ -86,6 +92,7 @@ pub(super) fn bbr_check_full_bw_reached(sk: &mut Sock) {
 }
 
 /// Goes from STARTUP to DRAIN when the pipe is full, and on to PROBE_BW when the queue that STARTUP built is gone.
+#[inline]
 pub(super) fn bbr_check_drain(sk: &mut Sock) {
     if sk.bbr.mode == Mode::Startup && sk.bbr.full_bw_reached {
         bbr_set_mode(sk, Mode::Drain);
@@ -98,6 +105,7 @@ pub(super) fn bbr_check_drain(sk: &mut Sock) {
 }
 
 /// Sets how fast the mode sends, and how much it may have in flight, in proportion to the model.
+#[inline]
 pub(super) fn bbr_update_gains(sk: &mut Sock) {
     let (bbr, p) = (&mut *sk.bbr, sk.p);
     (bbr.pacing_gain, bbr.cwnd_gain) = match bbr.mode {

@@ -19,6 +19,7 @@ fn bbr_reset_lt_bw_sampling_interval(sk: &mut Sock) {
 }
 
 /// Forgets what is known of a policer: the windowed maximum counts again.
+#[inline]
 pub(super) fn bbr_reset_lt_bw_sampling(sk: &mut Sock) {
     sk.bbr.lt_bw = 0;
     sk.bbr.lt_use_bw = false;
@@ -63,6 +64,7 @@ fn bbr_lt_bw_interval_end(sk: &mut Sock) {
 /// Looks for a policer, whose token bucket lets bursts through and drops the rest: intervals of 4 to 16 rounds,
 /// from loss to loss, that lose a fifth. Without it the flow would pace by the bursts and lose what is beyond the
 /// tokens, for ever.
+#[inline]
 pub(super) fn bbr_lt_bw_sampling(sk: &mut Sock, losses: u64, is_app_limited: bool) {
     if sk.bbr.lt_use_bw {
         if sk.bbr.mode == Mode::ProbeBw && sk.bbr.round_start {

@@ -11,6 +11,7 @@ use super::{Mode, Sock};
 use crate::cc::NO_RTT;
 
 /// Leaves PROBE_RTT when its time is up, and brings back the window.
+#[inline]
 pub(super) fn bbr_check_probe_rtt_done(sk: &mut Sock) {
     let done_stamp = sk.bbr.probe_rtt_done_stamp;
     if done_stamp == 0 || sk.ack.now_us <= done_stamp {
@@ -24,6 +25,7 @@ pub(super) fn bbr_check_probe_rtt_done(sk: &mut Sock) {
 /// Tracks the minimum RTT of the last 10 s, which is that without a queue. When it was not seen for so long,
 /// PROBE_RTT holds four segments in flight to see it again; otherwise a standing queue would pass for the path's
 /// own length.
+#[inline]
 pub(super) fn bbr_update_min_rtt(sk: &mut Sock) {
     let ack = sk.ack;
     let filter_expired = ack.now_us > sk.bbr.min_rtt_stamp.saturating_add(sk.p.min_rtt_win_us);

@@ -17,6 +17,7 @@ pub(super) const REORDER_SLACK_NS: u64 = 2_000_000;
 
 impl Loss {
     /// Linux `tcp_rack_reo_wnd`: how much later than its successors a segment may arrive.
+    #[inline]
     pub(super) fn reordering_window_us(&self, rtt: &Rtt) -> u64 {
         let is_certain = self.ca_state >= CaState::Recovery || self.sacked >= DUP_THRESHOLD;
         if (!self.is_reordering_seen && is_certain) || rtt.min_us == NO_RTT {
@@ -28,6 +29,7 @@ impl Loss {
     /// RACK: a segment is lost that was sent before the latest delivered one, and longer ago than that one's RTT and a
     /// reordering window. Originals were sent in the order of their numbers and retransmissions have a list of their
     /// own, so each kind is gone through until the first that may yet arrive.
+    #[inline]
     pub(crate) fn detect(&mut self, now_us: u64, rtt: &Rtt) {
         self.reorder_ns = u64::MAX;
         if self.is_all_acked() || (self.sacked == 0 && self.resent.is_empty()) {
@@ -39,6 +41,7 @@ impl Loss {
         self.detect_among_retransmissions(now_us, window_us);
     }
 
+    #[inline]
     fn detect_among_originals(&mut self, now_us: u64, window_us: u64) {
         let mut cursor = self.cursor.max(self.una());
         while cursor < self.nxt() {

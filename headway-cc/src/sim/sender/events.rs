@@ -14,6 +14,7 @@ use crate::sim::kernel_record::{LostRun, LostSegment};
 
 impl Sender {
     /// Tells the controller of an event and does what it says.
+    #[inline]
     pub(super) fn dispatch(&mut self, event: Event, now_ns: u64, rs_rtt_us: u64) {
         if self.record.is_some() && event != Event::Init {
             self.tell_before(event, now_ns);
@@ -42,6 +43,7 @@ impl Sender {
     }
 
     /// As a stock kernel's glue does it: what the record needs of an ACK, then the losses since the last event.
+    #[inline]
     fn tell_before(&mut self, event: Event, now_ns: u64) {
         let Some(record) = &mut self.record else { return };
         if event == Event::Ack {
@@ -80,6 +82,7 @@ impl Sender {
         self.tell(&ack);
     }
 
+    #[inline]
     fn record_after(&mut self, event: Event) {
         let Some(record) = &mut self.record else { return };
         let sampler = &self.sampler;
@@ -95,6 +98,7 @@ impl Sender {
         );
     }
 
+    #[inline]
     fn moment(&self, now_ns: u64, rand: u64) -> Moment {
         Moment {
             now_us: now_ns / 1000,
@@ -107,6 +111,7 @@ impl Sender {
         }
     }
 
+    #[inline]
     fn tell(&mut self, ack: &Ack) {
         let control = self.driver.tell(ack, &mut self.sampler);
         if self.is_traced {
