@@ -66,9 +66,9 @@ fn read_file(file: &Path, cc: &str) -> Result<ForeignRun, String> {
         false => bytes,
     };
     let mut run = parse(&String::from_utf8_lossy(&bytes), cc)?;
-    if let Some(job) = Job::beside(file) {
-        run.host = job.host;
-        run.rtt = run.rtt.or(job.rtt);
+    if let Some(known) = HarnessFile::beside(file) {
+        run.host = known.host;
+        run.rtt = run.rtt.or(known.rtt);
     }
     Ok(run)
 }
@@ -87,12 +87,12 @@ fn parse(text: &str, cc: &str) -> Result<ForeignRun, String> {
 }
 
 /// What a file of ESnet's testing harness says by its name and by the `HOST-meta.json` beside it.
-struct Job {
+struct HarnessFile {
     host: String,
     rtt: Option<Rtt>,
 }
 
-impl Job {
+impl HarnessFile {
     fn beside(file: &Path) -> Option<Self> {
         let name = file.file_name()?.to_str()?;
         let host = name.strip_prefix("src-cmd:")?.split(':').next()?.to_string();
