@@ -1,4 +1,7 @@
-//! A run over the real path to a server of iperf3 or iperf 2: what is settled once before the first cell, and one cell.
+//! Measures over a real network path, to a server of iperf3 or iperf 2 that somebody else may own (`--in remote`).
+//! This file settles once, before the first cell, what the whole run shares (`Session`), and it runs one cell
+//! (`run_cell`). The emulated path is the business of `here.rs`. `bench` calls this room; the hidden command
+//! `far-end` calls `far::serve`.
 
 mod candidates;
 pub mod far;
@@ -23,28 +26,31 @@ use serde_json::Value;
 use std::net::{Ipv4Addr, SocketAddrV4, UdpSocket};
 use std::path::Path as FsPath;
 
-/// Gentler than the prober of an emulated path: 50 a second.
+/// Time between two probes, in microseconds. 50 probes a second are half of what an emulated path gets, because a
+/// real path and its server also belong to others.
 const PROBE_INTERVAL_US: u64 = 20_000;
 
-/// What lasts as long as the run.
+/// What all cells of the run share. Dropping it ends the program at the far end and puts the qdisc back.
 #[derive(Debug)]
 pub struct Session {
     server: SocketAddrV4,
-    /// Who answers the prober.
+    /// The host whose ICMP echo replies are the latency probes: the server, or the host that `--probe` names.
     probe: Ipv4Addr,
-    /// What the candidates answered, for `env.json`.
+    /// What each server that was named answered when it was tried, for `env.json`; null where none was tried.
     candidates: Value,
     far: Option<FarEnd>,
-    /// What the far end said of itself.
+    /// The far machine's description of itself, for `env.json`; null without `--ssh`.
     far_machine: Value,
-    /// What the egress device's qdisc was.
+    /// What `tc` printed of the egress device's qdisc before this run replaced it; `None` if it was not replaced.
     qdisc_before: Option<String>,
     _qdisc: Option<qdisc::Forced>,
 }
 
 impl Session {
-    /// Settles what the whole run shares, and the plan with its server; `None` where the path is not a real one. A run that
-    /// goes on, and a plan that is run again, keep their server.
+    /// Settles what the whole run shares, and returns it with the plan completed by the server's name; `None` where
+    /// the path is not a real one. The server never changes within a run, because cells over different paths could
+    /// not be compared: a run that is resumed, and a plan that is run again, therefore keep the server that was
+    /// chosen first.
     pub fn open(plan: &Plan, out: &FsPath) -> Result<Option<(Self, Plan)>> {
         let Place::Remote(hosts) = &plan.place else { return Ok(None) };
         let mut plan = plan.clone();
@@ -96,7 +102,9 @@ impl Session {
             return Ok(());
         }
         let far = FarEnd::connect(host)?;
-        // The card at the far end is the one towards this machine.
+        // The network card to describe at the far end is the one whose route leads to this machine, so the far end
+        // must know the address from which this machine reaches the server. Connecting a UDP socket finds it without
+        // sending anything.
         let socket = UdpSocket::bind("0.0.0.0:0")?;
         socket.connect(self.server).with_context(|| format!("no route to {}", self.server))?;
         self.far_machine = far.describe(&socket.local_addr()?.ip().to_string())?;
@@ -104,12 +112,12 @@ impl Session {
         Ok(())
     }
 
-    /// Where the packets go.
+    /// The server's address.
     pub fn peer(&self) -> Ipv4Addr {
         *self.server.ip()
     }
 
-    /// For `env.json`.
+    /// What `env.json` records of the real path.
     pub fn env(&self) -> Value {
         serde_json::json!({
             "server": self.server.to_string(),
@@ -121,19 +129,22 @@ impl Session {
     }
 }
 
-/// A run that goes on did not try the candidates again.
+/// What `env.json` of an earlier start of this run says about the candidates. A run that is resumed does not try them
+/// again, but its `env.json` is written anew and must not lose the answers.
 fn earlier_candidates(out: &FsPath) -> Value {
     let text = std::fs::read_to_string(out.join("env.json")).unwrap_or_default();
     let env: Value = serde_json::from_str(&text).unwrap_or_default();
     env["remote"]["candidates"].clone()
 }
 
-/// What the result of a reverse run says where the server's controller is its own affair.
+/// Note in the result of a reverse run without `--ssh`: the server's kernel decides what this controller's name
+/// means.
 const OWN_CC: &str = "the server sent, with the controller that its own kernel has under this name";
-/// And where it is ours.
+/// Note in the result of a reverse run with `--ssh`: this program attached the controller in the server's kernel.
 const SET_CC: &str = "the server sent, with the controller that --ssh set there";
 
-/// Runs one cell and writes its raw files into `dir`. The steps are those of a cell behind the emulator (`here.rs`).
+/// Runs one cell and writes its raw files into `dir`. The order of steps is the same as for a cell behind the
+/// emulator (`here.rs`): controllers in, watch started, load run, watch stopped, controllers out.
 pub fn run_cell(session: &Session, plan: &Plan, cell: &Cell, dir: &FsPath) -> Result<()> {
     let traffic = plan.traffic(cell.path);
     let mut result = CellResult::new(plan, cell, "ok");
@@ -143,17 +154,19 @@ pub fn run_cell(session: &Session, plan: &Plan, cell: &Cell, dir: &FsPath) -> Re
     }
     let watch = Watch::start(&session.site(cell.seed), traffic, dir)?;
     let loads = session.run_loads(plan.tool, traffic, &ground.sender.name);
-    // A load that failed ends the cell at once: nobody else waits for its server.
+    // A load that failed ends the cell at once: there is no rival here whose load would have to end first.
     let load = loads.ours?;
     let seen = watch.stop()?;
     let sender = ground.down()?;
     record(session, result, seen, (&load, &sender), dir)
 }
 
-/// The controllers in the kernels for the length of the cell; dropped in the order of the fields when it fails.
+/// The controllers that are attached in the kernels for the length of one cell. If the cell fails, they are detached
+/// in the order of the fields.
 struct Ground<'a> {
     sender: Sender,
-    /// In the far kernel, where we may put it there and it sends.
+    /// The controller in the far kernel. `None` unless `--ssh` gives access to that kernel and the far end is the
+    /// sender.
     far_cc: Option<FarCc<'a>>,
 }
 
@@ -172,7 +185,7 @@ impl<'a> Ground<'a> {
         Ok(Self { sender, far_cc })
     }
 
-    /// Takes the controllers out again; the name of the sender's.
+    /// Detaches the controllers and returns the name of the sender's.
     fn down(self) -> Result<String> {
         let sender = self.sender.finish()?;
         self.far_cc.map(FarCc::finish).transpose()?;
@@ -193,7 +206,8 @@ impl Session {
     }
 }
 
-/// Writes the raw files and judges the cell. With the load goes its controller's name.
+/// Writes the raw files and judges the cell. `load` is the JSON that the load's client printed, and the name under
+/// which the sender's kernel knew the controller.
 fn record(
     session: &Session,
     mut result: CellResult,
@@ -215,7 +229,7 @@ fn record(
     conclude(result, dir, load, None)
 }
 
-/// Notes in the result which end a processor limited, and returns the text of `cpu.txt`.
+/// Returns the text of `cpu.txt`, and adds a note to the result for each end whose CPU may have limited the load.
 fn note_cpus(result: &mut CellResult, seen: &Seen, load: &str) -> String {
     let (this, that) = match result.traffic.direction {
         Direction::Forward => ("sender", "receiver"),

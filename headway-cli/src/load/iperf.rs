@@ -1,4 +1,5 @@
-//! Runs the clients and servers of iperf3 and iperf 2. What they print is read in `raw/load.rs`.
+//! Runs the clients and servers of iperf3 and iperf 2 and returns what they print. It judges nothing: `raw/load.rs`
+//! reads the JSON. `cell` calls this, for emulated and for real paths.
 
 use crate::load::iperf2;
 use crate::plan::tool::Tool;
@@ -10,14 +11,15 @@ use std::io::Read as _;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-/// The port on which our own server for the flows under test listens.
+/// The port on which the program's own server for the flows under test listens.
 pub const PORT: u16 = 5201;
-/// The same for the flows of their rival.
+/// The port of the server for the rival's flows.
 pub const RIVAL_PORT: u16 = 5202;
-/// How long a server may take to listen, and a client's output to arrive after it was told to end.
+/// How long a server may take until it listens.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// What a client printed, as JSON of iperf3's form; with what the server printed, where the server is ours.
+/// Turns what a client printed into JSON of iperf3's form. `server` is what the server printed, where this program
+/// started it; iperf3's client prints that itself, iperf 2's does not.
 pub fn to_json(tool: Tool, printed: String, server: Option<&str>, seconds: u32) -> String {
     match tool {
         Tool::Iperf3 => printed,
@@ -25,7 +27,7 @@ pub fn to_json(tool: Tool, printed: String, server: Option<&str>, seconds: u32) 
     }
 }
 
-/// A server for one load.
+/// A server that this program started, for one load.
 #[derive(Debug)]
 pub struct Server {
     tool: Tool,
@@ -34,7 +36,7 @@ pub struct Server {
     _guard: interrupt::Guard,
 }
 
-/// A client that makes one load: all streams of the traffic, for its seconds.
+/// A client that makes one load: all streams of the traffic, for as many seconds as the traffic says.
 #[derive(Debug)]
 pub struct Client<'a> {
     pub tool: Tool,
@@ -46,7 +48,8 @@ pub struct Client<'a> {
 }
 
 impl Server {
-    /// Starts `command` (the tool in the namespace where it is to listen) and waits until it listens.
+    /// Starts `command`, which runs the tool in the namespace where it is to listen, and waits until it listens on
+    /// `port`.
     pub fn start(tool: Tool, mut command: Command, port: u16) -> Result<Self> {
         match tool {
             Tool::Iperf3 => command.args(["-s", "-1", "-i", "0.1", "-J"]),
@@ -72,7 +75,7 @@ impl Server {
 
     /// Ends the server and returns what it printed.
     pub fn stop(mut self) -> String {
-        // What iperf 2 has not printed yet, it prints when it is asked to end.
+        // iperf 2 prints its last rows only when it is asked to end, so SIGKILL alone would lose them.
         if self.tool == Tool::Iperf2 {
             signal(self.child.id(), Signal::TERM);
             let asked = Instant::now();
@@ -87,14 +90,15 @@ impl Server {
 }
 
 impl Client<'_> {
-    /// Runs it to a server that is not ours and returns its JSON.
+    /// Runs the client to a server that this program did not start, and returns its JSON.
     pub fn run_alone(&self, grace: Duration) -> Result<String> {
         let printed = self.run(Command::new(self.tool.program()), grace)?;
         Ok(to_json(self.tool, printed, None, self.traffic.seconds))
     }
 
-    /// Runs `command` (the tool in the sender's namespace) to its end and returns what it printed, for [`to_json`]. The exit
-    /// code says nothing (it is 0 on every error in iperf3 3.12 and iperf 2.1): the caller judges the JSON.
+    /// Runs `command`, which is the tool in the sender's namespace, to its end and returns what it printed, for
+    /// [`to_json`]. The caller must judge the JSON, because the exit code says nothing: it is 0 on every error in
+    /// iperf3 3.12 and iperf 2.1. A client that runs `grace` longer than its traffic is killed, which is an error.
     pub fn run(&self, mut command: Command, grace: Duration) -> Result<String> {
         let (tool, traffic) = (self.tool, self.traffic);
         let (port, streams, seconds) =
@@ -144,7 +148,8 @@ impl Client<'_> {
     }
 }
 
-/// Is this error, iperf3's or ours about it, one of a server that may answer the next time?
+/// Can the load succeed at another attempt? True for an error, of the tool or of this program about it, that comes
+/// from a server which was busy or away.
 pub fn is_worth_retrying(error: &str) -> bool {
     const PASSING: [&str; 8] = [
         "the server is busy",
@@ -159,7 +164,7 @@ pub fn is_worth_retrying(error: &str) -> bool {
     PASSING.iter().any(|e| error.contains(e))
 }
 
-/// A child's stdout and stderr, read while it runs so that it never blocks on a full pipe.
+/// Threads that read a child's stdout and stderr while it runs, so that it never blocks on a full pipe.
 #[derive(Debug)]
 struct Output(Vec<std::thread::JoinHandle<String>>);
 

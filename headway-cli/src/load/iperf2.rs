@@ -1,14 +1,18 @@
-//! iperf 2 prints tables for people; this makes of them what iperf3 would have printed, so that one parser judges both.
+//! Turns the tables that iperf 2 prints for people into the JSON that iperf3 would have printed, so that one parser
+//! (`raw/load.rs`) judges both. `iperf.rs` calls it.
 
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 
-/// The arguments that make it print what is read here: with details, in kbit/s, every 100 ms.
+/// The arguments for output that can be read here: with details, in kbit/s, every 100 ms.
 pub const ARGS: [&str; 5] = ["-e", "-f", "k", "-i", "0.1"];
 const INTERVAL_US: u64 = 100_000;
 
-/// What a client and, where it is ours, its server printed, as JSON like that of `iperf3 -J --get-server-output`; the tables
-/// stay in it. Without the server's the receiver's bytes are the client's, counted until its last one was acknowledged.
+/// Returns JSON like that of `iperf3 -J --get-server-output`, made from what a client printed and, where this program
+/// started the server, from what the server printed. The tables themselves are kept in it.
+///
+/// Without the server's table the received bytes are the client's: it counts until its last byte was acknowledged, by
+/// when all of them had arrived. `seconds` is the length that was asked for.
 pub fn to_json(client: &str, server: Option<&str>, seconds: u32) -> String {
     let sent = Table::read(client);
     let received = server.map(Table::read);
@@ -38,22 +42,24 @@ pub fn to_json(client: &str, server: Option<&str>, seconds: u32) -> String {
     format!("{value}\n")
 }
 
-/// The line that says what went wrong; the exit code does not tell, because it is 0 either way.
+/// The line that says what went wrong. The exit code does not tell, because it is 0 either way.
 fn complaint(text: &str) -> Option<&str> {
     text.lines().find(|line| line.contains(" failed: "))
 }
 
-/// The controller that the sockets reported; `None` where the kernel refused the name, and where none was asked for.
+/// The congestion control that the sockets reported; `None` where the kernel refused the name, and where none was
+/// asked for.
 fn congestion_control(text: &str) -> Option<&str> {
     word_after(text, "TCP congestion control set to ")
 }
 
-/// The client's version, which only the server prints.
+/// The client's version, which only the server prints: iperf 2 sends it over the connection.
 fn version(text: &str) -> Option<&str> {
     word_after(text, "(peer ").map(|word| word.trim_end_matches(')'))
 }
 
-/// The segment size of the first connection, which prints `(icwnd/mss/irtt=14/1448/40144)`.
+/// The maximum segment size of the first connection, in bytes, from the middle number of
+/// `(icwnd/mss/irtt=14/1448/40144)`.
 fn mss(text: &str) -> Option<u64> {
     word_after(text, "icwnd/mss/irtt=")?.split('/').nth(1)?.parse().ok()
 }
@@ -62,7 +68,7 @@ fn word_after<'a>(text: &'a str, before: &str) -> Option<&'a str> {
     text.split_once(before)?.1.split_whitespace().next()
 }
 
-/// A stream's row, of an interval or of the whole run.
+/// One row of a table: a stream in one interval, or over the whole run.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 struct Row {
     from_us: u64,
@@ -72,7 +78,7 @@ struct Row {
     srtt_us: u64,
 }
 
-/// Rows by the streams' numbers.
+/// The rows of a table, by the stream's number; those of an interval also by its start in microseconds.
 #[derive(Debug, Default)]
 struct Table {
     intervals: BTreeMap<u64, BTreeMap<u32, Row>>,
@@ -92,7 +98,8 @@ impl Table {
         table
     }
 
-    /// The intervals within the time that was asked for. Later ones only count what was still under way at its end.
+    /// The intervals that start within the `seconds` that were asked for. Later rows count only data that was still
+    /// in flight when the sender stopped.
     fn intervals(&self, seconds: u32, is_sender: bool) -> Value {
         let is_within = |(from_us, _): &(&u64, _)| **from_us < u64::from(seconds) * 1_000_000;
         let interval = |(from_us, rows): (&u64, &BTreeMap<u32, Row>)| {
@@ -124,8 +131,9 @@ impl Table {
     }
 }
 
-/// `[  1] 0.1000-0.2000 sec   449 KBytes  36786 Kbits/sec  4/0          0      210K/54994(3772) us  83.61`; a server's row ends
-/// after the rate with how much it read at a time. The rate has more digits than the bytes.
+/// Reads a row such as `[ 1] 0.1000-0.2000 sec 449 KBytes 36786 Kbits/sec 4/0 0 210K/54994(3772) us 83.61`. In a
+/// server's row, the sizes of its reads follow the rate instead. The bytes are computed from the rate, which has more
+/// digits than the printed bytes.
 fn row(line: &str) -> Option<(u32, Row)> {
     let (stream, rest) = line.strip_prefix('[')?.split_once(']')?;
     let words: Vec<&str> = rest.split_whitespace().collect();
@@ -148,7 +156,7 @@ mod tests {
     use super::*;
     use crate::raw::load::{Interval, Load, parse};
 
-    // Recorded from Debian's iperf 2.1.8 over 20 Mbit/s and 20 ms: what it printed, then what it complained of.
+    // What Debian's iperf 2.1.8 printed over a path of 20 Mbit/s and 20 ms, on stdout and after that on stderr.
     macro_rules! recorded {
         ($name:literal) => {
             include_str!(concat!("../../tests/data/iperf2/2.1.8-", $name, ".txt"))

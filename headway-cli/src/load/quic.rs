@@ -1,15 +1,19 @@
-//! A load of a real QUIC stack between the ends of an emulated path: one connection, whose streams the near end sends and
-//! the far end reads. What it prints is what iperf3 would have printed, as far as anything reads it.
+//! The load of a real QUIC stack (noq or quinn) between the ends of an emulated path: one connection, on whose
+//! streams the near end sends and the far end reads. The output is JSON in iperf3's form, as far as `raw/load.rs`
+//! reads it. `cell/here.rs` calls this.
 //!
-//! Each end has its socket in its namespace and a thread with a tokio runtime of its own. The connection is set up as the
-//! simulator's is (`headway_cc::quic::sim`): the same limits, certificate and seeds. quinn is paced by the window, which is
-//! what its adapter does by itself.
+//! Each end has its socket in its own namespace, and a thread of its own with a tokio runtime. The connection is set
+//! up like the simulator's (`headway_cc::quic::sim`), with the same limits, certificate and seeds. quinn spaces its
+//! packets by the window that the adapter tells it, so a pacing rate holds over a round trip but not within it.
 //!
-//! A program's stack waits for the CPU, which a kernel's does not. So the threads are favoured, and a cell in which one was
-//! late all the same does not count. In the lab nothing else wants the CPU: whoever is late there is late by its own work,
-//! which counts, unless the work leaves too little of the guest's one CPU for the path to be what limits it.
+//! Unlike TCP in the kernel, a QUIC stack in a program waits for the CPU like any other program, and that wait would
+//! be measured as delay. So its threads get a better priority, and a cell in which one of them was late all the same
+//! does not count. In the lab nothing else wants the CPU: a thread that is late there is late by its own work, which
+//! is part of the result. There a cell does not count when that work leaves too little of the guest's one CPU for the
+//! emulated path to be what limits the load.
 
-// The same text compiled against each stack: their types have the same names and are different types.
+// `noq` and `quinn` both include `ends.rs`. The stacks' types have the same names but are different types, so the
+// same text must be compiled once against each.
 #[allow(clippy::duplicate_mod)]
 mod noq;
 #[allow(clippy::duplicate_mod)]
@@ -29,23 +33,25 @@ use std::net::{Ipv4Addr, SocketAddrV4, UdpSocket};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+/// Length of the intervals in which the load is counted.
 const BIN: Duration = Duration::from_millis(100);
 /// How long a handshake may take before the load fails.
 const PATIENCE: Duration = Duration::from_secs(30);
-/// Receive buffer of a socket: more than arrives while its thread waits for the CPU, so that the socket itself drops nothing.
+/// Receive buffer of a socket, in bytes. It is larger than what arrives while the socket's thread waits for the CPU,
+/// so that the socket itself drops nothing.
 const RECEIVE_BYTES: usize = 8 << 20;
-/// The share of the guest's one CPU that a load may take; the emulated path needs the rest.
+/// The most of the guest's one CPU that a load may take, in percent. The emulated path needs the rest.
 const MOST_CPU_PERCENT: f64 = 70.0;
 
-/// The load.
+/// The QUIC load between two ends of an emulated path.
 #[derive(Debug)]
 pub struct Connection<'a> {
-    /// The stack that our controllers run in.
+    /// The stack that Headway's controllers run in. A stack's own controller brings its stack with it.
     pub stack: Stack,
     pub cc: &'a str,
     pub traffic: &'a Traffic,
     pub seed: u64,
-    /// Keep the events of our controllers.
+    /// Keep the events of the controller, if it is one of Headway's.
     pub is_traced: bool,
 }
 
@@ -54,17 +60,17 @@ pub struct Connection<'a> {
 pub struct Done {
     /// JSON like that of `iperf3 -J --get-server-output`.
     pub json: String,
-    /// Text of `acks.txt`, if it was asked for and the controller is ours.
+    /// The text of `acks.txt`, if a trace was asked for and the controller is one of Headway's.
     pub acks: Option<String>,
-    /// The worst that an end was late.
+    /// The longest time by which an end was late to the end of a bin.
     pub late: Duration,
-    /// CPU time of both ends.
+    /// CPU time that both ends took together.
     pub cpu: Duration,
 }
 
-/// What the two ends of the load must know.
+/// What the two ends of the load must know about it.
 #[derive(Clone, Debug)]
-struct Load {
+struct Workload {
     streams: usize,
     /// What each stream has to send, and when.
     source: Source,
@@ -72,7 +78,8 @@ struct Load {
     bins: u32,
 }
 
-/// What one end counted in each bin, the CPU time it took, and the worst that it came late to the end of a bin.
+/// What one end counted in each bin, the CPU time it took, and the longest time by which it was late to the end of a
+/// bin.
 #[derive(Debug)]
 struct Side<B> {
     bins: Vec<B>,
@@ -80,11 +87,12 @@ struct Side<B> {
     late: Duration,
 }
 
-/// The near end's sockets and counters, and how much the far end had read of each stream.
+/// The near end with the counters of its connection, and the far end with the bytes that it has read from each
+/// stream.
 type Sides = (Side<FlowBin>, Side<Vec<u64>>);
 
 impl Connection<'_> {
-    /// Runs from `near`, where the port is free, to `far`.
+    /// Sends from `near`, where the port of `from` is free, to `far`, whose address is `to`.
     pub fn run(&self, [near, far]: [&Netns; 2], from: SocketAddrV4, to: Ipv4Addr) -> Result<Done> {
         let bind = |at: SocketAddrV4| -> Result<UdpSocket> {
             let socket = UdpSocket::bind(at)?;
@@ -98,7 +106,7 @@ impl Connection<'_> {
     }
 
     fn run_over(&self, sockets: [UdpSocket; 2]) -> Result<Done> {
-        let load = Load {
+        let load = Workload {
             streams: self.traffic.streams as usize,
             source: self.traffic.pattern.source(),
             seed: self.seed,
@@ -129,7 +137,7 @@ impl Connection<'_> {
         Ok(Done { json: self.json(sides), acks: acks.map(take), late, cpu })
     }
 
-    /// One of ours; its events, if they are to be kept, are added to `acks`.
+    /// Makes one of Headway's controllers. Its events, if they are to be kept, are added to `acks`.
     fn factory(&self, acks: &mut Option<Arc<Mutex<String>>>) -> Result<Factory> {
         let factory = Factory::named(self.cc)?.seed(self.seed);
         if !self.is_traced {
@@ -158,8 +166,9 @@ impl Connection<'_> {
     }
 }
 
-/// The rule, fixed beforehand and blind to the traffic, by which a load on the running kernel does not count: an end was late
-/// by more than 5 % of the base RTT, or 5 ms; the event loop's timers have 1 ms.
+/// Why a load on the running kernel does not count: an end was late by more than 5 % of the base RTT, and by more
+/// than 5 ms, because the timers of the event loop have a resolution of 1 ms. The rule is fixed beforehand and does
+/// not look at the result.
 pub fn disturbed(late: Duration, base_rtt_us: u64) -> Option<String> {
     let limit_us = lateness_limit_us(base_rtt_us).max(5000);
     let late_us = late.as_micros();
@@ -167,21 +176,22 @@ pub fn disturbed(late: Duration, base_rtt_us: u64) -> Option<String> {
         .then(|| format!("a thread of the QUIC load was {late_us} us late (worst, limit {limit_us} us)"))
 }
 
-/// The same for a load in a guest: its ends took more than so much of the one CPU, which the path's emulator needs too.
+/// Why a load in a guest of the lab does not count: its ends took more than 70 % of the guest's one CPU, which the
+/// emulated path needs too.
 pub fn saturated(cpu: Duration, length: Duration) -> Option<String> {
     let percent = 100.0 * cpu.as_secs_f64() / length.as_secs_f64();
     (percent > MOST_CPU_PERCENT)
         .then(|| format!("the QUIC load took {percent:.0} % of the guest's CPU (limit {MOST_CPU_PERCENT} %)"))
 }
 
-/// Runs an end to its end in the calling thread.
+/// Runs one end of the load to completion, in the calling thread.
 fn alone<T>(end: impl Future<Output = Result<T>>) -> Result<T> {
     sys::sched::run_before_normal_threads();
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     runtime.context("cannot start an event loop")?.block_on(end)
 }
 
-/// Both ends, each in a thread.
+/// Runs both ends of the load, each in a thread of its own.
 fn both<A: Send, B: Send>(
     near: impl Future<Output = Result<A>> + Send,
     far: impl Future<Output = Result<B>> + Send,
@@ -208,7 +218,7 @@ mod tests {
         (load::parse(&done.json).unwrap(), done)
     }
 
-    /// Over loopback: what is read as iperf3's output, and a trace that replays.
+    /// Runs over loopback. The output must be readable as iperf3's, and the trace must replay to the same decisions.
     #[test]
     fn each_stack_carries_a_limited_load_in_streams() {
         for (stack, cc) in [
@@ -222,7 +232,8 @@ mod tests {
             assert_eq!(load.judge(cc), Ok(()));
             assert_eq!((load.sent.len(), load.received.len()), (10, 10), "{cc}");
             assert!(load.received.iter().all(|i| i.stream_bytes.len() == 4), "{cc}");
-            // Four streams of 500 kB a second at most; how much of it depends on how busy the machine is.
+            // Four streams of 500 kB/s send 2 MB in the second at most; how much less depends on how busy the machine
+            // is.
             assert!((500_000..=2_040_000).contains(&load.received_bytes), "{cc}: {}", load.received_bytes);
             assert!(load.sender_cpu_percent.is_some_and(|p| p > 0.0) && load.mss_bytes == Some(1416), "{cc}");
             let replayed = done.acks.map(|text| replay(&text).unwrap());

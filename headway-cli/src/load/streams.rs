@@ -1,8 +1,10 @@
-//! TCP streams between the ends of an emulated path: the lab's load, and `here` what iperf3 cannot make, streams that
-//! pause. What it prints is what iperf3 would have printed, as far as anything reads it.
+//! The program's own TCP streams between the ends of an emulated path. They make the load of the lab and, in `here`,
+//! the load that iperf3 cannot make: streams that pause. The output is JSON in iperf3's form, as far as `raw/load.rs`
+//! reads it. `cell/here.rs` calls this.
 //!
-//! In the lab both ends must be this process: a packet then wakes no other one, and an address space that changes costs
-//! QEMU all it knows of the guest's memory. The same cell with iperf3 takes twice the CPU time.
+//! In the lab both ends must be in this one process. A packet then wakes no other process, and QEMU does not lose
+//! what it knows about the guest's memory, which a change of address space costs it. The same cell with iperf3 takes
+//! twice the CPU time.
 
 use crate::emu::Netns;
 use crate::observe::probe::now_us;
@@ -18,21 +20,22 @@ use std::net::{SocketAddr, SocketAddrV4, TcpListener, TcpStream};
 use std::os::fd::{AsFd, OwnedFd};
 use std::time::Duration;
 
-/// What a stream writes at a time, as iperf3 does. It is also the most that may wait unsent in the socket of a stream that pauses,
-/// because what waits there is sent into the pause.
+/// How many bytes a stream writes at a time, the same as iperf3. In a stream that pauses it is also the most that may
+/// wait unsent in the socket, because what waits there when the pause begins is sent in the pause.
 const BLOCK_BYTES: u32 = 128 << 10;
+/// Length of the intervals in which the load is counted, in microseconds: iperf3's with `-i 0.1`.
 const BIN_US: i64 = 100_000;
 
-/// The load.
+/// The TCP load between two ends of an emulated path.
 #[derive(Debug)]
 pub struct Streams<'a> {
     pub to: SocketAddrV4,
-    /// The name under which the kernel knows the controller.
+    /// The name under which the sender's kernel knows the controller.
     pub cc: &'a str,
     pub traffic: &'a Traffic,
 }
 
-/// One end of one stream: what it counted in each bin and at the end, and its thread's CPU time.
+/// One end of one stream: what it counted in each bin and in total, and the CPU time of its thread.
 #[derive(Debug, Default)]
 struct Side {
     bins: Vec<FlowBin>,
@@ -43,7 +46,8 @@ struct Side {
 }
 
 impl Streams<'_> {
-    /// Runs from `near` to `far` and returns JSON like that of `iperf3 -J --get-server-output`.
+    /// Sends from `near` to `far` until the time is over and returns JSON like that of `iperf3 -J
+    /// --get-server-output`.
     pub fn run(&self, near: &Netns, far: &Netns) -> Result<String> {
         let listener = far.enter(|| TcpListener::bind(self.to)).context("cannot listen at the far end")?;
         let pairs = (0..self.traffic.streams)
@@ -88,7 +92,7 @@ impl Streams<'_> {
         Ok(stream)
     }
 
-    /// Sends by the pattern until the end; notes the socket's counters at the end of each bin.
+    /// Sends by the traffic's pattern until the end, and reads the socket's counters at the end of each bin.
     fn send(&self, mut stream: TcpStream, start_us: i64) -> Result<Side> {
         let mut side = Side::default();
         let block = vec![0; BLOCK_BYTES as usize];
@@ -133,15 +137,16 @@ impl Streams<'_> {
         }
     }
 
-    /// Counts what arrives until the end.
+    /// Counts the bytes that arrive until the end.
     fn receive(&self, stream: TcpStream, start_us: i64) -> Result<Side> {
-        // One call for each arrival: nobody else reads, and the end may be noticed this much late.
+        // A timeout of one bin on a blocking socket needs one system call for each arrival and not two. Its cost is
+        // that the end may be noticed up to one bin (100 ms) late.
         stream.set_read_timeout(Some(Duration::from_micros(BIN_US as u64)))?;
         let bins = (self.length_us() / BIN_US) as usize;
         let mut side = Side { bins: vec![FlowBin::default(); bins], ..Side::default() };
         let mut buf = vec![0; 1 << 20];
         loop {
-            // With this flag TCP counts and copies nothing.
+            // With MSG_TRUNC, TCP counts the bytes without copying them to this process.
             let read = match recv(&stream, &mut buf[..], RecvFlags::TRUNC) {
                 Ok((_, n)) => Some(n),
                 Err(Errno::AGAIN) => None,
@@ -162,7 +167,8 @@ impl Streams<'_> {
         }
     }
 
-    /// How many bytes a stream that has written so many may write at this time, and when that changes.
+    /// How many bytes a stream that has written `written` bytes may write at `at_us`, and the time at which the
+    /// answer changes. Both times are in microseconds since the start of the load.
     fn turn(&self, at_us: i64, written: u64) -> (u64, i64) {
         match self.traffic.pattern {
             Pattern::Bulk => (u64::MAX, i64::MAX),

@@ -1,4 +1,5 @@
-//! Which of several servers a run goes to: each is tried once, before the run, and the choice stays.
+//! Chooses the server of a run out of those that were named. Each is tried once, before the first cell, and the
+//! choice holds for the whole run. `remote.rs` calls this.
 
 use super::{Context, Deserialize, Result, Serialize, SocketAddrV4, ensure};
 use crate::error::sentence;
@@ -14,29 +15,32 @@ use crate::sys;
 use std::net::{Ipv4Addr, SocketAddr, ToSocketAddrs};
 use std::time::Duration;
 
-/// Echo requests to a candidate, all of which must be answered, and the time between two.
+/// How many ICMP echo requests each candidate gets. All must be answered, because a host that drops some of them
+/// would look like a path that loses packets.
 const ECHOES: u64 = 10;
+/// Time between two echo requests, in microseconds.
 const ECHO_INTERVAL_US: u64 = 100_000;
-/// Length of the connection test.
+/// Length of the connection test, in seconds.
 const TEST_S: u32 = 1;
-/// The test runs this much longer before it is given up.
+/// How long the test's client may run beyond its time before it is killed.
 const GRACE: Duration = Duration::from_secs(5);
 
-/// A server that was named, and what it answered.
+/// A server that was named, and what it answered. This is also its form in `env.json`.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Candidate {
-    /// As it was given.
+    /// The server as the command line names it.
     pub host: String,
     pub address: String,
-    /// The smallest of its echoes; with `--probe`, of TCP's.
+    /// Smallest round-trip time, in microseconds: of the ICMP echoes or, with `--probe`, of what TCP measured in the
+    /// connection test.
     pub rtt_us: Option<i64>,
-    /// What one stream brought there in the connection test.
+    /// Goodput of one stream in the connection test, in bits per second.
     pub test_bps: Option<u64>,
-    /// Why it is out of the question; empty when nothing failed.
+    /// Why the server cannot be used; empty when nothing failed.
     pub failure: String,
 }
 
-/// The IPv4 address of a server: the prober speaks no other.
+/// Resolves a server to its IPv4 address; the prober speaks no IPv6.
 pub fn resolve(word: &str, tool: Tool) -> Result<SocketAddrV4> {
     let mut found = server::parse(word, tool)?.to_socket_addrs().with_context(|| {
         format!("cannot resolve `{word}`\nhint: give HOST or HOST:PORT of an `{} -s`", tool.program())
@@ -48,7 +52,8 @@ pub fn resolve(word: &str, tool: Tool) -> Result<SocketAddrV4> {
     first.with_context(|| format!("`{word}` has only an IPv6 address, and the prober needs IPv4"))
 }
 
-/// Traffic to an address of this machine crosses no network: no controller could matter.
+/// Refuses an address of this machine: traffic to it crosses no network, so that no controller could make a
+/// difference.
 pub fn refuse_self(address: Ipv4Addr) -> Result<()> {
     let own = own_addresses()?;
     ensure!(
@@ -58,14 +63,15 @@ pub fn refuse_self(address: Ipv4Addr) -> Result<()> {
     Ok(())
 }
 
-/// The addresses of this network namespace that are not the other end of a point-to-point link.
+/// The IPv4 addresses that this network namespace answers to. The kernel's list also names the peer of a
+/// point-to-point link, which is another machine.
 fn own_addresses() -> Result<Vec<Ipv4Addr>> {
     let all = sys::net::ipv4_addresses().context("cannot list this machine's addresses")?;
-    // Only an address of one's own can be bound to.
+    // The kernel lets a socket be bound only to an address of its own, which tells the two apart.
     Ok(all.into_iter().filter(|a| std::net::UdpSocket::bind((*a, 0)).is_ok()).collect())
 }
 
-/// A target of the prober that is not the server: it must answer.
+/// Resolves the host of `--probe`, which is not the server, and makes sure that it answers ICMP echo.
 pub fn probe_target(host: &str) -> Result<Ipv4Addr> {
     let address = *resolve(host, Tool::default())?.ip();
     refuse_self(address)?;
@@ -73,8 +79,11 @@ pub fn probe_target(host: &str) -> Result<Ipv4Addr> {
     Ok(address)
 }
 
-/// Every candidate, one after the other: a test must not disturb another one's echoes. Where the probes of the run go elsewhere
-/// a server need not answer them, and its round-trip time is the smallest that TCP saw.
+/// Tries every candidate and prints a line about each. They are tried one after the other, because the test of one
+/// would delay the echoes of another on a link that both share.
+///
+/// `echoes` is false where `--probe` names another target: a server then need not answer ICMP echo, and its
+/// round-trip time is the smallest that TCP measured.
 pub fn try_all(hosts: &str, tool: Tool, echoes: bool) -> Result<Vec<Candidate>> {
     let mut all = Vec::new();
     for word in hosts.split(',') {
@@ -108,7 +117,7 @@ fn try_one(candidate: &mut Candidate, tool: Tool, echoes: bool) -> Result<()> {
     answered
 }
 
-/// The smallest round-trip time, and whether every echo was answered.
+/// Smallest round-trip time in microseconds, and an error if an echo was not answered.
 fn echo(to: Ipv4Addr) -> (Option<i64>, Result<()>) {
     let probes = Prober::socket().and_then(|socket| {
         let prober = Prober::start(socket, to, ECHO_INTERVAL_US);
@@ -127,7 +136,7 @@ fn all_answered(probes: &[Probe]) -> Result<()> {
     Ok(())
 }
 
-/// A short transfer with this machine's usual controller.
+/// Runs a short transfer with the congestion control that is this machine's default.
 fn test(server: SocketAddrV4, tool: Tool) -> Result<Load> {
     let traffic = Traffic::bulk(TEST_S);
     let cc = machine::sysctl("net.ipv4.tcp_congestion_control");
@@ -138,7 +147,7 @@ fn test(server: SocketAddrV4, tool: Tool) -> Result<Load> {
     Ok(load)
 }
 
-/// The lowest round-trip time among those without any failure; of equals the first.
+/// The server with the lowest round-trip time among those without any failure; of several equals, the first.
 pub fn best(all: &[Candidate], tool: Tool) -> Result<&Candidate> {
     let good = all.iter().filter(|c| c.failure.is_empty());
     let lines = || all.iter().map(|c| format!("\n  {}", c.line())).collect::<String>();
@@ -156,7 +165,8 @@ impl Candidate {
         let rtt = self.rtt_us.map_or(String::new(), |us| format!(" {:.2} ms,", us as f64 / 1e3));
         let said = match (self.failure.is_empty(), self.test_bps) {
             (true, Some(bps)) => format!("answers, {:.1} Mbit/s in the test", bps as f64 / 1e6),
-            // The hints of several candidates would hide the one that counts.
+            // Only the first line of a failure is shown, because the hints of several candidates would hide the one
+            // hint that matters.
             _ => self.failure.lines().next().unwrap_or_default().to_string(),
         };
         format!("{}:{rtt} {said}", self.host)

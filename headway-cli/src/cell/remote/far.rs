@@ -1,7 +1,9 @@
-//! The far end over ssh (`--ssh HOST`): this program, copied there with its libraries, answers questions on its standard input
-//! until that closes. So it ends, and takes its controller out of that kernel, however this end does.
+//! The far end of a run over ssh (`--ssh HOST`). The program copies itself there, with the libraries that it loads,
+//! and that copy answers questions on its standard input until this closes. It closes with the ssh connection however
+//! this end stops, even when it is killed, and then the copy detaches its controller from the far kernel and ends.
 //!
-//! The folder that was copied is removed by the program itself as soon as it runs: nothing is left to be cleaned up.
+//! The copy removes its own folder as soon as it runs, so that nothing is left there to be cleaned up. `remote.rs`
+//! calls `FarEnd`; the hidden command `headway far-end` calls `serve`.
 
 use super::{Context, Result, bail, ensure};
 use crate::cell::sender::Sender;
@@ -15,9 +17,11 @@ use std::path::Path;
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use std::sync::Mutex;
 
-/// The folder's name begins with this: nothing else is ever removed.
+/// The name of the copied folder begins with this. The copy removes its folder only if the name matches, so that a
+/// wrong argument can never remove anything else.
 const FOLDER: &str = "headway-far-";
-/// No questions asked, and a dead connection is noticed; all else is the user's own configuration.
+/// ssh must not ask for a password, because nobody may be there to answer; it must give up connecting after 10 s, and
+/// notice a dead connection after 15 s. Everything else is left to the user's own configuration of ssh.
 const OPTIONS: [&str; 8] = [
     "-o",
     "BatchMode=yes",
@@ -29,16 +33,17 @@ const OPTIONS: [&str; 8] = [
     "ServerAliveCountMax=3",
 ];
 
-/// The program at the far end, listening.
+/// The copy of this program that runs at the far end.
 #[derive(Debug)]
 pub struct FarEnd {
     host: String,
     child: Child,
+    /// Its standard input and output; `None` once this end has closed them.
     pipes: Mutex<Option<(ChildStdin, BufReader<ChildStdout>)>>,
 }
 
 impl FarEnd {
-    /// Copies the program to `host` and starts it.
+    /// Copies the program to `host`, starts it there and waits for its first answer.
     pub fn connect(host: &str) -> Result<Self> {
         let (names, archive) = pack(Path::new("/proc/self/exe"))?;
         let folder = copy(host, &archive)?;
@@ -61,7 +66,7 @@ impl FarEnd {
         Ok(far)
     }
 
-    /// The answer to one question.
+    /// Sends one question, a line of text, and returns the answer, a line of JSON.
     fn ask(&self, question: &str) -> Result<Value> {
         let mut pipes = self.pipes.lock().unwrap_or_else(|e| e.into_inner());
         let (to, from) = pipes.as_mut().context("the far end has ended")?;
@@ -81,17 +86,17 @@ impl FarEnd {
         }
     }
 
-    /// The far machine, and its network card towards `peer`.
+    /// Describes the far machine and its network card towards `peer`.
     pub fn describe(&self, peer: &str) -> Result<Value> {
         self.ask(&format!("describe {peer}"))
     }
 
-    /// Its processors now.
+    /// The tick counters of the far machine's CPUs now.
     pub fn ticks(&self) -> Result<Vec<cpu::Ticks>> {
         Ok(cpu::ticks(self.ask("stat")?.as_str().unwrap_or_default()))
     }
 
-    /// Puts the controller into the far kernel while the answer lives.
+    /// Attaches the controller in the far kernel, where it stays until the answer is finished or dropped.
     pub fn attach(&self, cc: &str) -> Result<FarCc<'_>> {
         let name = self.ask(&format!("attach {cc}"))?;
         Ok(FarCc { far: self, name: name.as_str().unwrap_or_default().into(), is_attached: true })
@@ -105,7 +110,7 @@ impl Drop for FarEnd {
     }
 }
 
-/// A controller in the far kernel.
+/// A controller that is attached in the far kernel.
 #[derive(Debug)]
 pub struct FarCc<'a> {
     far: &'a FarEnd,
@@ -114,7 +119,8 @@ pub struct FarCc<'a> {
 }
 
 impl FarCc<'_> {
-    /// Takes it out; the error is one that makes the run worthless.
+    /// Detaches the controller. An error here means that it did not work as it should, so that the cell does not
+    /// count.
     pub fn finish(mut self) -> Result<()> {
         self.is_attached = false;
         self.far.ask("detach").map(drop)
@@ -135,7 +141,7 @@ fn ssh(host: &str, command: &str) -> Command {
     ssh
 }
 
-/// The archive in a new folder of the far end; the folder's name.
+/// Unpacks the archive into a new folder of the far machine and returns the folder's path.
 fn copy(host: &str, archive: &[u8]) -> Result<String> {
     let script = format!(
         "d=$(mktemp -d \"${{TMPDIR:-/tmp}}/{FOLDER}XXXXXX\") && {{ tar -C \"$d\" -xf - && echo \"$d\" || {{ rm -rf \"$d\"; false; }}; }}"
@@ -151,7 +157,8 @@ fn copy(host: &str, archive: &[u8]) -> Result<String> {
     Ok(folder.to_string())
 }
 
-/// The names, and a tar archive, of a program and the libraries that it loads, all in one folder.
+/// Packs a program and the libraries that it loads into a tar archive, all in one folder. Returns their names, and
+/// the archive.
 fn pack(program: &Path) -> Result<(Vec<String>, Vec<u8>)> {
     let (mut names, mut archive) = (Vec::new(), Vec::new());
     for (path, content) in program::with_libraries("/headway", program)? {
@@ -165,7 +172,7 @@ fn pack(program: &Path) -> Result<(Vec<String>, Vec<u8>)> {
     Ok((names, archive))
 }
 
-/// POSIX ustar: a plain file that its owner may read and run.
+/// The header of a POSIX ustar archive for a plain file that its owner may read, write and run (mode 0700).
 fn tar_header(name: &str, bytes: usize) -> [u8; 512] {
     let mut header = [0u8; 512];
     let mut put = |at: usize, text: &str| header[at..at + text.len()].copy_from_slice(text.as_bytes());
@@ -183,11 +190,11 @@ fn tar_header(name: &str, bytes: usize) -> [u8; 512] {
     header
 }
 
-/// `headway far-end FOLDER`: answers until the standard input ends.
+/// The command `headway far-end FOLDER`: answers questions until its standard input ends.
 pub fn serve(folder: &Path) -> Result<()> {
     let name = folder.file_name().unwrap_or_default().to_string_lossy().into_owned();
     ensure!(name.starts_with(FOLDER), "`{}` is not a folder that `--ssh` made", folder.display());
-    // The program and its libraries are in memory.
+    // The running process keeps the program and its libraries mapped, so that their files can be removed now.
     std::fs::remove_dir_all(folder).with_context(|| format!("cannot remove `{}`", folder.display()))?;
     let mut sender = None;
     for line in std::io::stdin().lines() {

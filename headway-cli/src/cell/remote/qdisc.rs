@@ -1,25 +1,31 @@
-//! The queueing discipline of a device, exchanged for the length of a run and put back, whichever way the run ends.
+//! Replaces the queueing discipline of a device for the length of a run, and puts the old one back however the run
+//! ends. `remote.rs` calls this for `--fq` and `--qdisc`.
 //!
-//! A child process holds the read end of a pipe and puts the old discipline back when the pipe closes. That happens when the
-//! guard is dropped, on Ctrl-C and SIGTERM, and when this process is killed: the child is in a process group of its own.
+//! A child process holds the read end of a pipe, and it puts the old discipline back when the pipe closes. The pipe
+//! closes when the guard is dropped, after Ctrl-C and SIGTERM, and also when this process is killed: the child is in
+//! a process group of its own, so that a signal to this one's group does not reach it.
 
 use super::{Context, Result, bail, ensure};
 use std::os::unix::process::CommandExt;
 use std::process::{Child, Command, Stdio};
 
-/// Disciplines without classes, whose options `tc` reads as it prints them.
+/// Disciplines that can be put back: they have no classes, and `tc` accepts their options as it prints them.
 const RESTORABLE: [&str; 8] = ["pfifo", "bfifo", "tbf", "fq", "fq_codel", "codel", "pie", "sfq"];
 
-/// The device has another discipline as long as this lives.
+/// The device keeps the wanted discipline for as long as this lives.
 #[derive(Debug)]
 pub struct Forced {
     child: Child,
     device: String,
+    /// What `tc` printed before the change.
     before: String,
 }
 
-/// Exchanges the root discipline of `device` for `wanted` (a kind and its options); `None` when it is that kind already. Nothing
-/// is changed where the kernel has none of that kind, or where what is there could not be put back.
+/// Replaces the root discipline of `device` by `wanted` (a kind and its options). Returns `None`, and changes
+/// nothing, when the device has that kind already.
+///
+/// # Errors Nothing is changed where the kernel lacks that kind, or where the present discipline could not be put
+/// back.
 pub fn force(device: &str, wanted: &[&str]) -> Result<Option<Forced>> {
     let before = show(device)?;
     let root = root(&before).with_context(|| format!("cannot read the qdisc of `{device}`: {before}"))?;
@@ -27,7 +33,8 @@ pub fn force(device: &str, wanted: &[&str]) -> Result<Option<Forced>> {
         return Ok(None);
     }
     let back = root.command(device, &before)?;
-    // First who puts it back, then the change.
+    // The child that puts the old discipline back must run before anything is changed, or a kill in between would
+    // leave the change.
     let child = Command::new("sh")
         .args(["-c", "cat >/dev/null; exec \"$@\"", "sh", "tc", "qdisc"])
         .args(&back)
@@ -50,24 +57,26 @@ pub fn force(device: &str, wanted: &[&str]) -> Result<Option<Forced>> {
 }
 
 impl Forced {
-    /// What `tc` said before.
+    /// What `tc` printed of the device before the change.
     pub fn before(&self) -> &str {
         self.before.trim()
     }
 
-    /// Nothing was changed: nothing is put back.
+    /// Ends the child without putting anything back, for a change that did not happen. It is killed before its pipe
+    /// closes, because the closing pipe is what tells it to act.
     fn forget(mut self) {
         let _ = self.child.kill();
         let _ = self.child.wait();
         drop(self.child.stdin.take());
     }
 
-    /// Puts the old discipline back.
+    /// Makes the child put the old discipline back, and checks that it did.
     fn restore(&mut self) -> Result<()> {
         drop(self.child.stdin.take());
         let status = self.child.wait()?;
         let after = show(&self.device)?;
-        // With a default discipline handles and counters may differ; what it is must not.
+        // Only the kind is compared: when the kernel puts its default discipline back, handle and counters may
+        // differ.
         let is_back = root(&after).map(|r| r.kind) == root(&self.before).map(|r| r.kind);
         ensure!(status.success() && is_back, "`{}` has now: {after}", self.device);
         Ok(())
@@ -76,7 +85,7 @@ impl Forced {
 
 impl Drop for Forced {
     fn drop(&mut self) {
-        // `forget` has waited already.
+        // `forget` has taken the child's input and has waited for it; then there is nothing to do.
         if self.child.stdin.is_some()
             && let Err(e) = self.restore()
         {
@@ -89,11 +98,12 @@ impl Drop for Forced {
 #[derive(Debug, PartialEq)]
 struct Root<'a> {
     kind: &'a str,
-    /// `0:` where the kernel chose it.
+    /// The handle is `0:` where the kernel chose the discipline by itself.
     handle: &'a str,
     options: Vec<&'a str>,
 }
 
+/// Reads the root discipline from what `tc qdisc show` prints; `None` if there is none.
 fn root(shown: &str) -> Option<Root<'_>> {
     let line =
         shown.lines().map(|l| l.split_whitespace().collect::<Vec<_>>()).find(|w| w.contains(&"root"))?;
@@ -107,7 +117,9 @@ fn root(shown: &str) -> Option<Root<'_>> {
 }
 
 impl Root<'_> {
-    /// The words after `tc qdisc` that bring it back.
+    /// The words after `tc qdisc` that put this discipline back. One that the kernel chose by itself comes back when
+    /// the root discipline is deleted. `shown` is what `tc` printed: further lines in it are classes' or other
+    /// disciplines that could not be put back.
     fn command(&self, device: &str, shown: &str) -> Result<Vec<String>> {
         let words = |list: &[&str]| list.iter().map(|w| w.to_string()).collect::<Vec<_>>();
         if self.handle == "0:" {
@@ -120,7 +132,7 @@ impl Root<'_> {
             self.kind
         );
         let mut command = words(&["replace", "dev", device, "root", "handle", self.handle, self.kind]);
-        // `limit 100p` is 100 packets, but `tc` does not read the letter.
+        // `tc` prints a limit of 100 packets as `limit 100p`, but does not accept the letter.
         let plain = |word: &&str| match word.strip_suffix('p').filter(|n| n.parse::<u64>().is_ok()) {
             Some(number) => number.to_string(),
             None => word.to_string(),

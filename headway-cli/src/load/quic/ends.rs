@@ -1,11 +1,11 @@
-//! The two ends of a load. One file for both stacks: each includes it beside a `stack` module that names the crate and the
-//! few calls that differ.
+//! The sending and the receiving end of a QUIC load. This one file serves both stacks: `noq.rs` and `quinn.rs` each
+//! include it beside a module `stack`, which names the crate and has the few calls that differ.
 
 use super::stack::{
     self, AHEAD_BYTES, Connection, ControllerFactory, Endpoint, LEAST_QUIC_BYTES, NAME, SendStream, Setup,
     TokioRuntime, UNSENT_BYTES,
 };
-use crate::load::quic::{BIN, Load, PATIENCE, Side, Sides, both};
+use crate::load::quic::{BIN, PATIENCE, Side, Sides, Workload, both};
 use crate::sys;
 use anyhow::{Context, Result, anyhow};
 use headway_cc::quic::sim::{QUIC_BYTES, offered};
@@ -18,14 +18,15 @@ use tokio::sync::oneshot;
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep, sleep_until, timeout, timeout_at};
 
-/// What a stream takes at a time.
+/// What a stream is given at a time.
 static BLOCK: [u8; 65_536] = [0; 65_536];
-/// How often a source that keeps [`AHEAD_BYTES`] written looks what was sent.
+/// How often a source that already has [`AHEAD_BYTES`] written looks at how much was sent.
 const LOOK: Duration = Duration::from_millis(10);
 
-/// Runs the load between the near and the far socket.
+/// Runs the load between the near socket, which sends, and the far socket, which reads. The near end is the QUIC
+/// server.
 pub fn run(
-    load: &Load,
+    load: &Workload,
     factory: Arc<dyn ControllerFactory + Send + Sync>,
     [near, far]: [UdpSocket; 2],
 ) -> Result<Sides> {
@@ -53,10 +54,16 @@ pub fn run(
     both(sending, receiving)
 }
 
-/// Sends until the end; notes the connection's counters at the end of each bin.
-async fn send(load: &Load, connection: &Connection, tell: oneshot::Sender<Instant>) -> Result<Side<FlowBin>> {
+/// Sends until the end, and reads the connection's counters at the end of each bin. `tell` gets the start of the
+/// load.
+async fn send(
+    load: &Workload,
+    connection: &Connection,
+    tell: oneshot::Sender<Instant>,
+) -> Result<Side<FlowBin>> {
     let start = Instant::now();
-    // Nobody listens any more where the far end failed: the streams will tell.
+    // If the far end has failed, nobody receives the start. That is no error here, because the streams will break
+    // off.
     let _ = tell.send(start);
     let cpu_before = sys::clock::thread_cpu_time();
     let end = start + BIN * load.bins;
@@ -88,27 +95,28 @@ async fn send(load: &Load, connection: &Connection, tell: oneshot::Sender<Instan
     Ok(Side { bins, cpu: sys::clock::thread_cpu_time().saturating_sub(cpu_before), late })
 }
 
-/// Waits, and says how much too long.
+/// Waits until `due` and returns how late the wake-up was.
 async fn until(due: Instant) -> Duration {
     sleep_until(due).await;
     due.elapsed()
 }
 
-/// What left, what was sent again included, but for so much of each datagram.
+/// How many bytes left the socket, retransmissions included, without `header_bytes` for each datagram.
 fn left(connection: &Connection, header_bytes: u64) -> u64 {
     let (_, _, _, [datagrams, bytes]) = stack::path(connection);
     bytes.saturating_sub(datagrams * header_bytes)
 }
 
-/// Writes what the source offers; does not end by itself.
-async fn write(mut stream: SendStream, connection: Connection, load: Load, start: Instant) -> Result<()> {
+/// Writes what the source offers. It does not end by itself: the caller drops it at the end of the load.
+async fn write(mut stream: SendStream, connection: Connection, load: Workload, start: Instant) -> Result<()> {
     let pauses = matches!(load.source, Source::OnOff { .. });
     let mut written = 0;
     loop {
         let (offered, change_ns) = offered(&load.source, start.elapsed().as_nanos() as u64);
         let phase = async {
             while written < offered {
-                // A stream's share: the stack sends from all in turns.
+                // `left` counts all streams, of which the stack sends in turns, so each is assumed to have sent an
+                // equal share.
                 if written * load.streams as u64 >= left(&connection, LEAST_QUIC_BYTES) + AHEAD_BYTES {
                     sleep(LOOK).await;
                     continue;
@@ -134,8 +142,8 @@ async fn write(mut stream: SendStream, connection: Connection, load: Load, start
     }
 }
 
-/// Counts what arrives of each stream until the end.
-async fn receive(load: &Load, connection: &Connection, start: Instant) -> Result<Side<Vec<u64>>> {
+/// Counts the bytes that arrive on each stream until the end.
+async fn receive(load: &Workload, connection: &Connection, start: Instant) -> Result<Side<Vec<u64>>> {
     let cpu_before = sys::clock::thread_cpu_time();
     let counters: Arc<Vec<AtomicU64>> = Arc::new((0..load.streams).map(|_| AtomicU64::new(0)).collect());
     let (accepting, counting) = (connection.clone(), counters.clone());
