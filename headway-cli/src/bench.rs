@@ -1,8 +1,8 @@
-//! Runs a plan: its cells one after the other, or side by side where they do not disturb each other, each into a folder of raw text
-//! files. A cell itself is the business of `cell` and `lab`; this room decides which are to run, tries again what may pass, and
-//! keeps what was made. `commands` calls it.
+//! Runs a plan: its cells one after the other, or side by side where they do not disturb each other, each into a
+//! folder of raw text files. How a cell is run is the business of `cell` and `lab`; this room decides which cells are
+//! to run, repeats those whose failure may pass, and keeps what was made. `commands` calls it.
 //!
-//! The run folder is all that measuring and judging share (`raw`). Therefore an interrupted run goes on where it stopped.
+//! The run folder is all that measuring and judging share (`raw`), so an interrupted run can go on where it stopped.
 
 mod env;
 pub mod merge;
@@ -113,8 +113,10 @@ fn some(s: &str) -> Option<&str> {
     (!s.is_empty()).then_some(s)
 }
 
-/// Runs one cell into a temporary folder and renames it: a cell folder that exists is whole.
-/// A cell that fails is kept with its reason; only what stops every cell (a full disk) is an error.
+/// Runs one cell into a temporary folder, which is renamed when the cell is complete. A cell folder that exists under
+/// its final name is therefore always whole, and an interrupted run can go on from what is there.
+///
+/// A cell that fails is kept, with the reason. Only what would stop every cell, such as a full disk, is an error.
 fn run_and_keep(plan: &Plan, cell: &Cell, shared: &Shared, out: &FsPath) -> Result<String> {
     let dest = cell_dir(out, cell);
     let tmp = temporary_cell_dir(out, cell);
@@ -123,7 +125,7 @@ fn run_and_keep(plan: &Plan, cell: &Cell, shared: &Shared, out: &FsPath) -> Resu
     let guard = interrupt::guard(move || drop(fs::remove_dir_all(&dir)));
     let limit = match plan.place {
         Place::Sim => 1,
-        // The emulator may have stood still. All else would come out the same again.
+        // QEMU may have stood still. Any other failure in the lab would come out the same again.
         Place::Lab => 2,
         Place::Here | Place::Remote(_) => ATTEMPTS,
     };
@@ -140,10 +142,12 @@ fn run_and_keep(plan: &Plan, cell: &Cell, shared: &Shared, out: &FsPath) -> Resu
     Ok(status)
 }
 
-/// How often a cell is tried whose server is busy, away, or does not end. One whose guest does nothing is tried twice.
+/// How often a cell is tried at most, if its server is busy, away, or does not end. A server that others use is often
+/// free a few seconds later. In the lab the limit is two.
 const ATTEMPTS: u32 = 5;
 
-/// The status of the first attempt that is not worth another one, and those before it.
+/// Repeats `attempt` up to `limit` times while its failure is one that may pass. Returns the last status and those
+/// before it. `pause` gets the number of the attempt that failed.
 fn with_attempts(
     limit: u32,
     pause: impl Fn(u32),
@@ -161,7 +165,7 @@ fn with_attempts(
     }
 }
 
-/// Runs the cell once into `tmp`, which is emptied first.
+/// Runs the cell once into `tmp`. The folder is emptied first, so that no file of an earlier attempt remains.
 fn attempt(plan: &Plan, cell: &Cell, shared: &Shared, tmp: &FsPath) -> Result<String> {
     fs::remove_dir_all(tmp)
         .and_then(|()| fs::create_dir(tmp))
@@ -194,7 +198,7 @@ fn is_disk_full(e: &anyhow::Error) -> bool {
     e.chain().any(full)
 }
 
-/// One line a cell on stderr, with the time left.
+/// Prints one line per cell on stderr, with the estimated time left.
 struct Progress {
     start: Instant,
     total: usize,
@@ -233,7 +237,7 @@ impl Progress {
         );
     }
 
-    /// The wall time of what ran now.
+    /// Prints how long the cells of this start took, in wall time.
     fn end(&self, jobs: usize) {
         let (seconds, side_by_side) = (self.start.elapsed().as_secs_f64(), jobs.min(self.total));
         eprintln!("{} cells took {seconds:.1} s, {side_by_side} side by side", self.total);
@@ -254,7 +258,7 @@ mod tests {
         assert_eq!(tried(5, &["ok"]), ("ok".into(), vec![]));
         assert_eq!(tried(5, &[busy, busy, "ok"]), ("ok".into(), vec![busy.to_string(); 2]));
         assert_eq!(tried(3, &[busy; 3]), (busy.into(), vec![busy.to_string(); 2]));
-        // What another attempt would not mend, and where nothing is tried twice.
+        // Failures that another attempt would not mend, and a limit of one attempt.
         let wrong = "failed: load.json: the sender used `cubic`, not `bbr`";
         assert_eq!(tried(5, &[wrong]), (wrong.into(), vec![]));
         assert_eq!(tried(5, &["disturbed: packets left late"]).1.len(), 0);

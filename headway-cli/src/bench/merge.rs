@@ -1,9 +1,9 @@
-//! `headway merge`: the folders of a plan's shards become one run folder.
+//! Merges the folders of a plan's shards into one run folder, for `headway merge`.
 //!
-//! A cell of `sim` or `lab` is a function of the program's version, the plan and the cell, so it does not matter where it
-//! runs: merged shards are the unsharded run, byte for byte. A wrong copy would go unnoticed in a report, so everything is
-//! checked: plans and environments must be equal, every cell must be there, and a cell that two shards have must be the
-//! same in both.
+//! A cell of `sim` or `lab` is a function of the program's version, the plan and the cell, so it does not matter
+//! where it runs: merged shards are the unsharded run, byte for byte. A wrong copy would go unnoticed in a report, so
+//! everything is checked: plans and environments must be equal, every cell must be there, and a cell that two shards
+//! have must be the same in both.
 
 use crate::plan::{Cell, Plan};
 use crate::raw::folder::{cell_dir, open_run, temporary_cell_dir, write_atomic};
@@ -12,11 +12,10 @@ use serde_json::Value;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// Copies the cells of `shards` into `out`, which is new or of the same plan. Writes no report.
+/// Copies the cells of `shards` into `out`, which is a new folder or one of the same plan. Writes no report.
 ///
-/// # Errors
-/// Shards of different plans or environments, cells that differ or are missing: each named. What had been copied stays,
-/// and the same command goes on with it.
+/// # Errors Names the shards whose plans or environments differ, the cells that differ between shards, or how many
+/// are missing. What was copied before the error stays, and the same command goes on with it.
 pub fn merge(out: &Path, shards: &[PathBuf]) -> Result<()> {
     let (first, others) = shards.split_first().context("no shard given")?;
     let plan = Plan::read(first)?;
@@ -73,7 +72,9 @@ fn copy<'a>(plan: &Plan, env: &str, homes: impl Iterator<Item = &'a PathBuf>, ou
     Ok(())
 }
 
-/// The cell's folder in the first shard that has it; all that have it must agree.
+/// The cell's folder in the first shard that has it; `None` if no shard does.
+///
+/// # Errors The shards that have the cell do not agree about it.
 fn home(cell: &Cell, shards: &[PathBuf]) -> Result<Option<PathBuf>> {
     let mut dirs = shards.iter().map(|s| cell_dir(s, cell)).filter(|d| d.exists());
     let Some(first) = dirs.next() else { return Ok(None) };
@@ -88,7 +89,7 @@ fn home(cell: &Cell, shards: &[PathBuf]) -> Result<Option<PathBuf>> {
     Ok(Some(first))
 }
 
-/// Name and content of every file in a cell's folder, in order.
+/// Name and content of every file in a cell's folder, sorted by name.
 fn files(dir: &Path) -> Result<Vec<(std::ffi::OsString, Vec<u8>)>> {
     let mut files = Vec::new();
     for entry in fs::read_dir(dir).with_context(|| format!("cannot read `{}`", dir.display()))? {
@@ -107,7 +108,7 @@ fn read_env(shard: &Path) -> Result<String> {
         .with_context(|| format!("cannot read `{}`\nhint: is it a shard's folder?", file.display()))
 }
 
-/// The first value that two environments do not share, as `key: this, that`.
+/// The first value in which two environments differ, as `key: this and that`.
 fn difference(a: &str, b: &str) -> String {
     let parse = |text: &str| serde_json::from_str::<Value>(text).unwrap_or_default();
     fn walk(name: &str, a: &Value, b: &Value) -> Option<String> {

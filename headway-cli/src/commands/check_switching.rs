@@ -1,9 +1,9 @@
-//! `headway check-switching`: holds our controllers in the running kernel equal to Rust while one socket switches between
-//! controllers in the middle of its data, and then sends with pauses, over an emulated path. Every event that our controllers
-//! traced is replayed in Rust.
+//! The hidden command `headway check-switching`. It checks that Headway's controllers decide the same in the running
+//! kernel as in Rust while one socket switches between controllers in the middle of its data, and then sends with
+//! pauses, over an emulated path. Every event that the controllers traced is replayed in Rust.
 //!
-//! It is part of the program, and not one of the root tests, because these need a shell and `ip`, which the guests of the
-//! lab do not have. `tests/lab.rs` runs it as `headway in-lab 'headway check-switching'` on each kernel.
+//! It is part of the program, and not one of the tests that need root, because those need a shell and `ip`, which the
+//! lab's guests do not have. `tests/lab.rs` runs it as `headway in-lab 'headway check-switching'` on each kernel.
 
 use std::io::Write;
 use std::net::{TcpListener, TcpStream};
@@ -20,24 +20,27 @@ use headway_kernel::{Attached, Options, ReplayReport, Trace, attach, replay};
 mod root_tests;
 
 const PATH: &str = "20mbit 20ms queue=1bdp loss=0.5%";
+/// How often the socket goes through the sequence of controllers.
 const ROUNDS: usize = 10;
-/// What is sent with each controller before the next switch.
+/// How many bytes are sent with each controller before the next switch.
 const AMID_BYTES: usize = 256 << 10;
-/// What is sent between two pauses.
+/// How many bytes are sent between two pauses.
 const BURST_BYTES: usize = 20 << 10;
 const BURSTS: usize = 40;
-/// Longer than the path's round trip, so that the sender is idle in between.
+/// Length of a pause: longer than the path's round-trip time of 20 ms, so that the sender is idle in between.
 const PAUSE: Duration = Duration::from_millis(60);
 
-/// What was compared, one line for each controller. The first difference is an error.
+/// Returns what was compared, one line for each controller.
+///
+/// # Errors The first event that the kernel and Rust decided differently.
 pub fn check() -> Result<String> {
     let (bbr1, bbr3) = (Traced::start("bbr1")?, Traced::start("bbr3")?);
     send(bbr1.attached.name(), bbr3.attached.name()).context("cannot send over the path")?;
     Ok(format!("{:?}\n{:?}\n", bbr1.finish()?, bbr3.finish()?))
 }
 
-/// Each of our controllers takes over from the kernel's and from the other one in the middle of data, and then runs a socket that
-/// pauses.
+/// Sends through one socket: each of Headway's controllers takes over from the kernel's and from the other one in the
+/// middle of data, and then runs the socket while it pauses.
 fn send(bbr1: &str, bbr3: &str) -> Result<()> {
     let emu = Emu::up(&PATH.parse()?, &EmuOptions::default())?;
     let far = emu.far().context("the path has no far end")?;
@@ -62,7 +65,7 @@ fn send(bbr1: &str, bbr3: &str) -> Result<()> {
     Ok(())
 }
 
-/// A controller in the kernel with its trace.
+/// A controller that is attached in the kernel, and the trace of its events.
 struct Traced {
     attached: Attached,
     trace: Trace,

@@ -1,6 +1,7 @@
-//! What the processors did during a cell, and work for them as a condition of it (`--cpu-load`).
+//! How busy the CPUs were during a cell, because a load may be limited by a CPU and not by the path. It also keeps
+//! the CPUs busy on purpose where that is a condition of the cell (`--cpu-load`). `cell` calls this.
 //!
-//! `cpu.txt`: a row for each CPU of an end, `side cpu busy_percent`, over the load phase.
+//! `cpu.txt` has one row for each CPU of an end, `side cpu busy_percent`, over the time of the load.
 
 use crate::raw::load::Load;
 use crate::sys;
@@ -14,12 +15,12 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-/// A core that is busier than this counts as full: the load may have been limited by it and not by the path.
+/// A core that is at least this busy counts as full: the load may have been limited by it and not by the path.
 const FULL_PERCENT: f64 = 95.0;
-/// Forced work comes in turns of this length, busy for its share and idle for the rest.
+/// Work on purpose comes in turns of this length: busy for its share of the turn, and idle for the rest.
 const TURN: Duration = Duration::from_millis(10);
 
-/// A CPU's number, its busy ticks since boot, and all of them.
+/// A CPU's number and its counters since boot, in ticks: those in which it was busy, and all of them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Ticks {
     cpu: usize,
@@ -27,11 +28,12 @@ pub struct Ticks {
     all: u64,
 }
 
-/// The rows `cpuN` of a `/proc/stat`.
+/// Reads the rows `cpuN` of a `/proc/stat`.
 pub fn ticks(stat: &str) -> Vec<Ticks> {
     let row = |line: &str| {
         let (cpu, rest) = line.strip_prefix("cpu")?.split_once(' ')?;
-        // user nice system idle iowait irq softirq steal; guest time is in user time already.
+        // The columns are user, nice, system, idle, iowait, irq, softirq and steal. The two after them are guest
+        // time, which is in user and nice time already.
         let words: Vec<u64> = rest.split_whitespace().take(8).map_while(|w| w.parse().ok()).collect();
         let all: u64 = words.iter().sum();
         let idle = words.get(3)? + words.get(4)?;
@@ -40,12 +42,12 @@ pub fn ticks(stat: &str) -> Vec<Ticks> {
     stat.lines().filter_map(row).collect()
 }
 
-/// This machine's CPUs now.
+/// The counters of this machine's CPUs now.
 pub fn now() -> Vec<Ticks> {
     ticks(&std::fs::read_to_string("/proc/stat").unwrap_or_default())
 }
 
-/// How busy each CPU was between the two, in percent. One that came or went is left out.
+/// How busy each CPU was between `before` and `after`, in percent. A CPU that came or went in between is left out.
 pub fn busy(before: &[Ticks], after: &[Ticks]) -> Vec<(usize, f64)> {
     let percent = |b: &Ticks| {
         let a = after.iter().find(|a| a.cpu == b.cpu)?;
@@ -55,13 +57,14 @@ pub fn busy(before: &[Ticks], after: &[Ticks]) -> Vec<(usize, f64)> {
     before.iter().filter_map(percent).collect()
 }
 
-/// The note for an end of which a core was full; none where the cores were kept busy on purpose (`--cpu-load`).
+/// The note for an end where a core was full. There is none where the cores were kept busy on purpose (`--cpu-load`).
 pub fn note(side: &str, cpus: &[(usize, f64)], forced_percent: u32) -> Option<String> {
     let is_full = cpus.iter().any(|(_, percent)| *percent >= FULL_PERCENT);
     (is_full && forced_percent == 0).then(|| format!("{side} CPU limited: a core was at least 95 % busy"))
 }
 
-/// The same for an end of which only its iperf3 tells. From version 3.16 on that has one thread for each stream, before one in all.
+/// The note for an end that only its iperf3 tells of, as the CPU time of the whole process. Since version 3.16 iperf3
+/// has one thread for each stream, before that one thread in all, so that a full core is a different percentage.
 pub fn process_note(side: &str, load: &Load, streams: u32) -> Option<String> {
     let percent = if side == "sender" { load.sender_cpu_percent } else { load.receiver_cpu_percent }?;
     let version = load.version.strip_prefix("iperf ").unwrap_or_default();
@@ -71,7 +74,7 @@ pub fn process_note(side: &str, load: &Load, streams: u32) -> Option<String> {
         .then(|| format!("{side} CPU limited: its iperf3 used at least 95 % of a core"))
 }
 
-/// This machine's CPUs during a load, and turbostat beside it where there is one.
+/// Watches this machine's CPUs during a load, with turbostat beside it where that is installed.
 #[derive(Debug)]
 pub struct Watch {
     before: Vec<Ticks>,
@@ -83,19 +86,21 @@ impl Watch {
         Self { turbostat: Turbostat::start(seconds, dir), before: now() }
     }
 
-    /// Ends it; how busy each CPU was since the start.
+    /// Stops watching and returns how busy each CPU was since the start, in percent.
     pub fn stop(self) -> Vec<(usize, f64)> {
         drop(self.turbostat);
         busy(&self.before, &now())
     }
 }
 
-/// Clock, interrupts, temperature and power a second, as the tool prints them: `turbostat.txt`.
+/// A turbostat that writes clock frequency, interrupts, temperature and power once a second to `turbostat.txt`, in
+/// its own format.
 #[derive(Debug)]
 struct Turbostat(Child);
 
 impl Turbostat {
-    /// Nothing where it is not installed; it ends by itself at the latest when the load should have.
+    /// Starts turbostat; `None` where it is not installed. It ends by itself when the load should have ended, at the
+    /// latest.
     fn start(seconds: u32, dir: &Path) -> Option<Self> {
         let show = "Busy%,Bzy_MHz,IRQ,CoreTmp,PkgWatt";
         let mut command = Command::new(find_program("turbostat")?);
@@ -113,7 +118,7 @@ impl Drop for Turbostat {
     }
 }
 
-/// A busy thread on every CPU that this process may use; they end when this is dropped.
+/// A busy thread on every CPU that this process may use. Dropping it ends the threads.
 #[derive(Debug)]
 pub struct Forced {
     stop: Arc<AtomicBool>,
@@ -121,7 +126,7 @@ pub struct Forced {
 }
 
 impl Forced {
-    /// Keeps each CPU busy for so many percent of the time, at normal priority; 0 is nothing.
+    /// Keeps each CPU busy for `percent` of the time, at normal priority; 0 starts nothing.
     pub fn start(percent: u32) -> Self {
         let stop = Arc::new(AtomicBool::new(false));
         let cpus = if percent == 0 { Vec::new() } else { sys::sched::allowed_cpus() };
@@ -146,7 +151,8 @@ impl Drop for Forced {
 fn work(cpu: usize, percent: u32, stop: &AtomicBool) {
     let mut own = CpuSet::new();
     own.set(cpu);
-    // Where it is refused the scheduler spreads the threads: there are as many as CPUs.
+    // Without this the scheduler spreads the threads, which comes to the same, because there are as many threads as
+    // CPUs.
     let _ = sched_setaffinity(None::<Pid>, &own);
     let busy = TURN.mul_f64(f64::from(percent.min(100)) / 100.0);
     while !stop.load(Ordering::Relaxed) {
@@ -202,7 +208,8 @@ mod tests {
         let before = used();
         let forced = Forced::start(100);
         assert!(!forced.threads.is_empty());
-        // The clock counts work, however busy the machine is: wait for the work and not for a time.
+        // The clock counts CPU time, so the test waits for work that was done and not for a time that a busy machine
+        // stretches.
         while used().tv_sec * 1000 + used().tv_nsec / 1_000_000
             - before.tv_sec * 1000
             - before.tv_nsec / 1_000_000

@@ -1,7 +1,9 @@
-//! Whether this machine stalled while it measured: a thread that is to wake every millisecond notes how late it did.
+//! Measures whether this machine stalled while it measured, because a stall would look like delay of the path: a
+//! thread that should wake every millisecond counts how late it did.
 //!
-//! It serves runs over a real path; with an emulator, the emulator's own lateness says the same. The schedule is fixed, so a
-//! stall of 50 ms counts as fifty late wake-ups and not as one.
+//! Runs over a real path use it (`cell/watch.rs`). With an emulator it is not needed, because the emulator's own
+//! lateness says the same. The schedule is fixed, so that a stall of 50 ms counts as fifty late wake-ups and not as
+//! one.
 
 use crate::observe::lateness::lateness_limit_us;
 use crate::observe::probe;
@@ -11,12 +13,13 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
+/// Time between two wake-ups, in microseconds.
 const TICK_US: i64 = 1000;
-/// Lateness is counted in bins of this size, the last of which holds all that is later.
+/// Lateness is counted in bins of this many microseconds. The last bin also counts everything later than it.
 const BIN_US: u64 = 100;
 const BINS: usize = 10_000;
 
-/// A running meter; it ends when it is dropped, too.
+/// A running meter. Dropping it stops it too.
 #[derive(Debug)]
 pub struct Meter {
     stop: Arc<AtomicBool>,
@@ -37,7 +40,7 @@ impl Meter {
         Self { stop, thread: Some(std::thread::spawn(move || watch(&flag))) }
     }
 
-    /// Ends the meter and returns what it saw; nothing when the meter itself failed.
+    /// Stops the meter and returns what it counted, which is nothing if the meter itself failed.
     pub fn stop(mut self) -> Hiccups {
         self.stop.store(true, Ordering::Relaxed);
         self.thread.take().and_then(|thread| thread.join().ok()).unwrap_or_default()
@@ -77,7 +80,8 @@ impl Hiccups {
         self.max_us = self.max_us.max(late_us);
     }
 
-    /// The rule, fixed beforehand and blind to the traffic, by which a run does not count; the emulator's own.
+    /// Why a run does not count: more than one wake-up of a thousand was later than [`lateness_limit_us`], the limit
+    /// that holds for the emulator too. The rule is fixed beforehand and does not look at the traffic.
     pub fn disturbed(&self, base_rtt_us: u64) -> Option<String> {
         let limit_us = lateness_limit_us(base_rtt_us);
         let late_us = self.p999_us();
@@ -89,7 +93,7 @@ impl Hiccups {
         })
     }
 
-    /// Lower end of the bin.
+    /// The lateness that one of a thousand wake-ups exceeds, in microseconds: the lower bound of its bin.
     fn p999_us(&self) -> u64 {
         let total: u64 = self.bins.iter().sum();
         let mut above = total / 1000;
@@ -120,7 +124,7 @@ mod tests {
         assert_eq!(seen(quiet.clone()).disturbed(40_000), None);
         // A single wake-up that is late by 3 ms is one of ten thousand.
         assert_eq!(seen(quiet.clone().chain([3000])).disturbed(40_000), None);
-        // A stall of 50 ms makes fifty late wake-ups.
+        // A stall of 50 ms counts as fifty late wake-ups.
         let stall = seen(quiet.chain((1..=50).map(|i| i * 1000)));
         let why = stall.disturbed(40_000).unwrap();
         assert!(why.contains("limit 2000 us; worst 50000 us"), "{why}");

@@ -1,5 +1,6 @@
-//! What a reader must know about a machine to judge what was measured on it. Nothing that is missing is an error: a value
-//! that cannot be had is left out.
+//! Describes the machine as far as a reader must know it to judge what was measured on it. Nothing that is missing is
+//! an error: a value that cannot be read is left out. `bench/env.rs` calls this for `env.json`, and
+//! `cell/remote/far.rs` for the far machine.
 
 use crate::sys::program;
 use headway_kernel as kernel;
@@ -26,7 +27,7 @@ const SYSCTLS: [&str; 14] = [
     "net.ipv4.tcp_wmem",
 ];
 
-/// The machine, and the network card that packets to `peer` leave through.
+/// Describes the machine and the network card through which packets to `peer` leave it.
 pub fn describe(peer: Option<Ipv4Addr>) -> Value {
     let mut all = json!({
         "kernel": kernel::release(),
@@ -52,7 +53,7 @@ pub fn describe(peer: Option<Ipv4Addr>) -> Value {
     all
 }
 
-/// The device that the route to `peer` leaves through.
+/// The device through which the route to `peer` leaves; `None` without `ip` or without a route.
 pub fn device_to(peer: Ipv4Addr) -> Option<String> {
     let route = json_output("ip", &["-j", "route", "get", &peer.to_string()])?;
     route[0]["dev"].as_str().map(String::from)
@@ -73,7 +74,8 @@ fn nic(device: &str) -> Value {
         }
     }
     let sys = Path::new("/sys/class/net").join(device);
-    // In another network namespace that folder may belong to another device of the same name.
+    // `/sys/class/net` shows the devices of the network namespace in which it was mounted. From another namespace it
+    // may show another device of the same name, so its index is compared.
     let index = fs::read_to_string(sys.join("ifindex")).ok().and_then(|text| text.trim().parse::<u64>().ok());
     let is_its = index.is_some() && index == link["ifindex"].as_u64();
     if is_its {
@@ -98,7 +100,7 @@ fn nic(device: &str) -> Value {
     nic
 }
 
-/// Which CPUs handle each queue (RPS, XPS).
+/// Which CPUs handle each queue of the card: receive and transmit packet steering (RPS, XPS).
 fn steering(queues: &Path) -> Value {
     let mut all = Map::new();
     for entry in fs::read_dir(queues).into_iter().flatten().flatten() {
@@ -113,7 +115,8 @@ fn steering(queues: &Path) -> Value {
     Value::Object(all)
 }
 
-/// The CPUs of each interrupt of the card: those of its device, else those that bear its name.
+/// The CPUs that may serve each interrupt of the card. The interrupts are those that the device lists or, if it lists
+/// none, those that bear the card's name.
 fn irq_affinity(msi: &Path, device: &str) -> Value {
     let mut numbers: Vec<String> = fs::read_dir(msi)
         .into_iter()
@@ -131,7 +134,7 @@ fn irq_affinity(msi: &Path, device: &str) -> Value {
     Value::Object(numbers.into_iter().filter_map(affinity).collect())
 }
 
-/// Numbers of the rows of `/proc/interrupts` whose action is `device`, or a queue of it (`eth0-rx-1`).
+/// The numbers of the rows of `/proc/interrupts` whose action is `device` or a queue of it (`eth0-rx-1`).
 fn interrupts_named(table: &str, device: &str) -> Vec<String> {
     let is_of = |word: &str| {
         word.strip_prefix(device).is_some_and(|rest| !rest.starts_with(|c: char| c.is_ascii_alphanumeric()))
@@ -143,7 +146,7 @@ fn interrupts_named(table: &str, device: &str) -> Vec<String> {
     table.lines().filter_map(number).collect()
 }
 
-/// `ethtool -k`: the names of what is on.
+/// The names of the features that `ethtool -k` shows as switched on.
 fn offloads(text: &str) -> String {
     let on = |line: &str| {
         let (name, state) = line.split_once(": ")?;
@@ -152,7 +155,7 @@ fn offloads(text: &str) -> String {
     text.lines().filter_map(on).collect::<Vec<_>>().join(" ")
 }
 
-/// The `name: value` lines with these names.
+/// The lines `name: value` of a text whose name is in `names`.
 fn pairs(text: &str, names: &[&str]) -> Map<String, Value> {
     let pair = |line: &str| {
         let (name, value) = line.split_once(": ")?;
@@ -161,7 +164,7 @@ fn pairs(text: &str, names: &[&str]) -> Map<String, Value> {
     text.lines().filter_map(pair).collect()
 }
 
-/// One line each; what the kernel does not tell is left out.
+/// Adds the content of files that hold one line each. A file that the kernel does not have is left out.
 fn put_files(to: &mut Value, dir: &Path, files: &[(&str, &str)]) {
     for (name, file) in files {
         if let Ok(text) = fs::read_to_string(dir.join(file)) {
@@ -176,13 +179,13 @@ fn cpu_model() -> String {
     line.and_then(|l| l.split_once(": ")).map(|(_, m)| m.to_string()).unwrap_or_default()
 }
 
-/// Empty where there is none.
+/// The value of a sysctl; empty where the kernel has none of that name.
 pub fn sysctl(key: &str) -> String {
     let file = format!("/proc/sys/{}", key.replace('.', "/"));
     fs::read_to_string(file).unwrap_or_default().trim().replace('\t', " ")
 }
 
-/// What a tool prints; `None` where it is not there or fails.
+/// What a tool prints; `None` where it is not installed or fails.
 fn output(tool: &str, arguments: &[&str]) -> Option<String> {
     let output = Command::new(tool).args(arguments).stdin(Stdio::null()).output().ok()?;
     output.status.success().then(|| String::from_utf8_lossy(&output.stdout).into_owned())

@@ -1,9 +1,12 @@
-//! The message flow of a run on a kernel: small datagrams on the schedule of [`headway_cc::messages`], from the near to
-//! the far end of an emulated path. One thread holds both sockets, so one clock reads both ends.
+//! The message flow of a run on a kernel: small datagrams, on the schedule of [`headway_cc::messages`], from the near
+//! to the far end of an emulated path. They show the delay that an interactive application would see beside the load.
+//! One thread holds both sockets, so that one clock reads both ends and the delay is truly one-way. `cell` calls
+//! this.
 //!
-//! `messages.txt`: one row per message in the order of the schedule, `due_us bytes late_us delay_us`. Times count from the
-//! start of the load; `late_us` is how long after its moment the message was handed to the kernel; `delay_us` is one way
-//! and counts from the moment it was due, so that a sender that was held up hides nothing; `-` when it never arrived.
+//! `messages.txt` has one row per message in the order of the schedule, `due_us bytes late_us delay_us`. Times count
+//! from the start of the load. `late_us` is how long after it was due the message was handed to the kernel.
+//! `delay_us` is the one-way delay, counted from when the message was due and not from when it was sent, so that a
+//! sender that was held up hides nothing; it is `-` when the message never arrived.
 
 use crate::observe::lateness::lateness_limit_us;
 use crate::observe::probe::now_us;
@@ -16,12 +19,13 @@ use std::net::{Ipv4Addr, UdpSocket};
 use std::os::fd::AsFd;
 use std::thread::JoinHandle;
 
-/// After the last message: how long nothing must arrive before the rest counts as lost …
+/// After the last message was sent, the messages that are missing count as lost once nothing has arrived for this
+/// long, in microseconds.
 const QUIET_US: i64 = 1_000_000;
-/// … and how long to wait at most.
+/// The longest wait after the last message, in microseconds, even if messages still arrive.
 const LINGER_US: i64 = 30_000_000;
 
-/// The two ends.
+/// The sockets of the two ends.
 #[derive(Debug)]
 pub struct Sockets {
     pub near: UdpSocket,
@@ -34,7 +38,7 @@ pub struct MessageFlow {
     thread: JoinHandle<Result<Vec<Sent>>>,
 }
 
-/// Opens an end's socket in the network namespace of the calling thread.
+/// Opens the socket of one end, in the network namespace of the calling thread.
 pub fn socket(address: Ipv4Addr) -> Result<UdpSocket> {
     let open = || {
         let socket = UdpSocket::bind((address, 0))?;
@@ -45,7 +49,7 @@ pub fn socket(address: Ipv4Addr) -> Result<UdpSocket> {
 }
 
 impl MessageFlow {
-    /// Follows the schedule from `start_us` of the monotonic clock on, for `length_us`.
+    /// Starts to send on the schedule, from `start_us` of the monotonic clock on and for `length_us`.
     pub fn start(
         sockets: Sockets,
         messages: Messages,
@@ -67,7 +71,7 @@ impl MessageFlow {
         Ok(Self { thread })
     }
 
-    /// Waits until the schedule is through and the last messages have arrived or count as lost.
+    /// Waits until all messages were sent and have arrived or count as lost.
     pub fn finish(self) -> Result<Vec<Sent>> {
         self.thread.join().map_err(|_| anyhow::anyhow!("the message flow crashed"))?
     }
@@ -81,7 +85,7 @@ fn run(sockets: &Sockets, mut schedule: Vec<Sent>, start_us: i64) -> Result<Vec<
         let wake_us = match schedule.get_mut(next) {
             Some(message) if now >= start_us + message.due_us => {
                 message.late_us = now - start_us - message.due_us;
-                // A full queue is a lost message, not an error of the run.
+                // A message that a full queue refuses counts as lost; it is no error of the run.
                 let _ = sockets.near.send(&payload(next as u64, message.bytes));
                 (next, heard_us) = (next + 1, now);
                 continue;
@@ -107,9 +111,10 @@ fn run(sockets: &Sockets, mut schedule: Vec<Sent>, start_us: i64) -> Result<Vec<
     }
 }
 
+/// The first bytes of each payload. They tell the messages from datagrams that do not belong to this flow.
 const MARK: &[u8; 8] = b"headway\0";
 
-/// A mark, the message's number, and nothing.
+/// The payload of a message: a mark, the message's number, and zeros up to its size.
 fn payload(number: u64, bytes: u32) -> Vec<u8> {
     let mut payload = [MARK.as_slice(), &number.to_be_bytes()].concat();
     payload.resize(bytes as usize, 0);
@@ -121,8 +126,9 @@ fn number(payload: &[u8]) -> Option<u64> {
     (mark == MARK).then_some(u64::from_be_bytes(number.first_chunk::<8>().copied()?))
 }
 
-/// Why the run does not count: the sender itself was as late as the emulator must not be (`EmuLog::disturbed`), with
-/// messages due from `from_us` on, when the load's programs have been started.
+/// Why the run does not count: the sender itself was so late that its lateness would look like delay of the path. The
+/// limit is the emulator's own (`EmuLog::disturbed`). Only messages due from `from_us` on are judged, because the
+/// load's programs are started before that.
 pub fn disturbed(messages: &[Sent], from_us: i64, base_rtt_us: u64) -> Option<String> {
     let limit_us = lateness_limit_us(base_rtt_us) as f64;
     let inside = messages.iter().filter(|m| m.due_us >= from_us);

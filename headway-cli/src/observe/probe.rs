@@ -1,6 +1,8 @@
-//! Latency prober: ICMP echo on a fixed schedule, so that a stall cannot hide samples.
+//! The latency prober: it sends ICMP echo requests on a fixed schedule and times the replies. The schedule does not
+//! wait for replies, so that a stall of the path cannot hide itself by delaying the probes that would have seen it.
+//! `cell` uses it during the load, and `cell/remote/candidates.rs` before a run.
 //!
-//! `probe.txt`: one row per probe in the order of sending, `sent_us rtt_us`; `-` when no answer came.
+//! `probe.txt` has one row per probe in the order of sending, `sent_us rtt_us`, with `-` when no reply came.
 
 use crate::raw::probe::Probe;
 use crate::sys;
@@ -14,12 +16,12 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 
-/// How long to wait for the last answers after [`Prober::stop`].
+/// How long to wait for the last replies after [`Prober::stop`], in microseconds.
 const LINGER_US: i64 = 1_000_000;
-/// Bytes of ICMP: 8 of header, 16 of payload.
+/// Size of the ICMP message in bytes: 8 of header and 16 of payload.
 const ECHO_BYTES: usize = 24;
 
-/// A running prober; it ends when it is dropped, too.
+/// A running prober. Dropping it stops it too.
 #[derive(Debug)]
 pub struct Prober {
     stop: Arc<AtomicBool>,
@@ -32,7 +34,8 @@ pub fn now_us() -> i64 {
 }
 
 impl Prober {
-    /// Opens an ICMP socket in the network namespace of the calling thread; raw where allowed, else datagram.
+    /// Opens an ICMP socket in the network namespace of the calling thread: a raw one where that is allowed,
+    /// otherwise a datagram one.
     pub fn socket() -> Result<OwnedFd> {
         rustix::net::socket(AddressFamily::INET, SocketType::RAW, Some(ipproto::ICMP))
             .or_else(|_| rustix::net::socket(AddressFamily::INET, SocketType::DGRAM, Some(ipproto::ICMP)))
@@ -47,7 +50,7 @@ impl Prober {
         Self { stop, thread: Some(thread) }
     }
 
-    /// Stops sending, waits for late answers, returns every probe in the order of sending.
+    /// Stops sending, waits for late replies and returns every probe in the order of sending.
     pub fn stop(mut self) -> Result<Vec<Probe>> {
         self.stop.store(true, Ordering::Relaxed);
         let crashed = || anyhow::anyhow!("the latency prober crashed");
@@ -79,11 +82,13 @@ fn run(socket: &OwnedFd, to: Ipv4Addr, interval_us: i64, stop: &AtomicBool) -> R
         if end_us == i64::MAX && now >= due_us {
             let packet = echo_request(id, probes.len() as u64);
             let sent_us = now_us();
-            // A full queue or an unreachable host is a lost probe, not an error of the run.
+            // A probe that a full queue or an unreachable host refuses counts as lost; it is no error of the run.
             let _ = rustix::net::sendto(socket, &packet, SendFlags::DONTWAIT, &to);
             probes.push(Probe { sent_us, rtt_us: None });
             due_us += interval_us;
         }
+        // After `stop`, there is nothing left to wait for once the latest 200 probes have their replies: a reply that
+        // is missing from before those will not come any more.
         if end_us != i64::MAX && probes.iter().rev().take(200).all(|p| p.rtt_us.is_some()) {
             return Ok(probes);
         }
@@ -92,7 +97,7 @@ fn run(socket: &OwnedFd, to: Ipv4Addr, interval_us: i64, stop: &AtomicBool) -> R
     }
 }
 
-/// Waits until an answer arrives or `wake_us`, and notes the answers.
+/// Waits until a reply arrives or `wake_us` has come, and records the replies.
 fn receive(socket: &OwnedFd, id: u16, wake_us: i64, probes: &mut [Probe]) -> Result<()> {
     let wait_us = (wake_us - now_us()).max(0);
     let timeout = Timespec { tv_sec: wait_us / 1_000_000, tv_nsec: wait_us % 1_000_000 * 1000 };
@@ -114,7 +119,7 @@ fn receive(socket: &OwnedFd, id: u16, wake_us: i64, probes: &mut [Probe]) -> Res
     Ok(())
 }
 
-/// An ICMP echo request whose payload carries the probe's number.
+/// An ICMP echo request. The payload carries the probe's number, because the sequence field has only 16 bits.
 fn echo_request(id: u16, number: u64) -> [u8; ECHO_BYTES] {
     let mut p = [0u8; ECHO_BYTES];
     p[0] = 8;
@@ -127,11 +132,12 @@ fn echo_request(id: u16, number: u64) -> [u8; ECHO_BYTES] {
     p
 }
 
-/// The probe's number, when `packet` (with or without IP header) is the reply to one of ours.
+/// The probe's number, if `packet` (with or without an IP header) is the reply to one of this prober's requests.
 fn echo_reply(packet: &[u8], id: u16) -> Option<u64> {
     let with_ip = packet.first()? >> 4 == 4 && packet.len() >= 20 + ECHO_BYTES;
     let icmp = if with_ip { packet.get((packet[0] & 15) as usize * 4..)? } else { packet };
-    // A datagram ICMP socket rewrites the id and delivers only its own replies.
+    // A datagram ICMP socket rewrites the identifier and delivers only replies to its own requests, so there is
+    // nothing to compare.
     let ours = !with_ip || icmp.get(4..6)? == id.to_be_bytes();
     if icmp.len() < ECHO_BYTES || icmp[0] != 0 || !ours || &icmp[8..16] != b"headway\0" {
         return None;

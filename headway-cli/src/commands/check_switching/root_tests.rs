@@ -1,5 +1,6 @@
-//! Root tests of every controller of ours over emulated paths: whatever loss, reordering, marks, pauses and switches
-//! make of a connection, each event replays equal in Rust. Without root they skip.
+//! Tests of every controller of Headway in the kernel, over emulated paths: whatever loss, reordering, ECN marks,
+//! pauses and switches do to a connection, Rust must replay each event to the same decision. They need root and skip
+//! without it.
 
 use std::fs;
 
@@ -12,7 +13,7 @@ use super::*;
 use crate::load::iperf::{PORT, Server};
 use crate::plan::tool::Tool;
 
-/// A path, and what iperf3 does over it.
+/// Paths, each with the arguments of the iperf3 client that runs over it.
 const LOADS: &[(&str, &str)] = &[
     ("50mbit 20ms queue=0.5bdp loss=0.5%", "-t 4"),
     ("50mbit 20ms queue=2bdp reorder=5%/10ms", "-t 3"),
@@ -22,7 +23,7 @@ const LOADS: &[(&str, &str)] = &[
     ("5mbit 30ms queue=2bdp", "-t 7"),
 ];
 
-/// The same with a sender that negotiates ECN, over links that mark.
+/// The same for a sender that negotiates ECN, over links that mark.
 const MARKED: &[(&str, &str)] = &[
     ("20mbit 20ms queue=4bdp ce=2ms", "-t 4"),
     ("50mbit 2ms queue=20bdp ce=1ms", "-t 3 -P 2"),
@@ -33,7 +34,7 @@ fn is_root() -> bool {
     rustix::process::geteuid().is_root()
 }
 
-/// The text of the trace, of which every event replays equal.
+/// Ends the trace and returns its text. Every event in it must replay to the same decision.
 fn finish(traced: Traced) -> (String, ReplayReport) {
     let text = traced.text.clone();
     let report = traced.finish().unwrap_or_else(|e| panic!("{e:#}"));
@@ -42,12 +43,13 @@ fn finish(traced: Traced) -> (String, ReplayReport) {
     (String::from_utf8(text).unwrap(), report)
 }
 
-/// A name of this process's own, so that tests neither meet each other nor somebody's controller.
+/// A name that belongs to this process alone, because the kernel's names are global: tests that run at the same time,
+/// and controllers that somebody else loaded, must not get in each other's way.
 fn own_name(tag: char) -> String {
     format!("hw{tag}{}", std::process::id())
 }
 
-/// Runs iperf3 over an emulated path, both ends with this setting of `tcp_ecn`.
+/// Runs iperf3 over an emulated path. `tcp_ecn` is the sysctl's value at both ends.
 fn load(cc: &str, path: &str, args: &str, tcp_ecn: &str) {
     let emu = Emu::up(&path.parse().unwrap(), &EmuOptions::default()).unwrap();
     let far = emu.far().unwrap();
@@ -83,7 +85,8 @@ fn root_trouble_on_emulated_paths_replays_equal() {
     }
 }
 
-/// With the defaults marks count as losses, with `ecn` they have an answer of their own; and neither asks for any.
+/// By default ECN marks count as losses; with the parameter `ecn` they get a response of their own. Neither setting
+/// makes the connection negotiate ECN: that is the affair of `tcp_ecn`.
 #[test]
 fn root_marks_replay_equal() {
     if !is_root() {
@@ -105,7 +108,7 @@ fn root_marks_replay_equal() {
     }
 }
 
-/// The states of a trace of `bbr3`, in order.
+/// The controller's states in a trace of `bbr3`, in order.
 fn states(text: &str) -> impl Iterator<Item = Bbr3State> {
     text.lines().filter(|l| !l.starts_with('#')).map(|line| {
         let words: Vec<u64> = line.split(' ').skip(1).map(|w| w.parse().unwrap()).collect();
