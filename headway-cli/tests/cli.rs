@@ -1,11 +1,11 @@
-//! The program as its users meet it: results on stdout, one clear sentence and a hint for every wrong input, exit
-//! code 2 for wrong usage and 1 for failure, nothing lost.
+//! Tests the program as its users meet it: results go to stdout, every wrong input gets one clear sentence and a
+//! hint, the exit code is 2 for wrong usage and 1 for a failure, and nothing that was measured is lost.
 
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
-/// A scratch directory that goes away with the test.
+/// A scratch directory that is removed at the end of the test.
 struct Scratch(PathBuf);
 
 impl Scratch {
@@ -27,7 +27,7 @@ impl Drop for Scratch {
     }
 }
 
-/// Splits at blanks; `'…'` keeps a path text together.
+/// Splits a command line at blanks, except within `'…'`, which holds the text of a path.
 fn words(args: &str) -> Vec<String> {
     let quoted = args.split('\'').enumerate();
     quoted
@@ -181,7 +181,7 @@ fn what_the_machine_lacks_is_named_before_anything_is_made() {
         bare.args(words(&format!("bench --in {place} --cc bbr --path clean --out run")));
         let o = bare.env("PATH", &s.0).current_dir(&s.0).output().unwrap();
         let text = stderr(&o);
-        // Where the running kernel has no `bbr`, that is what is said first.
+        // Where the running kernel has no `bbr`, that error comes first, with exit code 2.
         assert!(matches!(o.status.code(), Some(1 | 2)), "{place}\n{text}");
         assert!(
             text.starts_with("error: ") && text.contains("\nhint: ") && text.contains(lacks),
@@ -239,7 +239,8 @@ fn a_simulated_bench_is_the_same_to_the_byte_and_resumes() {
     assert_eq!(folder(&s.0.join("a")), before);
 }
 
-/// Real QUIC stacks in virtual time: ours and the stacks' own in one table, with the raw files that TCP has.
+/// Real QUIC stacks in virtual time: Headway's controllers and the stacks' own are in one table, and a cell has the
+/// same raw files as with TCP.
 #[test]
 fn a_quic_bench_is_the_same_to_the_byte_and_resumes() {
     let s = Scratch::new("quic");
@@ -318,13 +319,14 @@ fn a_matrix_is_every_combination_and_its_plan_runs_again() {
         count += 1;
     }
     assert_eq!(count, 32);
-    // ESnet's table: a row for each combination and controller; what is no column of it stays in the name.
+    // ESnet's table has a row for each combination and controller. An axis for which it has no column stays in the
+    // name of the row.
     let table = stdout(&s.headway("report a --format esnet"));
     let rows: Vec<&str> = table.lines().take_while(|line| !line.is_empty()).collect();
     assert_eq!(rows.len(), 33, "{table}");
     assert!(rows[0].starts_with("Dest Host") && rows[0].ends_with("RXMTs"), "{table}");
     assert!(rows[1].contains("40.0") && rows[1].contains("bbr1") && rows[1].contains("- (1)"), "{table}");
-    // The same plan again, by its folder and by its file.
+    // The same plan runs again from its folder and from its file.
     for (plan, out) in [("a", "b"), ("a/plan.json", "c")] {
         let o = s.headway(&format!("bench --plan {plan} --out {out}"));
         assert!(o.status.success(), "{}", stderr(&o));
@@ -350,7 +352,7 @@ fn a_controller_beside_itself_is_another_draw_of_the_same() {
         })
         .collect();
     assert_eq!(seeds.len(), 16, "every cell draws anew");
-    // `smoke` brings the second label by itself, and its command says so.
+    // The suite `smoke` adds the second label by itself, and the plan that is shown says so.
     let o = s.headway("bench --in sim --suite smoke --cc cubic,bbr1 --blocks 1 --dry-run");
     assert!(stdout(&o).contains("cubic#2") && stdout(&o).contains("21 cells"), "{}", stdout(&o));
     let o = s.headway("bench --in lab --suite bbr --cc cubic --blocks 1 --dry-run");
@@ -379,7 +381,7 @@ fn a_bench_that_is_killed_five_times_loses_nothing_and_has_nothing_twice() {
         let mut child = Command::new(env!("CARGO_BIN_EXE_headway"));
         child.args(words(&format!("{plan} --out cut"))).current_dir(&s.0).stderr(std::process::Stdio::null());
         let mut child = child.stdout(std::process::Stdio::null()).spawn().unwrap();
-        // As soon as some more cells are there: at whatever it is doing then.
+        // The kill comes as soon as some more cells are there, whatever the program is doing at that moment.
         while cells("cut") < all * kill / 7 && child.try_wait().unwrap().is_none() {
             std::thread::yield_now();
         }
@@ -417,7 +419,7 @@ fn merged_shards_are_the_unsharded_run_to_the_byte() {
     };
     refused("merge --out m s1 s3", "4 of 12 cells are in no shard, the first is 001");
     assert!(!s.0.join("m").exists());
-    // A cell that two shards have is taken once, if both agree.
+    // A cell that two shards have is taken once if both agree.
     fs::create_dir(s.0.join("s1/cells/001")).unwrap();
     for entry in fs::read_dir(s.0.join("s2/cells/001")).unwrap() {
         let from = entry.unwrap().path();
@@ -452,7 +454,7 @@ fn what_others_measured_is_imported_and_compared() {
     );
     assert!(stdout(&o).contains("cubic,1.000") && stdout(&o).lines().count() == 3, "{}", stdout(&o));
     assert_eq!(s.headway(&format!("import {data}/3.21-busy.json")).status.code(), Some(1));
-    // The other controller is the same run under another name: equivalent.
+    // The second controller is the same run under another name, so the comparison must find the two equivalent.
     for version in ["3.14", "3.16", "3.18"] {
         let text = fs::read_to_string(format!("{data}/{version}-ok.json")).unwrap();
         fs::write(s.0.join(format!("{version}.json")), text.replace("\"cubic\"", "\"bbr\"")).unwrap();
@@ -557,7 +559,7 @@ fn dry_run_shows_cells_and_writes_nothing() {
     assert!(o.status.success() && stdout(&o).contains("12 cells"), "{}", stdout(&o));
     let o = s.headway("bench --in sim --cc bbr1 --path 'unlimited 20ms' --blocks 3 --dry-run");
     assert!(o.status.success() && stdout(&o).contains("no limit to the traffic"), "{}", stdout(&o));
-    // A QUIC stack is slower than the lab's clock.
+    // The estimate is longer with QUIC, because a QUIC stack takes more real time than the lab's virtual clock shows.
     for (transport, minutes) in [("tcp", 4), ("noq", 13)] {
         let o = s.headway(&format!(
             "bench --in lab --cc bbr3 --path lan-100 --blocks 6 --seconds 30 --transport {transport} --jobs 1 --dry-run"
@@ -568,7 +570,8 @@ fn dry_run_shows_cells_and_writes_nothing() {
     assert_eq!(fs::read_dir(&s.0).unwrap().count(), 0);
 }
 
-/// Beside bulk, limited and pausing flows; the command that the run names makes the same run again.
+/// Messages run beside bulk, limited and pausing flows. The command that the run's `env.json` names makes the same
+/// run again.
 #[test]
 fn messages_and_patterns_run_and_are_repeatable() {
     let s = Scratch::new("messages");
@@ -613,7 +616,7 @@ fn a_suite_brings_its_own_traffic_and_takes_further_paths() {
     assert!(stdout(&o).contains("659 cells"), "{}", stderr(&o));
 }
 
-/// Every file below `dir` with its content.
+/// Every file below `dir`, with its content.
 fn folder(dir: &Path) -> Vec<(PathBuf, Vec<u8>)> {
     let mut files = Vec::new();
     for entry in fs::read_dir(dir).unwrap() {

@@ -1,5 +1,5 @@
-//! `headway load`, `list` and `unload` on the running kernel, each test with a BPF file system and a network of its
-//! own, so that nothing it loads can outlive it. Without root they skip.
+//! Tests `headway load`, `list` and `unload` on the running kernel. Each test has a BPF file system and a network
+//! namespace of its own, so that nothing that it loads can outlive it. Without root the tests skip.
 
 use std::fs;
 use std::io::{Read, Write};
@@ -8,13 +8,15 @@ use std::os::fd::AsRawFd;
 use std::path::Path;
 use std::process::{Command, Output};
 
-/// The test's thread, moved into namespaces of its own; `None` without root.
+/// The test's thread, in namespaces of its own.
 struct Machine {
-    /// Names are the kernel's, not the namespace's: each test has its own.
+    /// The controller's name. Every test has another one, because these names are global in the kernel and not of the
+    /// namespace.
     name: String,
 }
 
 impl Machine {
+    /// Moves the calling thread into new namespaces; `None` without root.
     fn new(tag: char) -> Option<Machine> {
         // SAFETY: no pointers but C strings; unshare moves the calling thread alone.
         unsafe {
@@ -31,7 +33,7 @@ impl Machine {
         Some(Machine { name: format!("hl{tag}{}", std::process::id()) })
     }
 
-    /// Runs `headway` with the arguments, NAME being this test's.
+    /// Runs `headway` with `args`, where NAME stands for this test's name.
     fn run(&self, args: &str) -> Output {
         self.command(args).output().unwrap()
     }
@@ -42,12 +44,14 @@ impl Machine {
         command
     }
 
+    /// Runs `headway`, which must succeed, and returns its stdout.
     fn ok(&self, args: &str) -> String {
         let output = self.run(args);
         assert!(output.status.success(), "{args}: {}", text(&output));
         String::from_utf8(output.stdout).unwrap()
     }
 
+    /// Runs `headway`, which must fail with exit code `code`, and returns the error and its hint.
     fn refused(&self, args: &str, code: i32) -> String {
         let output = self.run(args);
         let said = text(&output);
@@ -67,7 +71,7 @@ impl Machine {
 }
 
 impl Drop for Machine {
-    /// Before Linux 6.4 the namespace's end is not enough.
+    /// Before Linux 6.4 a controller stays registered when the test's namespaces end, so it is unloaded here.
     fn drop(&mut self) {
         self.run("unload --all");
     }
@@ -100,7 +104,7 @@ fn choose(socket: &TcpStream, name: &str) {
     assert_eq!(rc, 0, "{}", std::io::Error::last_os_error());
 }
 
-/// `tcpi_pacing_rate`, bytes per second.
+/// The socket's `tcpi_pacing_rate`, in bytes per second.
 fn pacing_rate(socket: &TcpStream) -> u64 {
     const AT: usize = 8 + 24 * 4; // in struct tcp_info: behind 8 bytes and 24 words of 32 bits
     let (mut info, mut len) = ([0_u8; AT + 8], (AT + 8) as u32);
@@ -113,7 +117,8 @@ fn pacing_rate(socket: &TcpStream) -> u64 {
     u64::from_ne_bytes(info[AT..].try_into().unwrap())
 }
 
-/// The first pacing rate is the window per round trip, times the gain.
+/// The first pacing rate is the window per round trip, times the gain, so four times the gain must give four times
+/// the rate.
 #[test]
 fn root_a_parameter_is_in_force() {
     let Some(m) = Machine::new('f') else { return };
@@ -153,7 +158,7 @@ fn root_it_stays_is_listed_and_leaves_connections_alone() {
     exchange(far, near);
     assert!(m.ok("list --loaded").contains("nothing by us"));
     assert!(m.refused("unload NAME", 1).contains("it is not loaded"));
-    // The name is free again while the old one still serves its sockets.
+    // The name is free again, although the controller that had it still serves its sockets.
     m.ok("load bbr1 --as NAME");
     exchange(near, far);
     assert!(m.ok("list --loaded").contains("0 sockets now, 0 flows so far"));
@@ -175,7 +180,8 @@ fn root_a_name_that_is_taken_is_refused_and_nothing_changes() {
         "{said}"
     );
     assert!(m.refused("unload reno", 1).contains("not from `headway load`"));
-    // Another mount namespace, such as a container's: the name is the kernel's all the same.
+    // In another mount namespace, such as a container's, the pin is not visible, but the name is taken all the same,
+    // because names are global in the kernel.
     let elsewhere = std::thread::scope(|s| {
         s.spawn(|| Machine::new('x').unwrap().refused(&format!("load bbr1 --as {}", m.name), 1))
             .join()
@@ -201,7 +207,7 @@ fn root_the_default_of_new_connections_is_not_unloaded() {
     exchange(&mut near, &mut far);
 }
 
-/// Killed or interrupted at any moment: either nothing is there, or the whole.
+/// A load that is killed or interrupted at any moment leaves either nothing or a complete controller.
 #[test]
 fn root_an_interrupted_load_leaves_nothing_or_the_whole() {
     let Some(m) = Machine::new('d') else { return };

@@ -1,5 +1,5 @@
-//! `headway bench --in remote` over paths that `headway emu` makes: every server is in a namespace of its own. What is
-//! asserted are facts; whether the machine was quiet enough for a run to count is not the question.
+//! Tests `headway bench --in remote` over paths that `headway emu` makes, with every server in a namespace of its
+//! own. The tests assert facts only: whether the machine was quiet enough for a cell to count is not their question.
 
 use serde_json::Value;
 use std::os::unix::fs::MetadataExt;
@@ -8,14 +8,14 @@ use std::process::{Command, Output, Stdio};
 
 const HEADWAY: &str = env!("CARGO_BIN_EXE_headway");
 const SERVER: &str = "exec iperf3 -s -J -i 0.1";
-/// One short cell.
+/// A run of one short cell.
 const BENCH: &str = "$HEADWAY bench --blocks 1 --seconds 1 --warmup 0.2 --out $OUT --cc reno --in remote";
 
-/// A folder that goes away with the test; the run is in `run` in it.
+/// A folder that is removed at the end of the test. The run's own folder is `run` in it.
 struct Run(PathBuf);
 
 impl Run {
-    /// `None` where this is not root.
+    /// Makes the folder; `None` without root.
     fn new(name: &str) -> Option<Self> {
         if !Path::new("/proc/self").metadata().is_ok_and(|m| m.uid() == 0) {
             eprintln!("skipped: needs root");
@@ -28,7 +28,7 @@ impl Run {
         Some(Self(dir))
     }
 
-    /// A shell script at the near end of a path, `far` at its far end.
+    /// A command that runs the shell script `script` at the near end of `path`, and the command `far` at its far end.
     fn script(&self, path: &str, far: &str, script: &str) -> Command {
         let mut command = Command::new(HEADWAY);
         command.args(["emu", path, "--far", far, "--", "sh", "-c", script]);
@@ -66,7 +66,8 @@ fn said(output: &Output) -> String {
 #[test]
 fn root_the_nearest_server_that_answers_is_fixed_for_the_whole_run() {
     let Some(run) = Run::new("nearest") else { return };
-    // Inside the path to a server 40 ms away another path, to one 10 ms away.
+    // The path to the first server takes 30 ms. Inside it is another path of 10 ms, so one server is 40 ms away and
+    // the other 10 ms.
     let hosts = "127.0.0.1,$HEADWAY_LOCAL,$HEADWAY_PEER:5299,$OUTER,$HEADWAY_PEER";
     let inner = format!(
         "{BENCH} {hosts}; rm -r $OUT/cells/000 && cp $OUT/env.json $OUT/first.json && {BENCH} {hosts}"
@@ -94,7 +95,7 @@ fn root_the_nearest_server_that_answers_is_fixed_for_the_whole_run() {
         .min_by_key(|i| rtt_us(*i))
         .unwrap_or_else(|| panic!("{said}"));
     assert_eq!(chosen, all[best]["host"], "{candidates}");
-    // The run that went on asked nobody again.
+    // The run that was resumed did not try the servers again.
     assert_eq!(run.json("env.json")["remote"], run.json("first.json")["remote"]);
     let cell = run.json("cells/000/cell.json");
     assert_eq!(cell["sender_cc"], "reno", "{said}");
@@ -123,7 +124,7 @@ fn root_iperf_2_makes_the_load_where_it_is_asked_to() {
     let load = run.json("cells/000/load.json");
     assert_eq!(load["end"]["sender_tcp_congestion"], "reno", "{said}");
     assert!(load["iperf2"]["client"].as_str().is_some_and(|t| t.contains("Client connecting to")), "{load}");
-    // A second of 20 Mbit/s, less headers and the start.
+    // One second at 20 Mbit/s makes 2.5 MB, less the headers and the slow start.
     let bytes = load["end"]["sum_received"]["bytes"].as_u64().expect("a number");
     assert!((1_000_000..3_000_000).contains(&bytes), "{bytes}");
 }
@@ -131,7 +132,7 @@ fn root_iperf_2_makes_the_load_where_it_is_asked_to() {
 #[test]
 fn root_an_interrupted_run_keeps_its_cells_and_leaves_nothing_behind() {
     let Some(run) = Run::new("interrupt") else { return };
-    // The port tells this test's processes from those of others.
+    // The port tells this test's processes from those of other tests.
     let bench = BENCH.replace("--blocks 1", "--blocks 3") + " $HEADWAY_PEER:5377";
     let script = format!(
         "{bench} & bench=$!; i=0; until [ -d $OUT/cells/000 ] || [ -d $OUT/cells/001 ] || [ $i = 300 ]; do i=$((i+1)); sleep 0.1; done; \
@@ -175,7 +176,7 @@ fn root_both_directions_are_measured_and_the_sender_is_proven() {
         assert_eq!(load["end"]["sender_tcp_congestion"], "reno", "{said}");
         let has_note = cell["notes"][0].as_str().is_some_and(|n| n.starts_with("the server sent"));
         assert_eq!(has_note, is_reverse, "{cell}");
-        // 5 Mbit/s is the rate of the way back, which carries the data of the reverse run.
+        // 5 Mbit/s is the rate towards the near end, which carries the data of the reverse run.
         let bytes = load["end"]["sum_received"]["bytes"].as_u64().expect("a number");
         assert!(bytes > 0 && (!is_reverse || bytes < 5_000_000 / 8 * 2), "{bytes}");
     }
@@ -256,7 +257,8 @@ fn root_the_qdisc_is_put_back_however_the_run_ends() {
     );
 }
 
-/// sshd in the far end's namespace, with keys of the test's own, and an `ssh` that knows them. `None` where there is no sshd.
+/// Prepares an sshd for the far end's namespace, with keys of the test's own, and an `ssh` that knows them. Returns
+/// the command for the far end; `None` where sshd is not installed.
 fn far_end_with_ssh(run: &Run) -> Option<String> {
     if !Path::new("/usr/sbin/sshd").exists() {
         eprintln!("skipped: needs /usr/sbin/sshd (Debian's openssh-server)");
@@ -287,7 +289,7 @@ fn far_end_with_ssh(run: &Run) -> Option<String> {
         .expect("a file");
     let mode = std::os::unix::fs::PermissionsExt::from_mode(0o700);
     std::fs::set_permissions(&wrapper, mode).expect("its mode");
-    // sshd wants /run/sshd; the machine's /run is left alone.
+    // sshd needs the directory /run/sshd. It gets a /run of its own, so that the machine's is left alone.
     Some(format!(
         "unshare -m sh -c 'mount -t tmpfs none /run && mkdir -m 755 /run/sshd && exec /usr/sbin/sshd -D -e -f {work}/sshd_config' \
          2>{work}/sshd.log & exec iperf3 -s -J -i 0.1"
