@@ -45,21 +45,21 @@ use std::sync::Arc;
 word! {
 /// The mode of the state machine ([`Bbr1State::mode`]).
 pub enum Mode {
-    /// Ramp up quickly.
+    /// Doubles the rate each round to find out what the path carries.
     #[default]
     Startup = 0,
-    /// Drain the queue that STARTUP built.
+    /// Sends slower until the queue that STARTUP built is gone.
     Drain = 1,
-    /// Cycle the pacing gain around the estimated bandwidth.
+    /// Sends at the estimated bandwidth, and probes for more once a cycle.
     ProbeBw = 2,
-    /// Cut inflight to see the minimum RTT.
+    /// Keeps four segments in flight, so that the queue empties and the minimum RTT is seen.
     ProbeRtt = 3,
 }
 }
 
 impl Mode {
-    /// Whether the state machine may go from this mode to `next`. Each line is one reason to change; no event leads to
-    /// what is not here.
+    /// Whether the state machine may go from this mode to `next`. Each line gives one reason to change; a change that
+    /// is not listed would be a defect, because no event leads to it.
     const fn may_become(self, next: Self) -> bool {
         use Mode::*;
         match (self, next) {
@@ -71,54 +71,59 @@ impl Mode {
             (Drain, ProbeBw) => true,
             // A policer's rate was used for long enough: the cycle starts anew, to see whether it still polices.
             (ProbeBw, ProbeBw) => true,
-            // The minimum RTT was not seen for too long.
+            // The minimum RTT was not seen for 10 s.
             (Startup | Drain | ProbeBw, ProbeRtt) => true,
-            // It was seen. A flow that never filled the pipe goes on looking for its rate, any other keeps its estimate.
+            // PROBE_RTT is over. A flow that never filled the pipe goes on looking for its rate, any other keeps its
+            // estimate.
             (ProbeRtt, Startup | ProbeBw) => true,
             _ => false,
         }
     }
 }
 
-/// One of Linux's gains, which are in 1/256.
+/// A gain of Linux, which counts in parts of 256, in our format.
 const fn bbr_unit(parts: u64) -> u64 {
     parts * (GAIN_UNIT >> 8)
 }
 
 row! {
-/// Tunables. [`Bbr1Params::default`] gives the constants of `tcp_bbr.c`; no other place writes them.
+/// Tunables. [`Bbr1Params::default`] gives the constants of `tcp_bbr.c`; they are written nowhere else, so that
+/// lists, C and Rust cannot disagree.
 pub struct Bbr1Params {
-    /// Rounds over which the largest rate sample counts. A gain cycle has eight, so a probe is always within them.
+    /// Rounds over which the largest rate sample is the bandwidth estimate. They must cover a gain cycle, which has
+    /// eight phases, so that the sample of a probe lasts until the next one.
     bw_rtts: u64 = 10,
-    /// How long a minimum RTT is believed before PROBE_RTT looks for it again. A path that became longer is
-    /// believed after that time.
+    /// How long a minimum RTT is believed before PROBE_RTT looks for it again. It is also the time after which a path
+    /// that became longer is noticed.
     min_rtt_win_us: u64 = 10 * USEC_PER_SEC,
-    /// Time spent at the minimum window in PROBE_RTT; 0 turns PROBE_RTT off. Flows with different RTTs need some
-    /// time to be in it together.
+    /// Time spent at the minimum window in PROBE_RTT; 0 turns PROBE_RTT off. Flows with different RTTs must be in it
+    /// at the same time for the queue to empty.
     probe_rtt_mode_us: u64 = 200 * USEC_PER_MSEC,
-    /// Pacing rate in bytes per second below which a burst is one segment. On slow paths even two would be a queue.
+    /// Pacing rate, in bytes per second, below which a burst is one segment. On slow paths even two segments would be
+    /// a noticeable queue.
     min_tso_rate: u64 = 1_200_000 / 8,
     /// How far the pacing rate stays below the estimate, in per cent. An estimate that is a little too high would
     /// otherwise make a queue that never goes.
     pacing_margin_percent: u64 = 1,
-    /// A burst lasts 2^-shift seconds (Linux `sk_pacing_shift`). Longer bursts make queues, shorter ones cost CPU
-    /// time.
+    /// The length of a burst as an exponent: at the pacing rate it lasts 2^-shift seconds (Linux `sk_pacing_shift`).
+    /// Longer bursts make queues, shorter ones cost CPU time.
     pacing_shift: u64 = 10,
     /// Largest burst, in bytes (Linux `GSO_LEGACY_MAX_SIZE - 1 - MAX_TCP_HEADER`, with WLAN configured).
     gso_max_bytes: u64 = 65_536 - 1 - 320,
     /// Largest burst, in segments.
     max_tso_segs: u64 = 127,
-    /// Bursts that sit in the offload engines of both hosts. Without room for them a small window would be stuck
-    /// there.
+    /// Number of bursts that wait in the offload engines of both hosts. The window has room for them on top of the
+    /// BDP, or a small window would be stuck there.
     tso_budget: u64 = 3,
-    /// Segments added to the window in the probing phase. A quarter of a very small BDP would be no probe at all.
+    /// Segments added to the window in the probing phase, because a quarter of a very small BDP is less than a
+    /// packet.
     probe_bw_segs: u64 = 2,
     /// Pacing rate over bandwidth, and window over BDP, in STARTUP. 2/ln 2 is the least gain that doubles the rate
     /// each round.
     high_gain: u64 = bbr_unit(256 * 2885 / 1000 + 1),
     /// Pacing rate over bandwidth in DRAIN. The inverse of STARTUP's gain empties its queue in about a round.
     drain_gain: u64 = bbr_unit(256 * 1000 / 2885),
-    /// Window over BDP in PROBE_BW. Twice the BDP lets the flow go on while ACKs are late or come in bunches.
+    /// Window over BDP in PROBE_BW. Twice the BDP lets the flow go on sending while ACKs are late or come in bunches.
     cwnd_gain: u64 = 2 * GAIN_UNIT,
     /// Pacing rate over bandwidth in phase 0 of PROBE_BW, which looks for more.
     pacing_gain_up: u64 = GAIN_UNIT * 5 / 4,
@@ -127,44 +132,53 @@ pub struct Bbr1Params {
     pacing_gain_down: u64 = GAIN_UNIT * 3 / 4,
     /// Phases of the gain cycle, of one minimum RTT each.
     cycle_len: u64 = 8,
-    /// PROBE_BW starts at one of this many phases, by chance. Flows that share a bottleneck must not probe
+    /// PROBE_BW starts at a random one of this many phases, so that flows that share a bottleneck do not probe
     /// together.
     cycle_rand: u64 = 7,
     /// Smallest window, in segments. With fewer, a receiver that acknowledges every second segment would stall the
     /// flow.
     cwnd_min_target: u64 = 4,
-    /// Window without any RTT sample, in segments (Linux `TCP_INIT_CWND`).
+    /// Window before any RTT sample, in segments (Linux `TCP_INIT_CWND`). Without an RTT there is no BDP to use
+    /// instead.
     init_cwnd: u64 = 10,
-    /// RTT that is assumed for pacing before the first sample. It is short, so that a fast path is not begun
+    /// RTT that is assumed for pacing before the first sample. It is short, so that a fast path does not begin
     /// slowly.
     init_rtt_us: u64 = USEC_PER_MSEC,
-    /// Growth of the bandwidth from round to round that says the pipe is not full yet. Less is within what noise
-    /// does to samples.
+    /// Factor by which the bandwidth must grow from round to round for the pipe not to count as full. Smaller growth
+    /// may be noise.
     full_bw_thresh: u64 = GAIN_UNIT * 5 / 4,
-    /// Rounds without such growth that say the pipe is full. One or two may be slow because of the receiver's
-    /// window or a bunch of ACKs.
+    /// Rounds in a row without such growth after which the pipe counts as full. One or two may be slow because of the
+    /// receiver's window or a bunch of ACKs.
     full_bw_cnt: u64 = 3,
     /// Shortest interval in which the rate behind a policer is measured, in rounds.
     lt_intvl_min_rtts: u64 = 4,
-    /// Longest such interval, in rounds. Then there was too little loss for a policer.
+    /// Longest such interval, in rounds. After it there was too little loss for a policer, and the sampling starts
+    /// over.
     lt_intvl_max_rtts: u64 = 4 * 4,
     /// Longest such interval, in milliseconds (Linux: as many as fit in 32 bits of microseconds).
     lt_intvl_max_ms: u64 = u32::MAX as u64 / USEC_PER_MSEC,
-    /// Lost over delivered data that makes an interval lossy. Chance losses are rarer.
+    /// Lost over delivered data above which an interval may come from a policer. Random loss is rarer.
     lt_loss_thresh: u64 = bbr_unit(50),
-    /// Two intervals agree when their rates differ by no more than this part. Two that agree are a policer.
+    /// Two intervals agree when their rates differ by no more than this part. A policer is assumed once two in a row
+    /// agree.
     lt_bw_ratio: u64 = GAIN_UNIT / 8,
-    /// They agree, too, when their rates differ by no more than this many bytes per second.
+    /// They also agree when their rates differ by no more than this many bytes per second, because on slow paths a
+    /// single packet is a large part of the rate.
     lt_bw_diff: u64 = 4_000 / 8,
-    /// Rounds for which a policer's rate is used. Then the flow probes again, because the policer may have gone.
+    /// Rounds for which the rate of a policer is used. After them the flow probes again, because the policer may be
+    /// gone.
     lt_bw_max_rtts: u64 = 48,
-    /// Part of the bunched ACKs that is added to the window.
+    /// Part of the data that ACKs bring in bunches that is added to the window; 0 turns the measuring off. Without it
+    /// the flow runs dry between two bunches.
     extra_acked_gain: u64 = GAIN_UNIT,
-    /// Rounds that each of the two slots of bunched ACKs covers.
+    /// Rounds that each of the two slots of the filter for bunched ACKs covers. Older bunches say little about the
+    /// present path.
     extra_acked_win_rtts: u64 = 5,
-    /// Segments after which the measuring of a bunch begins anew.
+    /// Segments after which the measuring of a bunch starts over, because Linux keeps the count in a field of 20
+    /// bits.
     ack_epoch_acked_reset_thresh: u64 = 1 << 20,
-    /// The window has room for at most what the estimate delivers in this time. A bunch that is larger is a stall.
+    /// Upper limit of what is added to the window for bunched ACKs: what the estimated bandwidth delivers in this
+    /// time. A larger bunch is a stall of the path.
     extra_acked_max_us: u64 = 100 * USEC_PER_MSEC,
     /// The brake's parameters.
     brake: BrakeParams,
@@ -174,14 +188,14 @@ pub struct Bbr1Params {
 row! {
 /// Everything a connection remembers. Data in units, bandwidths and gains in the formats of [`super::fixed`].
 pub struct Bbr1State {
-    /// Minimum RTT of the last window; [`NO_RTT`] before the first sample.
+    /// Minimum RTT of the last `min_rtt_win_us`, in microseconds; [`NO_RTT`] before the first sample.
     min_rtt_us: u64,
     /// When it was seen, in microseconds.
     min_rtt_stamp: u64,
-    /// When PROBE_RTT may end, in microseconds; 0 while inflight has not fallen yet.
+    /// When PROBE_RTT may end, in microseconds; 0 while inflight has not yet come down to the minimum window.
     probe_rtt_done_stamp: u64,
-    /// Largest rate samples of late, by `rtt_cnt`. The largest is the bandwidth estimate, unless a policer's rate
-    /// is used.
+    /// Filter of the largest rate samples of the last `bw_rtts` rounds. The largest is the bandwidth estimate, unless
+    /// a policer's rate is used.
     bw: Winmax as ["bw_s0_t", "bw_s0_v", "bw_s1_t", "bw_s1_v", "bw_s2_t", "bw_s2_v"],
     /// Rounds so far.
     rtt_cnt: u64,
@@ -193,21 +207,21 @@ pub struct Bbr1State {
     mode: Mode,
     /// State of loss recovery at the previous ACK.
     prev_ca_state: CaState,
-    /// Whether this is the first round of recovery, in which no more leaves than arrives.
+    /// Whether this is the first round of recovery, in which no more data leaves than arrives.
     packet_conservation: bool,
     /// Whether this ACK starts a round.
     round_start: bool,
-    /// Whether nothing was delivered yet since the flow restarted from idle.
+    /// Whether nothing has been delivered since the flow restarted from idle.
     idle_restart: bool,
-    /// Whether a round at the minimum window is over.
+    /// Whether the flow has spent a round at the minimum window of PROBE_RTT.
     probe_rtt_round_done: bool,
     /// Whether the rate behind a policer is being measured.
     lt_is_sampling: bool,
-    /// Rounds in that interval, or rounds since a policer's rate is used.
+    /// Rounds in the interval that is being measured, or rounds since a policer's rate has been in use.
     lt_rtt_cnt: u64,
     /// Whether a policer's rate is the bandwidth estimate.
     lt_use_bw: bool,
-    /// That rate; 0 before the first interval.
+    /// Rate of the last lossy interval, and the estimate while `lt_use_bw`; 0 before the first one.
     lt_bw: u64,
     /// `delivered` at the start of the interval.
     lt_last_delivered: u64,
@@ -221,23 +235,24 @@ pub struct Bbr1State {
     cwnd_gain: u64,
     /// Whether STARTUP has filled the pipe.
     full_bw_reached: bool,
-    /// Rounds without much growth of bandwidth.
+    /// Rounds in a row in which the bandwidth grew by less than `full_bw_thresh`.
     full_bw_cnt: u64,
     /// Phase of the gain cycle, from 0.
     cycle_idx: u64,
-    /// Whether a smoothed RTT was used for pacing; until then a nominal one is.
+    /// Whether the pacing rate was computed from a measured RTT; before that `init_rtt_us` is used.
     has_seen_rtt: bool,
-    /// Window to come back to after recovery or PROBE_RTT, in units of data.
+    /// Window to restore after recovery or PROBE_RTT, in units of data.
     prior_cwnd: u64,
     /// Bandwidth against which growth is measured.
     full_bw: u64,
     /// Start of the epoch in which a bunch of ACKs is measured, in microseconds.
     ack_epoch_mstamp: u64,
-    /// Most data ACKed beyond expectation in one epoch, in units: the first of two slots that take turns.
+    /// Most data that was ACKed in one epoch beyond what the bandwidth explains, in units of data. This is the first
+    /// of two slots that are used in turn.
     extra_acked_0: u64,
     /// The second slot. The window has room for the larger of the two.
     extra_acked_1: u64,
-    /// ACKed since the start of the epoch, in units.
+    /// Data ACKed since the start of the epoch, in units of data.
     ack_epoch_acked: u64,
     /// Age of the slot in use, in rounds.
     extra_acked_win_rtts: u64,
@@ -249,7 +264,7 @@ pub struct Bbr1State {
 }
 
 impl Bbr1State {
-    /// The slot of extra ACKed data in use.
+    /// The slot that this round's bunches go into.
     fn extra_acked(&mut self) -> &mut u64 {
         if self.extra_acked_win_idx != 0 { &mut self.extra_acked_1 } else { &mut self.extra_acked_0 }
     }
@@ -285,13 +300,15 @@ impl Controller for Bbr1 {
         Bbr1State::FIELDS
     }
 
-    /// The window stands still in the first round of each recovery: with one in every round it would never grow.
+    /// In BBRv1 the window does not grow in the first round of each recovery. If every round began a new recovery the
+    /// window would never grow, so a recovery has to last until its losses are repaired.
     fn recovers_until_repaired(&self) -> bool {
         true
     }
 }
 
-/// What `tcp_bbr.c` reaches through its `sk`; `out.cwnd` and `out.pacing_rate` are the values in force.
+/// One event of one connection, named as in `tcp_bbr.c`, whose functions reach all of this through `sk`. `out.cwnd`
+/// and `out.pacing_rate` are the values that the transport uses now.
 struct Sock<'a> {
     bbr: &'a mut Bbr1State,
     p: &'a Bbr1Params,
@@ -299,8 +316,8 @@ struct Sock<'a> {
     out: &'a mut Control,
 }
 
-/// Updates the model, then the mode that depends on it; the order matters, because each step uses what those before
-/// it found out.
+/// Updates the model, then the mode that depends on it. The order matters, because each step uses what the steps
+/// before it found out.
 fn bbr_update_model(sk: &mut Sock) {
     bbr_update_bw(sk);
     bbr_update_ack_aggregation(sk);
@@ -311,8 +328,9 @@ fn bbr_update_model(sk: &mut Sock) {
     bbr_update_gains(sk);
 }
 
-/// Tells the brake what it must know of this ACK and of the mode. STARTUP and DRAIN are not watched, since both
-/// change the rate and the queue themselves. The second half of the gain cycle is steady.
+/// Hands this ACK to the brake. STARTUP and DRAIN are not watched, because both change the rate and the queue
+/// themselves; nor is a flow that uses a policer's rate. Only the second half of the gain cycle is steady, because
+/// the first half probes and drains.
 fn bbr_run_brake(sk: &mut Sock) {
     let is_probe_bw = sk.bbr.mode == Mode::ProbeBw;
     let (max_bw, bw, floor) = (bbr_max_bw(sk), bbr_bw(sk), bbr_segs(sk, sk.p.cwnd_min_target));
@@ -332,7 +350,8 @@ fn bbr_run_brake(sk: &mut Sock) {
     });
 }
 
-/// One ACK: the model, the brake, the control.
+/// Processes one ACK. The model learns from it first, then the brake may replace the model's bandwidth, and only then
+/// are the pacing rate and the window computed from the result.
 fn bbr_main(sk: &mut Sock) {
     bbr_update_model(sk);
     let (mut bw, mut gain) = (bbr_bw(sk), sk.bbr.pacing_gain);
@@ -348,7 +367,8 @@ fn bbr_main(sk: &mut Sock) {
     }
 }
 
-/// A connection begins.
+/// Sets the state for a new connection: the transport's minimum RTT so far, a first pacing rate from the window and
+/// the RTT, no policer, and STARTUP.
 fn bbr_init(sk: &mut Sock) {
     *sk.bbr = Bbr1State::default();
     sk.bbr.min_rtt_us = sk.ack.min_rtt_us.min(NO_RTT);
@@ -360,8 +380,8 @@ fn bbr_init(sk: &mut Sock) {
     sk.bbr.ack_epoch_mstamp = sk.ack.now_us;
 }
 
-/// The application sends again after nothing was in flight: it paces at the estimate, because a burst at the gain
-/// of the phase would make the queue that the pause has emptied.
+/// Handles the application sending again after nothing was in flight. The flow paces at the estimate, because a burst
+/// at the gain of the phase would rebuild the queue that the pause has emptied.
 fn bbr_cwnd_event(sk: &mut Sock) {
     if !sk.ack.is_app_limited {
         return;
@@ -376,13 +396,13 @@ fn bbr_cwnd_event(sk: &mut Sock) {
     }
 }
 
-/// The transport is about to cut the window.
+/// Saves the window, because the transport is about to cut it and it is restored after recovery.
 fn bbr_ssthresh(sk: &mut Sock) {
     bbr_save_cwnd(sk);
 }
 
-/// A retransmission timeout ends the round and counts as a loss; the search for a full pipe begins anew, because
-/// the timeout says nothing of the rate.
+/// Handles a retransmission timeout. It ends the round and counts as a loss; the search for a full pipe begins again,
+/// because the timeout says nothing about the rate.
 fn bbr_set_state(sk: &mut Sock) {
     sk.bbr.prev_ca_state = CaState::Loss;
     sk.bbr.full_bw = 0;
@@ -390,14 +410,15 @@ fn bbr_set_state(sk: &mut Sock) {
     bbr_lt_bw_sampling(sk, 1, false);
 }
 
-/// The slow-down was spurious, so what it taught is forgotten.
+/// Handles losses that proved spurious. What they taught about a full pipe and about a policer is forgotten.
 fn bbr_undo_cwnd(sk: &mut Sock) {
     sk.bbr.full_bw = 0;
     sk.bbr.full_bw_cnt = 0;
     bbr_reset_lt_bw_sampling(sk);
 }
 
-/// Processes one event: the only way into this controller.
+/// Processes one event and writes what the transport has to apply into `out`. It is the only entry, so the C twin can
+/// be fed the same rows and compared. Values that no step sets keep what the transport reports.
 pub fn bbr1_on_event(bbr: &mut Bbr1State, p: &Bbr1Params, ack: &Ack, out: &mut Control) {
     out.cwnd = ack.cwnd;
     out.pacing_rate = ack.pacing_rate;

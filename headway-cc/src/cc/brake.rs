@@ -14,22 +14,25 @@
 //!    └──────────────────────────────────────────────────────────────────── HOLD   bound: above what arrives
 //! ```
 //!
-//! 1. **Measure.** ACKs are gathered in slots, which last a sixteenth of the minimum RTT or so. A slot has two numbers: the
-//!    rate at which data arrived, which is what the path lets through now, and the smallest RTT, which is what the queue
-//!    is now.
-//! 2. **Learn.** While the flow neither probes nor drains, slots go into averages of what is usual: rate, RTT, and how far
-//!    both scatter.
-//! 3. **Watch.** A slot that is clearly slower than usual *and* met a queue puts the brake on. Either sign alone has other
-//!    causes: a pause of the sender, or somebody else's queue. Where the buffer is too short for a queue, much loss or
-//!    many CE marks stand for it.
-//! 4. **Drain.** The flow paces at what arrives, and its window is what fills the path at that rate, so the queue empties.
-//!    If half of it still stands after a round in which our share was gone, it is somebody else's, and the brake lets go.
-//! 5. **Hold.** Without a queue the bound rises above what arrives, step by step, until the old rate is back, or until it
-//!    was looked for long enough and the model has forgotten it.
+//! 1. **Measure.** ACKs are gathered in slots of about a sixteenth of the minimum RTT, because a single ACK tells no
+//!    rate. A slot has two numbers: the rate at which data arrived, which is what the path lets through now, and the
+//!    smallest RTT, which shows how long the queue is now.
+//! 2. **Learn.** While the flow neither probes nor drains, slots are averaged into the baseline: the mean rate, the
+//!    mean RTT, and how far both scatter (their mean deviations). The fields of the baseline are called `usual_*`.
+//! 3. **Watch.** A slot that is clearly slower than the baseline *and* met a queue puts the brake on. Either sign
+//!    alone has other causes: a pause of the sender, or another flow's queue. Where the buffer is too short to hold a
+//!    queue, much loss or many CE marks take the place of the longer RTT.
+//! 4. **Drain.** The flow paces at the rate that arrives, and its window is the BDP at that rate, so the queue
+//!    empties. After a round with no more than that in flight, our part of the queue is gone. If half of the queue
+//!    still stands then, it belongs to other flows, and the brake lets go.
+//! 5. **Hold.** Once the queue is gone, the allowed rate rises above what arrives, step by step. Hold ends when the
+//!    old rate is back, or when the search has lasted long enough (`hold_us`) and the model no longer knows the old
+//!    rate.
 //!
-//! Use: a controller has a [`Brake`] in its state and [`BrakeParams`] among its parameters. Once an ACK, after its model,
-//! it calls `brake_on_ack`. Then `brake_bw` is its bandwidth, `brake_gain` its pacing gain, and [`Brake::window`] the bound
-//! of its window. What is called "the model" here is the controller's own. Figures and limits: `docs/brake.md`.
+//! Use: a controller has a [`Brake`] in its state and [`BrakeParams`] among its parameters. Once an ACK, after its
+//! model is updated, it calls `brake_on_ack`. From then on it takes its bandwidth from `brake_bw`, its pacing gain
+//! from `brake_gain`, and keeps its window within [`Brake::window`]. "The model" in the comments here is the
+//! controller's own estimate of bandwidth and minimum RTT. Figures and limits: `docs/brake.md`.
 //!
 //! Twin: `headway-kernel/bpf/brake.h` (same functions in the same order).
 
@@ -40,18 +43,19 @@ use super::{Ack, NO_RTT};
 word! {
 /// What the brake does ([`Brake::mode`]).
 pub enum BrakeMode {
-    /// Off: slots are watched and learned from, nothing is bounded.
+    /// Off: slots are judged and averaged into the baseline, and the flow is not limited.
     #[default]
     Watch = 0,
-    /// On: the queue is being emptied.
+    /// On: the flow sends at the rate that arrives, so that its queue drains.
     Drain = 1,
-    /// On: the queue is gone, and the bound rises as far as the path lets it.
+    /// On: the queue is gone, and the allowed rate rises for as long as no new queue appears.
     Hold = 2,
 }
 }
 
 impl BrakeMode {
-    /// Whether the brake may go from this mode to `next`. Each line is one reason to change.
+    /// Whether the brake may go from this mode to `next`. Each line gives one reason to change; a change that is not
+    /// listed would be a defect.
     const fn may_become(self, next: Self) -> bool {
         use BrakeMode::*;
         match (self, next) {
@@ -72,7 +76,7 @@ impl BrakeMode {
 }
 
 row! {
-/// The brake's parameters. Parts and factors are gains.
+/// The brake's parameters. Fractions and factors are in the format of gains (times [`GAIN_UNIT`]).
 pub struct BrakeParams "brake_" {
     /// Whether the flow yields when the path becomes slower: 1 yes, 0 no.
     is_on: bool as ["brake"],
@@ -82,42 +86,48 @@ pub struct BrakeParams "brake_" {
     /// How long a slot of ACKs lasts at least while the brake is on, as a part of the minimum RTT. Less arrives
     /// then, so a slot needs longer to tell a rate.
     slot_braked: u64 = GAIN_UNIT / 8,
-    /// Fewest ACKs of a slot, where ACKs that come together count as one. A bunch of ACKs tells no rate.
+    /// Fewest ACKs of a slot. ACKs that come together count as one, because a bunch of ACKs tells no rate.
     slot_min_acks: u64 = 3,
-    /// Segments that a slot delivers at least, or half of them in twice the time. Fewer tell no rate.
+    /// Segments that a slot delivers at least. Fewer tell no rate, but a slot may also end without them when twice as
+    /// many should have arrived, because then the path has become slower.
     slot_min_segments: u64 = 8,
-    /// A queue is an RTT above the usual one by more than this part of the minimum RTT, while the brake is off.
+    /// While the brake is off, an RTT counts as a queue when it is above the baseline by more than this part of the
+    /// minimum RTT.
     rtt: u64 = GAIN_UNIT / 16,
-    /// The same while the brake is on. It is larger, since the brake's own search for more bandwidth makes small
+    /// The same while the brake is on. It is larger, because the brake's own search for more bandwidth makes small
     /// queues.
     rtt_braked: u64 = GAIN_UNIT / 8,
-    /// An RTT must be above the usual one by more than this time, too, to be a queue. On short paths a part of the
-    /// RTT is less than hosts are late by.
+    /// An RTT must also be above the baseline by more than this time to count as a queue. On short paths a part of
+    /// the RTT is less than the scheduling delays of the hosts.
     rtt_us: u64 = 500,
-    /// A slot is slow when its rate is below the expected one by more than this part.
+    /// A slot is slow when its rate is below the expected one by more than this part. Smaller differences are within
+    /// the noise of the samples.
     rate: u64 = GAIN_UNIT / 8,
-    /// Rate and RTT must both be this many mean deviations away from the usual, too. On noisy paths the parts above
+    /// Rate and RTT must also differ from the baseline by this many mean deviations. On noisy paths the other margins
     /// are reached by chance.
     deviations: u64 = 4,
     /// A slow slot that lost more than this part of what arrived is lossy. Loss stands for a queue where the buffer
     /// is too short to hold one.
     loss: u64 = GAIN_UNIT / 8,
-    /// Lossy slots in a row that put the brake on without a longer RTT. One may be chance.
+    /// Number of lossy slots in a row that put the brake on without a longer RTT. A single one may be chance.
     loss_slots: u64 = 2,
-    /// Weight of the newest slot in what is usual.
+    /// Weight of the newest slot in the averages of the baseline. A larger weight would let noise, or a slower path,
+    /// become the baseline.
     memory: u64 = GAIN_UNIT / 32,
-    /// Once the queue is gone, the bound is this times what arrives. Above 1, or the flow would never see that the
-    /// path has become faster.
+    /// Once the queue is gone, the allowed rate is this times what arrives. It must be above 1, or the flow would
+    /// never see that the path has become faster.
     grow: u64 = GAIN_UNIT * 5 / 4,
-    /// The same once more arrives than the slower path let through. The path has become faster then, and the old
-    /// rate is likely back.
+    /// The same factor once more arrives than the slower path let through. The path has become faster then, and the
+    /// old rate is likely back.
     grow_fast: u64 = 4 * GAIN_UNIT,
-    /// Rounds without a queue after which the bound rises though no more arrives, and during which the model has
-    /// forgotten nothing.
+    /// Rounds without a queue and without more data after which the allowed rate rises all the same. It also limits
+    /// how many RTTs the brake may have been on for the model to count as still knowing the old rate.
     patience: u64 = 4,
-    /// How long the old rate is looked for.
+    /// How long the brake looks for the old rate at least before it gives up. After that the model's own probes take
+    /// over.
     hold_us: u64 = 30 * USEC_PER_SEC,
-    /// Segments that bursts put into the queue whatever the rate is.
+    /// Segments that the sender's bursts add to the queue at any rate. They are part of every window, so they must
+    /// not be taken for a queue.
     extra_segments: u64 = 2,
 }
 }
@@ -132,11 +142,11 @@ impl BrakeParams {
 row! {
 /// What the brake remembers of a connection. Data is in units, bandwidths are in the format of [`super::fixed`].
 pub struct Brake "brake_" {
-    /// What the brake does: watch, drain or hold.
+    /// Whether the brake is off (watch), drains the queue, or looks for the old rate (hold).
     mode: BrakeMode,
-    /// Bandwidth that is used instead of the model's while the brake is on.
+    /// Bandwidth that the controller uses instead of the model's while the brake is on.
     bw: u64,
-    /// Bound on the window, in units of data; no bound while the brake is off.
+    /// Upper bound of the window, in units of data; `u64::MAX` while the brake is off.
     window: u64,
     /// When the slot began, in microseconds.
     slot_us: u64,
@@ -146,39 +156,41 @@ pub struct Brake "brake_" {
     slot_lost: u64,
     /// `delivered_ce` when the slot began.
     slot_ce: u64,
-    /// Smallest `rs_prior_delivered` of the slot: when its oldest packet was sent.
+    /// Smallest `rs_prior_delivered` among the slot's ACKs: the value of `delivered` when the oldest of their packets
+    /// was sent.
     slot_prior: u64,
-    /// ACKs of the slot that did not come together.
+    /// ACKs of the slot so far, where ACKs that came together count as one.
     slot_acks: u64,
     /// When the last ACK that `slot_acks` counts came, in microseconds.
     slot_ack_us: u64,
-    /// Longest time between two ACKs of the slot.
+    /// Longest time between two ACKs of the slot, in microseconds.
     slot_gap_us: u64,
-    /// Smallest RTT of the slot; [`NO_RTT`] before its first sample.
+    /// Smallest RTT of the slot, in microseconds; [`NO_RTT`] before its first sample.
     slot_rtt_us: u64,
-    /// Whether the slot has samples that the application limited.
+    /// Whether the slot has samples that were limited by the application, which say nothing about the path's rate.
     slot_is_app_limited: bool,
-    /// Whether the slot has samples that only ProbeRTT's mark calls application-limited.
+    /// Whether the slot has samples that are marked as application-limited only because ProbeRTT marked what was in
+    /// flight.
     slot_is_marked: bool,
     /// `delivered` when ProbeRTT last marked what is sent as application-limited.
     marked_start: u64,
-    /// The mark lasts until `delivered` exceeds this: it counts what was in flight at the mark, too.
+    /// The mark lasts until `delivered` exceeds this, because it also covers what was in flight when it was set.
     marked_end: u64,
     /// When the previous ACK came, in microseconds.
     last_us: u64,
-    /// Rate of the previous slot; 0 where it does not count.
+    /// Rate of the previous slot; 0 where there is none, or where it was measured before the path became slower.
     last_bw: u64,
-    /// Mean of the slots' smallest RTTs; 0 while it is not known.
+    /// Baseline RTT: the mean of the slots' smallest RTTs, in microseconds; 0 while it is not known.
     usual_rtt_us: u64,
-    /// Mean deviation of the slots' smallest RTTs.
+    /// Mean deviation of the slots' smallest RTTs from the baseline, in microseconds.
     usual_rtt_dev_us: u64,
-    /// Mean of the slots' rates; 0 while it is not known.
+    /// Baseline rate: the mean of the slots' rates; 0 while it is not known.
     usual_bw: u64,
-    /// Mean deviation of the slots' rates.
+    /// Mean deviation of the slots' rates from the baseline.
     usual_bw_dev: u64,
-    /// Least bandwidth that was paced at in this round.
+    /// Lowest bandwidth at which the flow has paced in this round.
     paced_bw: u64,
-    /// Least bandwidth that was paced at in the round before.
+    /// Lowest bandwidth at which the flow paced in the round before.
     paced_bw_before: u64,
     /// Slots in a row that were slow and lossy.
     lossy_slots: u64,
@@ -188,27 +200,28 @@ pub struct Brake "brake_" {
     base_bw: u64,
     /// When the brake was put on, in microseconds.
     entry_us: u64,
-    /// RTT behind the longest queue since the brake was put on, or since the last round with no more than the bound
-    /// in flight.
+    /// Longest RTT, in microseconds, since the brake was put on, or since the end of the last round that had no more
+    /// in flight than the window allows.
     queue_rtt_us: u64,
-    /// `delivered` when inflight had come down to the bound, or when a round with no more was over; 0 before.
+    /// `delivered` when inflight had come down to the window, or when the last round at that level ended; 0 before.
     quiet_delivered: u64,
-    /// `delivered` when the old rate arrived again; 0 before.
+    /// `delivered` when data first arrived at the old rate again; 0 before.
     back_delivered: u64,
-    /// `rounds` when the bound was raised last.
+    /// Value of `rounds` when the allowed rate was raised last.
     raise_rounds: u64,
     /// Times the brake was put on.
     entries: u64,
     /// Rounds in which it was on.
     rounds: u64,
-    /// Times it was let go because the old rate was back or not to be found.
+    /// Times it was let go because the old rate was back or could not be found.
     releases: u64,
-    /// Times it was let go because the queue was somebody else's.
+    /// Times it was let go because the queue belonged to other flows.
     false_entries: u64,
 }
 }
 
-/// One ACK as the brake sees it: what the controller tells of itself.
+/// What a controller hands to the brake with each ACK. The brake knows nothing else about it, so that BBRv1 and BBRv3
+/// can share the code.
 #[derive(Debug)]
 pub(crate) struct BrakeAck<'a> {
     /// What the brake remembers.
@@ -229,9 +242,10 @@ pub(crate) struct BrakeAck<'a> {
     pub is_round_start: bool,
     /// Whether ProbeRTT marks what is sent from now on as application-limited.
     pub is_marking: bool,
-    /// Whether ACKs of this phase tell of the path. Those of Startup and Drain do not.
+    /// Whether ACKs of this phase show what the path can do. Those of Startup and Drain do not, because both change
+    /// the rate and the queue themselves.
     pub is_watching: bool,
-    /// Whether the phase neither builds a queue nor empties one, so that its slots are usual.
+    /// Whether the phase neither builds a queue nor empties one, so that its slots may be averaged into the baseline.
     pub is_steady: bool,
     /// The smallest window, in units of data.
     pub floor: u64,
@@ -242,37 +256,38 @@ fn brake_span_us(bw: u64, data: u64) -> u64 {
     data.saturating_mul(BW_UNIT) / bw.max(1)
 }
 
-/// What bursts put into the queue whatever the rate is: two segments.
+/// The data that the sender's own bursts add to the queue at any rate (two segments by default), in units of data.
 fn brake_extra(b: &BrakeAck) -> u64 {
     b.p.extra_segments.saturating_mul(b.ack.smss.max(1))
 }
 
-/// The bound on the window: what fills the path at the brake's bandwidth, so that the rest of the flight can leave
-/// the queue. Once the queue is gone there is room for a burst more, or the flow could not be seen growing.
+/// The upper bound of the window, in units of data: the BDP at the brake's bandwidth, so that what is in flight
+/// beyond it can leave the queue. In Hold there is room for a burst more, because a window of exactly a BDP would
+/// keep the rate from growing.
 fn brake_window(b: &BrakeAck) -> u64 {
     let bdp = bw_data(b.s.bw, b.s.usual_rtt_us);
     let extra = if b.s.mode == BrakeMode::Hold { brake_extra(b) } else { 0 };
     bdp.saturating_add(extra).max(b.floor)
 }
 
-/// The bandwidth in force: the model's, or the brake's while it is on.
+/// The bandwidth that the controller has to use: the model's, or the brake's while it is on.
 pub(crate) fn brake_bw(s: &Brake, bw: u64) -> u64 {
     if s.mode == BrakeMode::Watch { bw } else { s.bw }
 }
 
-/// The pacing gain in force. While the brake is on, its own bound looks for more bandwidth, and a gain above 1 on
-/// top of it would only build a queue.
+/// The pacing gain that the controller has to use. While the brake is on, it looks for more bandwidth by itself, and
+/// a gain above 1 on top of that would only build a queue.
 pub(crate) fn brake_gain(mode: BrakeMode, gain: u64) -> u64 {
     if mode == BrakeMode::Watch { gain } else { gain.min(GAIN_UNIT) }
 }
 
-/// How long a slot lasts at least, in microseconds: long enough to hold some ACKs, short enough to see a slower
-/// path within a part of a round.
+/// How long a slot lasts at least, in microseconds. It must be long enough to hold some ACKs and short enough to show
+/// a slower path within a part of a round.
 fn brake_slot_us(b: &BrakeAck) -> u64 {
     gain_apply(b.min_rtt_us, if b.s.mode == BrakeMode::Watch { b.p.slot } else { b.p.slot_braked })
 }
 
-/// Begins a slot with this ACK: all that is measured counts from here.
+/// Begins a slot with this ACK. Rates are differences of counters, so their present values are noted.
 fn brake_start_slot(b: &mut BrakeAck) {
     b.s.slot_us = b.ack.now_us;
     b.s.slot_delivered = b.ack.delivered;
@@ -299,7 +314,8 @@ fn brake_is_only_marked(b: &BrakeAck) -> bool {
     b.ack.rs_prior_delivered >= b.s.marked_start && b.ack.rs_prior_delivered <= b.s.marked_end
 }
 
-/// Takes the ACK into the slot. ACKs that come together count as one, because a burst of them tells no rate.
+/// Counts the ACK in the slot. ACKs that come within an eighth of a slot's length count as one, because a bunch of
+/// ACKs tells no rate.
 fn brake_note_ack(b: &mut BrakeAck) {
     let now_us = b.ack.now_us;
     if now_us.saturating_sub(b.s.slot_ack_us) >= brake_slot_us(b) / 8 {
@@ -316,8 +332,8 @@ fn brake_note_ack(b: &mut BrakeAck) {
     }
 }
 
-/// The RTT in microseconds up to which there is no queue worth speaking of: the usual RTT, and what noise and our
-/// own bursts add to it.
+/// The RTT, in microseconds, up to which no queue is assumed: the baseline, plus the largest of the margins that
+/// hosts, noise and the path itself explain, plus the time that our own bursts take while the brake is on.
 fn brake_rtt_limit(b: &BrakeAck) -> u64 {
     let part = if b.s.mode == BrakeMode::Watch { b.p.rtt } else { b.p.rtt_braked };
     let noise_us = b.s.usual_rtt_dev_us.saturating_mul(b.p.deviations);
@@ -326,18 +342,19 @@ fn brake_rtt_limit(b: &BrakeAck) -> u64 {
     b.s.usual_rtt_us.saturating_add(margin_us).saturating_add(burst_us)
 }
 
-/// Whether even the luckiest packet of the slot met a queue.
+/// Whether the slot met a queue. The smallest RTT decides, because a single late ACK must not look like a queue.
 fn brake_is_inflated(b: &BrakeAck) -> bool {
     b.s.slot_rtt_us < NO_RTT && b.s.usual_rtt_us != 0 && b.s.slot_rtt_us > brake_rtt_limit(b)
 }
 
-/// The rate that usually arrives, but no more than the model believes in.
+/// The baseline rate, but no more than the model's largest bandwidth: a path that has become slower for good lowers
+/// the model, and the baseline must follow.
 fn brake_usual_bw(b: &BrakeAck) -> u64 {
     b.s.usual_bw.min(b.max_bw)
 }
 
-/// The rate that should have arrived in this slot: the usual one, or less if less was sent. Behind a clear queue it
-/// does not matter what was sent, because the queue keeps the path busy.
+/// The rate that should have arrived in this slot: the baseline rate, or less if the flow sent less. Behind a clear
+/// queue (twice the margin) it does not matter what was sent, because the queue keeps the path busy.
 fn brake_expected_bw(b: &BrakeAck) -> u64 {
     let margin_us = brake_rtt_limit(b).saturating_sub(b.s.usual_rtt_us);
     if brake_is_inflated(b) && b.s.slot_rtt_us > brake_rtt_limit(b).saturating_add(margin_us) {
@@ -352,7 +369,8 @@ fn brake_is_below(b: &BrakeAck, bw: u64, expected: u64) -> bool {
     bw < gain_apply(expected, GAIN_UNIT.saturating_sub(b.p.rate)).saturating_sub(noise)
 }
 
-/// Whether the slot tells a rate: enough has arrived, or twice the time is over in which it should have.
+/// Whether the slot is long enough to tell a rate: `slot_min_segments` have arrived, or twice as many should have
+/// arrived by now, which is how a path that hardly delivers any more is noticed.
 fn brake_has_slot_data(b: &BrakeAck, span_us: u64) -> bool {
     let enough = b.p.slot_min_segments.saturating_mul(b.ack.smss.max(1));
     b.ack.delivered.saturating_sub(b.s.slot_delivered) >= enough
@@ -360,8 +378,8 @@ fn brake_has_slot_data(b: &BrakeAck, span_us: u64) -> bool {
             && bw_data(brake_expected_bw(b), span_us) >= enough.saturating_mul(2))
 }
 
-/// Whether loss or marks stand for a queue, where the buffer is too short to hold one. At least half of what is
-/// missing was lost, and that is much; or at least half of what arrived is marked.
+/// Whether loss or CE marks show congestion where the buffer is too short for a longer RTT to show it. Either more
+/// than half of the missing data was lost and the loss is above `loss`, or more than half of what arrived is marked.
 fn brake_is_lossy(b: &BrakeAck, span_us: u64) -> bool {
     let delivered = b.ack.delivered.saturating_sub(b.s.slot_delivered);
     let lost = b.ack.lost.saturating_sub(b.s.slot_lost);
@@ -371,7 +389,8 @@ fn brake_is_lossy(b: &BrakeAck, span_us: u64) -> bool {
         || ce.saturating_mul(2) > delivered
 }
 
-/// Goes a part of the way from one value to another: an average that forgets.
+/// Moves an average towards a new value by `weight` of the difference, so that old values are forgotten
+/// exponentially.
 fn brake_step(from: u64, to: u64, weight: u64) -> u64 {
     if to >= from {
         from.saturating_add(gain_apply(to - from, weight))
@@ -380,7 +399,7 @@ fn brake_step(from: u64, to: u64, weight: u64) -> u64 {
     }
 }
 
-/// Takes the slot into what is usual: averages of the RTT and of the rate, and of how far slots are away from them.
+/// Averages the slot into the baseline: RTT, rate, and how far slots are away from both. The first slot sets it.
 fn brake_learn(b: &mut BrakeAck, bw: u64) {
     let (rtt_us, weight) = (b.s.slot_rtt_us, b.p.memory);
     if b.s.usual_rtt_us == 0 {
@@ -393,14 +412,16 @@ fn brake_learn(b: &mut BrakeAck, bw: u64) {
     b.s.usual_bw = brake_step(b.s.usual_bw, bw, weight);
 }
 
-/// Every change of mode goes through here. Debug builds hold it against the table of those that can happen.
+/// Changes the mode. It is the only place that does, so that debug builds can check each change against the table of
+/// those that have a reason.
 fn brake_set_mode(b: &mut BrakeAck, mode: BrakeMode) {
     debug_assert!(b.s.mode.may_become(mode), "{:?} to {mode:?}", b.s.mode);
     b.s.mode = mode;
 }
 
 /// Puts the brake on: from now on the flow sends no more than arrives, and its queue drains. What arrives through a
-/// queue is the rate of the path. Of two slots the faster counts, so that a late ACK does not make it less.
+/// queue is the rate of the path. The faster of the last two slots counts, so that one late ACK does not make the
+/// rate too low.
 fn brake_enter_drain(b: &mut BrakeAck, bw: u64) {
     brake_set_mode(b, BrakeMode::Drain);
     b.s.bw = bw.max(b.s.last_bw).max(1);
@@ -426,27 +447,28 @@ fn brake_watch(b: &mut BrakeAck, bw: u64, span_us: u64) {
         return;
     }
     b.s.usual_bw = brake_usual_bw(b);
-    // What must not become usual: a slower path, while too little is sent for the brake to see it; and the empty queue
-    // that ProbeRTT leaves.
+    // Two things must not enter the baseline: a slower path that the brake cannot see because the flow sends too
+    // little, and the empty queue that ProbeRTT leaves.
     if is_usual && b.s.slot_rtt_us < NO_RTT && !brake_is_below(b, bw, b.s.usual_bw) {
         brake_learn(b, bw);
     }
 }
 
-/// Whether for a round no more than the bound was in flight, so that a queue of ours would be gone by now.
+/// Whether no more than the window was in flight for a whole round, after which a queue of our own would be gone.
 fn brake_was_quiet(b: &BrakeAck) -> bool {
     b.s.quiet_delivered != 0 && b.s.slot_prior >= b.s.quiet_delivered
 }
 
-/// Whether half of the queue still stands after such a round: then it is somebody else's.
+/// Whether half of the queue still stands after such a round, which shows that it belongs to other flows. With a
+/// window at its minimum nothing can be told, because we cannot send less.
 fn brake_is_not_ours(b: &BrakeAck) -> bool {
     let excess_us = b.s.queue_rtt_us.saturating_sub(b.s.usual_rtt_us);
     b.s.slot_rtt_us > b.s.usual_rtt_us.saturating_add(excess_us / 2) && brake_window(b) > b.floor
 }
 
-/// Judges a slot while the queue drains. Without a queue the flow begins to look for its rate. A queue that is not
-/// ours lets go, because yielding to it would only give the path away; its length and the rate beside it are usual
-/// from then on.
+/// Judges a slot while the queue drains. Once the queue is gone, the flow begins to look for its rate. If the queue
+/// belongs to other flows the brake lets go, because yielding would only give the path to them; this slot's RTT and
+/// rate become the new baseline, or the same queue would put the brake on again.
 fn brake_drain(b: &mut BrakeAck, bw: u64) {
     if !brake_is_inflated(b) {
         brake_set_mode(b, BrakeMode::Hold);
@@ -463,20 +485,21 @@ fn brake_drain(b: &mut BrakeAck, bw: u64) {
         (b.s.usual_rtt_us, b.s.usual_bw) = (b.s.slot_rtt_us, bw);
         return;
     } else {
-        // Some of the queue is gone: what is left goes in the next round, or is not ours.
+        // Some of the queue is gone. What is left either goes in the next round or belongs to other flows.
         (b.s.queue_rtt_us, b.s.quiet_delivered) = (b.s.slot_rtt_us, b.ack.delivered);
     }
     b.s.bw = bw.max(b.s.last_bw).max(1);
 }
 
-/// Whether the bound has brought neither a queue nor more data for some rounds: then something else keeps the rate
-/// down.
+/// Whether the raised rate has brought neither a queue nor more data for `patience` rounds. Then something else
+/// limits the flow, such as its application.
 fn brake_is_unused(b: &BrakeAck) -> bool {
     b.s.rounds.saturating_sub(b.s.raise_rounds) > b.p.patience
 }
 
-/// The bound after a slot without a queue: above what arrives, and far above it once the path is clearly faster.
-/// Where the bound is not used it grows from itself, or it would be stuck at the rate of the application.
+/// The allowed rate after a slot without a queue: above what arrives, and far above it once the path is clearly
+/// faster. Where the flow does not use what is allowed, the rate grows from its own value, or it would stay at the
+/// rate of the application.
 fn brake_raised_bw(b: &BrakeAck, bw: u64) -> u64 {
     let is_faster = bw > gain_apply(b.s.base_bw, b.p.grow);
     let grow = if is_faster { b.p.grow_fast } else { b.p.grow };
@@ -489,8 +512,9 @@ fn brake_is_brief(b: &BrakeAck) -> bool {
     b.ack.now_us.saturating_sub(b.s.entry_us) <= b.s.usual_rtt_us.saturating_mul(b.p.patience)
 }
 
-/// Whether the old rate arrives again, and has for a round unless the brake was brief. Let go earlier, the flow
-/// would pace at the slower path's rate until its next probe, because the model has not seen more yet.
+/// Whether the old rate arrives again. Unless the brake was on only briefly, it must have done so for a round: let go
+/// earlier, the flow would pace at the slower path's rate until its next probe, because the model has not seen more
+/// yet.
 fn brake_is_back(b: &mut BrakeAck, is_nearly: bool) -> bool {
     if b.s.back_delivered == 0 && is_nearly {
         b.s.back_delivered = b.ack.delivered;
@@ -498,9 +522,9 @@ fn brake_is_back(b: &mut BrakeAck, is_nearly: bool) -> bool {
     b.s.back_delivered != 0 && (brake_is_brief(b) || b.s.slot_prior >= b.s.back_delivered)
 }
 
-/// Judges a slot while the flow looks for its rate. It is over when the old rate is back, when it is allowed and
-/// not used, or when it was looked for long enough and the model has forgotten it. A queue says that the bound is
-/// above what the path carries.
+/// Judges a slot while the flow looks for its old rate. Hold ends when that rate is back, when the flow is allowed it
+/// and does not use it, or when the search has lasted `hold_us` and the model knows no higher rate. A queue means
+/// that the allowed rate is above what the path carries, so the flow drains again.
 fn brake_hold(b: &mut BrakeAck, bw: u64) {
     let nearly = gain_apply(b.s.target_bw, GAIN_UNIT.saturating_sub(b.p.rate));
     let mut is_over = brake_is_back(b, bw >= nearly) || (brake_is_unused(b) && b.s.bw >= b.s.target_bw);
@@ -520,8 +544,8 @@ fn brake_hold(b: &mut BrakeAck, bw: u64) {
     }
 }
 
-/// A slot is over, and the mode decides what it means. One that is mostly a single silence tells of a stall and not
-/// of a rate, so it does not count.
+/// Judges a slot that is over, by the rules of the mode. If half of its time was a single gap between two ACKs, it
+/// shows a stall and not a rate, so it is ignored.
 fn brake_judge_slot(b: &mut BrakeAck, span_us: u64) {
     if b.s.slot_gap_us.saturating_mul(2) > span_us {
         return;
@@ -539,7 +563,8 @@ fn brake_judge_slot(b: &mut BrakeAck, span_us: u64) {
     b.s.last_bw = bw;
 }
 
-/// Notes what is paced, so that what arrives a round later can be compared with what was sent.
+/// Notes the pace of this round and of the one before. Data arrives a round after it was sent, so a slow slot is only
+/// a sign of a slow path if the flow did send faster.
 fn brake_note_pacing(b: &mut BrakeAck) {
     let paced_bw = gain_apply(brake_bw(b.s, b.bw), brake_gain(b.s.mode, b.pacing_gain));
     if b.is_round_start {
@@ -550,7 +575,8 @@ fn brake_note_pacing(b: &mut BrakeAck) {
     b.s.paced_bw = b.s.paced_bw.min(paced_bw);
 }
 
-/// One ACK, after the controller's model and before its control: the only way into the brake.
+/// Processes one ACK, after the controller has updated its model and before it sets its rate and window. It is the
+/// only entry to the brake. Outside the phases that show what the path can do, each ACK begins a new slot.
 pub(crate) fn brake_on_ack(b: &mut BrakeAck) {
     let span_us = b.ack.now_us.saturating_sub(b.s.slot_us);
     brake_note_pacing(b);

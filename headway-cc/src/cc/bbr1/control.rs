@@ -1,8 +1,9 @@
-//! What the transport is told: the pacing rate, the size of a burst and the window; and the volumes they are made of.
+//! Computes what the transport is told (the pacing rate, the size of a burst and the window) and the volumes that
+//! these are made of.
 //!
-//! All of it is computed on each ACK from the model (bandwidth and minimum RTT) and from the gains of the mode. Without
-//! pacing the estimate would leave as bursts, which queue; without the window a stall of the ACKs would let inflight
-//! grow without bound.
+//! All of it is computed on each ACK from the model (bandwidth and minimum RTT) and from the gains of the mode.
+//! Without pacing each window would leave as a burst, which makes a queue. Without the window a stall of the ACKs
+//! would let inflight grow without limit.
 
 use super::{Bbr1Params, Mode, Sock};
 use crate::cc::fixed::{BW_SCALE, BW_UNIT, GAIN_UNIT, USEC_PER_SEC, bw_data, bw_from, gain_apply, mul_shift};
@@ -19,39 +20,39 @@ fn bbr_unit_bytes(sk: &Sock) -> u64 {
     sk.ack.unit_bytes.max(1)
 }
 
-/// The largest rate sample of the last ten rounds: queues and pauses only lower samples, so the largest is the
-/// path's.
+/// The largest rate sample of the last ten rounds. Queues and pauses only lower samples, so the largest is the path's
+/// rate.
 #[inline]
 pub(super) fn bbr_max_bw(sk: &Sock) -> u64 {
     sk.bbr.bw.get()
 }
 
-/// The bandwidth in use: the windowed maximum, or a policer's rate where one was found, since the bursts that a
-/// policer lets through would mislead the maximum.
+/// The bandwidth in use: the windowed maximum, or a policer's rate where one was found, because the bursts that a
+/// policer lets through make the maximum too high.
 #[inline]
 pub(super) fn bbr_bw(sk: &Sock) -> u64 {
     if sk.bbr.lt_use_bw { sk.bbr.lt_bw } else { bbr_max_bw(sk) }
 }
 
-/// The most data that was ACKed beyond expectation in the last one to two windows.
+/// The most data that was ACKed in one bunch beyond what the bandwidth explains, over the last one to two slots.
 fn bbr_extra_acked(sk: &Sock) -> u64 {
     sk.bbr.extra_acked_0.max(sk.bbr.extra_acked_1)
 }
 
-/// A bandwidth times a gain in bytes per second, a per cent less so that a queue that exists shrinks.
+/// A bandwidth times a gain in bytes per second, less one per cent, so that an existing queue shrinks.
 #[inline]
 pub(super) fn bbr_rate_bytes_per_sec(sk: &Sock, bw: u64, gain: u64) -> u64 {
     let rate = gain_apply(bw.saturating_mul(bbr_unit_bytes(sk)), gain);
     mul_shift(rate, USEC_PER_SEC / 100 * 100_u64.saturating_sub(sk.p.pacing_margin_percent), BW_SCALE)
 }
 
-/// The same, within the limit that the application sets.
+/// The pacing rate for a bandwidth and a gain, in bytes per second, within the limit that the application sets.
 fn bbr_bw_to_pacing_rate(sk: &Sock, bw: u64, gain: u64) -> u64 {
     bbr_rate_bytes_per_sec(sk, bw, gain).min(sk.ack.max_pacing_rate)
 }
 
-/// The first rate is the window per smoothed RTT, times the gain of STARTUP. Before there is an RTT a millisecond
-/// is assumed, so that a fast path is not begun slowly.
+/// Sets the first pacing rate: the window per smoothed RTT, times the gain of STARTUP. Before there is an RTT a
+/// millisecond is assumed, so that a fast path does not begin slowly.
 #[inline]
 pub(super) fn bbr_init_pacing_rate_from_rtt(sk: &mut Sock) {
     let mut rtt_us = sk.p.init_rtt_us;
@@ -62,8 +63,8 @@ pub(super) fn bbr_init_pacing_rate_from_rtt(sk: &mut Sock) {
     sk.out.pacing_rate = bbr_bw_to_pacing_rate(sk, bw_from(sk.out.cwnd, rtt_us), sk.p.high_gain);
 }
 
-/// Paces at bandwidth times gain. Until the pipe was full once the rate only rises, because a low sample early on
-/// must not slow down STARTUP.
+/// Sets the pacing rate to bandwidth times gain. Until the pipe was full once the rate only rises, because a low
+/// sample early on must not slow down STARTUP.
 #[inline]
 pub(super) fn bbr_set_pacing_rate(sk: &mut Sock, bw: u64, gain: u64) {
     let rate = bbr_bw_to_pacing_rate(sk, bw, gain);
@@ -75,13 +76,14 @@ pub(super) fn bbr_set_pacing_rate(sk: &mut Sock, bw: u64, gain: u64) {
     }
 }
 
-/// The fewest segments worth one burst at this pacing rate (bytes/s): on slow paths even two would be a queue.
+/// The smallest burst at this pacing rate (bytes per second), in segments. On slow paths even two segments would be a
+/// noticeable queue.
 pub fn bbr1_min_tso_segs(p: &Bbr1Params, pacing_rate: u64) -> u64 {
     if pacing_rate < p.min_tso_rate { 1 } else { 2 }
 }
 
-/// How much leaves in one burst at the pacing rate in force: about a millisecond's worth, since larger bursts make
-/// queues and smaller ones cost CPU time.
+/// How much leaves in one burst, in units of data: what the pacing rate sends in about a millisecond, because larger
+/// bursts make queues and smaller ones cost CPU time.
 #[inline]
 pub(super) fn bbr_tso_segs_goal(sk: &Sock) -> u64 {
     let mss = bbr_segs(sk, bbr_unit_bytes(sk));
@@ -90,19 +92,19 @@ pub(super) fn bbr_tso_segs_goal(sk: &Sock) -> u64 {
     bbr_segs(sk, segs.min(sk.p.max_tso_segs))
 }
 
-/// Notes the window to come back to, before loss recovery or PROBE_RTT cut it for a while.
+/// Saves the window before recovery or PROBE_RTT reduces it, so that it can be restored.
 #[inline]
 pub(super) fn bbr_save_cwnd(sk: &mut Sock) {
     if sk.bbr.prev_ca_state < CaState::Recovery && sk.bbr.mode != Mode::ProbeRtt {
         sk.bbr.prior_cwnd = sk.out.cwnd;
     } else {
-        // Already cut for a while: the earlier note may be the better one.
+        // The window is reduced already, so it says little about the path; the earlier value may be the better one.
         sk.bbr.prior_cwnd = sk.bbr.prior_cwnd.max(sk.out.cwnd);
     }
 }
 
-/// The volume that fills the path without a queue (bandwidth times minimum RTT), times a gain. It is rounded up,
-/// because a pipe that holds 3.2 packets is not full with 3.
+/// The BDP (bandwidth times minimum RTT, the volume that fills the path without a queue), times a gain. It is rounded
+/// up, because a pipe that holds 3.2 packets is not full with 3. Without an RTT the initial window stands in for it.
 fn bbr_bdp(sk: &Sock, bw: u64, gain: u64) -> u64 {
     if sk.bbr.min_rtt_us >= NO_RTT {
         return bbr_segs(sk, sk.p.init_cwnd);
@@ -111,12 +113,13 @@ fn bbr_bdp(sk: &Sock, bw: u64, gain: u64) -> u64 {
     w.saturating_add(BW_UNIT - 1) >> BW_SCALE
 }
 
-/// Adds to a window what sits in the offload engines of both hosts, and in the probing phase something extra,
-/// because a quarter of a very small BDP would be no probe at all.
+/// Adds to a window what waits in the offload engines of both hosts, and in the probing phase two segments more,
+/// because a quarter of a very small BDP is less than a packet.
 fn bbr_quantization_budget(sk: &Sock, cwnd: u64) -> u64 {
     let pair = bbr_segs(sk, 2);
     let mut cwnd = cwnd.saturating_add(sk.p.tso_budget.saturating_mul(bbr_tso_segs_goal(sk)));
-    // An even number of segments: receivers ACK every other one.
+    // The number of segments is even, because receivers acknowledge every second one and an odd one would wait for a
+    // delayed ACK.
     cwnd = (cwnd.saturating_add(pair - 1) / pair).saturating_mul(pair);
     if sk.bbr.mode == Mode::ProbeBw && sk.bbr.cycle_idx == 0 {
         cwnd = cwnd.saturating_add(bbr_segs(sk, sk.p.probe_bw_segs));
@@ -124,25 +127,25 @@ fn bbr_quantization_budget(sk: &Sock, cwnd: u64) -> u64 {
     cwnd
 }
 
-/// How much to have in flight for this bandwidth and gain, on real hosts.
+/// How much to have in flight for this bandwidth and gain, with the room that real hosts need.
 #[inline]
 pub(super) fn bbr_inflight(sk: &Sock, bw: u64, gain: u64) -> u64 {
     bbr_quantization_budget(sk, bbr_bdp(sk, bw, gain))
 }
 
-/// Of the data in flight, what is still in the network when the next packet departs: pacing has scheduled that for
-/// later, and some will have arrived by then.
+/// How much of the data in flight will still be in the network when the next packet departs. Pacing has scheduled
+/// that departure for later, and some data will have arrived by then.
 #[inline]
 pub(super) fn bbr_packets_in_net_at_edt(sk: &Sock, inflight_now: u64) -> u64 {
     let mut inflight_at_edt = inflight_now;
     if sk.bbr.pacing_gain > GAIN_UNIT {
-        // Inflight grows: count the departing burst.
+        // A gain above 1 makes inflight grow, so the departing burst counts too.
         inflight_at_edt = inflight_at_edt.saturating_add(bbr_tso_segs_goal(sk));
     }
     inflight_at_edt.saturating_sub(bw_data(bbr_bw(sk), sk.ack.edt_us))
 }
 
-/// What the window has to hold more because ACKs come in bunches: without it the flow would run dry between two
+/// What the window needs beyond the BDP because ACKs come in bunches. Without it the flow would run dry between two
 /// bunches.
 fn bbr_ack_aggregation_cwnd(sk: &Sock) -> u64 {
     if !sk.bbr.full_bw_reached {
@@ -151,9 +154,9 @@ fn bbr_ack_aggregation_cwnd(sk: &Sock) -> u64 {
     gain_apply(bbr_extra_acked(sk), sk.p.extra_acked_gain).min(bw_data(bbr_bw(sk), sk.p.extra_acked_max_us))
 }
 
-/// In the first round of recovery no more leaves than arrives, since nothing is known of the queue yet; afterwards
-/// the window comes back, because loss alone says little of the path. Returns the new window and whether packets
-/// are being conserved (then it is final).
+/// Handles recovery. In its first round no more data leaves than arrives, because nothing is known of the queue yet;
+/// at its end the window is restored, because loss alone says little about the path. Returns the new window and
+/// whether packets are being conserved, in which case that window is final.
 fn bbr_set_cwnd_to_recover_or_restore(sk: &mut Sock, acked: u64) -> (u64, bool) {
     let (prev_state, state) = (sk.bbr.prev_ca_state, sk.ack.ca_state);
     let conserved = sk.ack.inflight.saturating_add(acked);
@@ -176,8 +179,8 @@ fn bbr_set_cwnd_to_recover_or_restore(sk: &mut Sock, acked: u64) -> (u64, bool) 
     (cwnd, false)
 }
 
-/// Moves the window towards its target by no more than what was ACKed, so that inflight never jumps, then applies
-/// the bounds.
+/// Moves the window towards its target by no more than what was ACKed, so that inflight never jumps, and then applies
+/// the limits.
 #[inline]
 pub(super) fn bbr_set_cwnd(sk: &mut Sock, acked: u64, bw: u64, gain: u64) {
     let floor = bbr_segs(sk, sk.p.cwnd_min_target);

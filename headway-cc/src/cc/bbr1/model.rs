@@ -1,15 +1,15 @@
 //! The model of the path: the windowed maximum of rate samples, and how much ACKs come in bunches.
 //!
-//! Both are updated on each ACK. The clock is the round: what was sent when a round began has to be delivered before
-//! the next one begins.
+//! Both are updated on each ACK. Their clock is the round: one ends when what was in flight at its beginning is
+//! delivered, because the path's answer to what is sent takes that long.
 
 use super::Sock;
 use super::control::{bbr_bw, bbr_max_bw, bbr_segs};
 use super::policer::bbr_lt_bw_sampling;
 use crate::cc::fixed::{bw_data, bw_from};
 
-/// Counts rounds, which are the clock of the model, and takes the rate sample into the windowed maximum. A sample
-/// that the application limited says little of the path, unless it is at least as high.
+/// Counts rounds and takes the rate sample into the windowed maximum. A sample that the application limited says
+/// little about the path, unless it is at least as high as the maximum.
 #[inline]
 pub(super) fn bbr_update_bw(sk: &mut Sock) {
     let ack = sk.ack;
@@ -25,14 +25,13 @@ pub(super) fn bbr_update_bw(sk: &mut Sock) {
     }
     bbr_lt_bw_sampling(sk, ack.newly_lost, ack.rs_is_app_limited);
     let bw = bw_from(ack.rs_delivered, ack.rs_interval_us);
-    // An application-limited sample says little, unless it is at least as high.
     if !ack.rs_is_app_limited || bw >= bbr_max_bw(sk) {
         sk.bbr.bw.running_max(sk.p.bw_rtts, sk.bbr.rtt_cnt, bw);
     }
 }
 
-/// Measures how much more than the bandwidth explains arrives in one bunch of ACKs; the window needs that much
-/// room.
+/// Measures how much more data one bunch of ACKs brings than the bandwidth explains, because the window needs that
+/// much room.
 #[inline]
 pub(super) fn bbr_update_ack_aggregation(sk: &mut Sock) {
     let (ack, thresh) = (sk.ack, sk.p.ack_epoch_acked_reset_thresh);
@@ -49,7 +48,7 @@ pub(super) fn bbr_update_ack_aggregation(sk: &mut Sock) {
     }
     let epoch_us = ack.delivered_us.saturating_sub(sk.bbr.ack_epoch_mstamp);
     let mut expected_acked = bw_data(bbr_bw(sk), epoch_us);
-    // A new epoch when ACKs are no faster than expected, or when the old one is very long.
+    // A new epoch begins when ACKs come no faster than expected, or when the old epoch is very long.
     if sk.bbr.ack_epoch_acked <= expected_acked
         || sk.bbr.ack_epoch_acked.saturating_add(ack.newly_acked) >= bbr_segs(sk, thresh)
     {

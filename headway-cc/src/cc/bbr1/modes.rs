@@ -9,7 +9,8 @@ use super::control::{bbr_inflight, bbr_max_bw, bbr_packets_in_net_at_edt};
 use super::{Mode, Sock};
 use crate::cc::fixed::{GAIN_UNIT, gain_apply, mul_shift};
 
-/// Whether this phase of the gain cycle has done its work.
+/// Whether this phase of the gain cycle is over. A phase at gain 1 lasts one minimum RTT; the probing and the
+/// draining phase also depend on how much is in flight.
 fn bbr_is_next_cycle_phase(sk: &Sock) -> bool {
     let is_full_length = sk.ack.delivered_us.saturating_sub(sk.bbr.cycle_mstamp) > sk.bbr.min_rtt_us;
     let pacing_gain = sk.bbr.pacing_gain;
@@ -18,23 +19,24 @@ fn bbr_is_next_cycle_phase(sk: &Sock) -> bool {
     }
     let inflight = bbr_packets_in_net_at_edt(sk, sk.ack.prior_inflight);
     if pacing_gain > GAIN_UNIT {
-        // Probing lasts until inflight got there, unless the queue cannot hold that much.
+        // Probing goes on until inflight has reached what it aims at, unless losses show that the buffer cannot hold
+        // that much.
         return is_full_length
             && (sk.ack.newly_lost != 0 || inflight >= bbr_inflight(sk, bbr_max_bw(sk), pacing_gain));
     }
-    // Draining ends early when the extra queue is gone.
+    // Draining ends early once inflight is back at the BDP, because the path would then run empty.
     is_full_length || inflight <= bbr_inflight(sk, bbr_max_bw(sk), GAIN_UNIT)
 }
 
-/// Steps to the next phase of the gain cycle.
+/// Goes to the next phase of the gain cycle and notes its start, from which its length is measured.
 fn bbr_advance_cycle_phase(sk: &mut Sock) {
     let next = sk.bbr.cycle_idx + 1;
     sk.bbr.cycle_idx = if next < sk.p.cycle_len { next } else { 0 };
     sk.bbr.cycle_mstamp = sk.ack.delivered_us;
 }
 
-/// Goes round the cycle of gains in PROBE_BW: a quarter faster to find out whether there is more, as much slower to
-/// drain what that queued, then six phases at the estimate.
+/// Advances the gain cycle of PROBE_BW: one phase a quarter faster to find out whether there is more, one as much
+/// slower to drain what that queued, then six at the estimate.
 #[inline]
 pub(super) fn bbr_update_cycle_phase(sk: &mut Sock) {
     if sk.bbr.mode == Mode::ProbeBw && bbr_is_next_cycle_phase(sk) {
@@ -42,21 +44,22 @@ pub(super) fn bbr_update_cycle_phase(sk: &mut Sock) {
     }
 }
 
-/// Every change of mode goes through here. Debug builds hold it against the table of those that can happen.
+/// Changes the mode. It is the only place that does, so that debug builds can check each change against the table of
+/// those that have a reason.
 #[inline]
 pub(super) fn bbr_set_mode(sk: &mut Sock, mode: Mode) {
     debug_assert!(sk.bbr.mode.may_become(mode), "{:?} to {mode:?}", sk.bbr.mode);
     sk.bbr.mode = mode;
 }
 
-/// Looks for the path's rate from scratch, doubling each round.
+/// Begins to look for the path's rate, doubling the rate each round.
 #[inline]
 pub(super) fn bbr_reset_startup_mode(sk: &mut Sock) {
     bbr_set_mode(sk, Mode::Startup);
 }
 
-/// Begins the gain cycle at a random phase, so that flows that share a bottleneck do not probe together; never at
-/// the draining one, since nothing was queued.
+/// Begins the gain cycle at a random phase, so that flows that share a bottleneck do not probe together. It is never
+/// the draining phase, because nothing was queued.
 #[inline]
 pub(super) fn bbr_reset_probe_bw_mode(sk: &mut Sock) {
     let back = mul_shift(sk.ack.rand & u64::from(u32::MAX), sk.p.cycle_rand, 32);
@@ -65,7 +68,7 @@ pub(super) fn bbr_reset_probe_bw_mode(sk: &mut Sock) {
     bbr_advance_cycle_phase(sk);
 }
 
-/// Goes back to the mode that PROBE_RTT interrupted.
+/// Goes back to STARTUP or PROBE_BW after PROBE_RTT. DRAIN needs no return, because PROBE_RTT has emptied the queue.
 #[inline]
 pub(super) fn bbr_reset_mode(sk: &mut Sock) {
     if !sk.bbr.full_bw_reached {
@@ -75,8 +78,8 @@ pub(super) fn bbr_reset_mode(sk: &mut Sock) {
     }
 }
 
-/// The pipe is full when bandwidth has not grown by a quarter for three rounds: had there been room, sending faster
-/// would have delivered faster.
+/// Decides whether the pipe is full: the bandwidth has not grown by a quarter for three rounds. Had there been room,
+/// sending faster would have delivered faster.
 #[inline]
 pub(super) fn bbr_check_full_bw_reached(sk: &mut Sock) {
     if sk.bbr.full_bw_reached || !sk.bbr.round_start || sk.ack.rs_is_app_limited {
@@ -104,7 +107,7 @@ pub(super) fn bbr_check_drain(sk: &mut Sock) {
     }
 }
 
-/// Sets how fast the mode sends, and how much it may have in flight, in proportion to the model.
+/// Sets the gains of the mode: how fast it sends, and how much it may have in flight, in proportion to the model.
 #[inline]
 pub(super) fn bbr_update_gains(sk: &mut Sock) {
     let (bbr, p) = (&mut *sk.bbr, sk.p);

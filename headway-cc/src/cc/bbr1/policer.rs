@@ -1,9 +1,9 @@
 //! The long-term bandwidth: the rate behind a policer.
 //!
-//! A token-bucket policer lets a burst through at full speed and drops what comes faster than its tokens. The windowed
-//! maximum believes the burst, so the flow would pace at its rate and lose a fifth or more, for ever. Sampling begins at
-//! a loss; two intervals in a row that lose much at about the same rate are a policer, and for 48 rounds that rate is
-//! the estimate. A pause of the application ends the sampling.
+//! A token-bucket policer lets a burst through at full speed and drops what comes faster than its tokens. The
+//! windowed maximum believes the burst, so the flow would pace at that rate and lose a fifth or more for as long as
+//! it lasts. Sampling begins at a loss. Two intervals in a row that lose much at about the same rate count as a
+//! policer, and for 48 rounds that rate is the estimate. A pause of the application ends the sampling.
 
 use super::control::bbr_rate_bytes_per_sec;
 use super::modes::bbr_reset_probe_bw_mode;
@@ -18,7 +18,7 @@ fn bbr_reset_lt_bw_sampling_interval(sk: &mut Sock) {
     sk.bbr.lt_rtt_cnt = 0;
 }
 
-/// Forgets what is known of a policer: the windowed maximum counts again.
+/// Forgets the policer, so that the windowed maximum is the estimate again.
 #[inline]
 pub(super) fn bbr_reset_lt_bw_sampling(sk: &mut Sock) {
     sk.bbr.lt_bw = 0;
@@ -27,8 +27,8 @@ pub(super) fn bbr_reset_lt_bw_sampling(sk: &mut Sock) {
     bbr_reset_lt_bw_sampling_interval(sk);
 }
 
-/// Two lossy intervals in a row with about the same rate are a policer: from now on that rate is used, because
-/// pacing faster would only lose packets.
+/// Compares the rate of a lossy interval with that of the one before. If both are about the same, a policer is
+/// assumed and their mean rate is used from now on, because pacing faster would only lose packets.
 fn bbr_lt_bw_interval_done(sk: &mut Sock, bw: u64) {
     let lt_bw = sk.bbr.lt_bw;
     let diff = bw.abs_diff(lt_bw);
@@ -46,7 +46,8 @@ fn bbr_lt_bw_interval_done(sk: &mut Sock, bw: u64) {
     bbr_reset_lt_bw_sampling_interval(sk);
 }
 
-/// An interval may end here: if it lost much, its rate is compared with that of the one before.
+/// Ends the interval if it lost enough, and compares its rate with that of the interval before. One that lasted too
+/// long for a policer starts the sampling over.
 fn bbr_lt_bw_interval_end(sk: &mut Sock) {
     let lost = sk.ack.lost.saturating_sub(sk.bbr.lt_last_lost);
     let delivered = sk.ack.delivered.saturating_sub(sk.bbr.lt_last_delivered);
@@ -61,9 +62,9 @@ fn bbr_lt_bw_interval_end(sk: &mut Sock) {
     }
 }
 
-/// Looks for a policer, whose token bucket lets bursts through and drops the rest: intervals of 4 to 16 rounds,
-/// from loss to loss, that lose a fifth. Without it the flow would pace by the bursts and lose what is beyond the
-/// tokens, for ever.
+/// Looks for a policer on each ACK. Its intervals last 4 to 16 rounds, go from loss to loss, and must lose a fifth.
+/// Without this the flow would pace by the bursts that the policer lets through and lose everything beyond the
+/// tokens.
 #[inline]
 pub(super) fn bbr_lt_bw_sampling(sk: &mut Sock, losses: u64, is_app_limited: bool) {
     if sk.bbr.lt_use_bw {

@@ -1,16 +1,17 @@
 //! The minimum RTT, and PROBE_RTT.
 //!
-//! The RTT of an empty path is the other half of the model, and a flow that keeps some queue may never see it. PROBE_RTT
-//! is entered when the minimum was not seen for 10 s, holds four segments in flight for 200 ms and a round, and goes back
-//! to where the flow was. Flows that share a bottleneck see the same low RTT and so fall into step, which is what lets
-//! the queue empty at all. Without it a standing queue would pass for the path's own length, and all windows would grow.
+//! The RTT of an empty path is the other half of the model, and a flow that keeps some queue may never see it. When
+//! the minimum was not seen for 10 s, PROBE_RTT holds four segments in flight for 200 ms and at least a round, and
+//! then the flow returns to STARTUP or PROBE_BW. Flows that share a bottleneck see the same low RTT at the same time,
+//! so their next PROBE_RTT falls together, which is what lets the queue empty at all. Without it a standing queue
+//! would count as part of the path, and all windows would grow.
 
 use super::control::{bbr_save_cwnd, bbr_segs};
 use super::modes::{bbr_reset_mode, bbr_set_mode};
 use super::{Mode, Sock};
 use crate::cc::NO_RTT;
 
-/// Leaves PROBE_RTT when its time is up, and brings back the window.
+/// Leaves PROBE_RTT when its time is up, and restores the window.
 #[inline]
 pub(super) fn bbr_check_probe_rtt_done(sk: &mut Sock) {
     let done_stamp = sk.bbr.probe_rtt_done_stamp;
@@ -22,9 +23,9 @@ pub(super) fn bbr_check_probe_rtt_done(sk: &mut Sock) {
     bbr_reset_mode(sk);
 }
 
-/// Tracks the minimum RTT of the last 10 s, which is that without a queue. When it was not seen for so long,
-/// PROBE_RTT holds four segments in flight to see it again; otherwise a standing queue would pass for the path's
-/// own length.
+/// Tracks the minimum RTT of the last 10 s, which is the RTT without a queue. When it was not seen for that long,
+/// PROBE_RTT holds four segments in flight to see it again; otherwise a standing queue would count as part of the
+/// path.
 #[inline]
 pub(super) fn bbr_update_min_rtt(sk: &mut Sock) {
     let ack = sk.ack;
