@@ -24,11 +24,12 @@
 //! `probe_rtt`, `recovery`, `braking`, then this file).
 //!
 //! Differs from the draft (the reasons, and what was decided where it is silent, are in `docs/spec.md`):
-//! - A sample whose own loss is too high ends a probe too, as in Linux; the draft's text wants it, its pseudocode
-//!   asks only about packets marked lost. [`Bbr3Params::is_ack_judged`] = 0 follows the pseudocode.
+//! - A sample whose own loss is too high ends a probe too, as in Linux. The draft's text asks for this, but its
+//!   pseudocode looks only at packets marked lost; [`Bbr3Params::is_ack_judged`] = 0 follows the pseudocode.
 //! - The coexistence bound on rounds counts packets, not bytes.
-//! - A cautious probe ends when no segment more fits below `inflight_longterm`, seen before the ACK made room.
-//! - State for an undo is saved once a recovery, not at every loss round.
+//! - A cautious probe ends when not one segment more fits below `inflight_longterm`. This is judged by what was in
+//!   flight before the ACK made room.
+//! - The state for an undo is saved once per recovery, not at every loss round.
 //! - An ACK that delivers nothing changes nothing, and an invalid rate (0) is no sample.
 //! - Gains and fractions are rounded to integers, the BDP up and everything else down.
 
@@ -66,10 +67,10 @@ use std::sync::Arc;
 word! {
 /// The state of the state machine ([`Bbr3State::state`]).
 pub enum Mode {
-    /// Before the first event. As [`Bbr3State::undo_state`]: there is no state to return to.
+    /// Before the first event. In [`Bbr3State::undo_state`] it means that there is no state to return to.
     #[default]
     None = 0,
-    /// Looks for the path's rate by doubling each round.
+    /// Doubles the rate each round to find out what the path carries.
     Startup = 1,
     /// Drains the queue that Startup has built.
     Drain = 2,
@@ -87,8 +88,8 @@ pub enum Mode {
 }
 
 impl Mode {
-    /// Whether the state machine may go from this state to `next`. Each line is one reason to change; what is not here
-    /// would be a mistake of ours, since no event of the draft leads there.
+    /// Whether the state machine may go from this state to `next`. Each line gives one reason to change; a change
+    /// that is not listed would be a defect, because no event of the draft leads to it.
     const fn may_become(self, next: Self) -> bool {
         use Mode::*;
         match (self, next) {
@@ -107,15 +108,15 @@ impl Mode {
             (ProbeBwRefill, ProbeBwUp) => true,
             // The probe found the path's limit, or its bound, or loss; what it queued must go.
             (ProbeBwUp, ProbeBwDown) => true,
-            // The minimum RTT was not seen for too long. (None: an ACK came before Init. No transport of ours sends that,
-            // and the flow then begins like one whose RTT is stale.)
+            // No lower RTT was seen for 5 s. (None stands for an ACK before Init. No transport of ours sends that,
+            // and the flow would then begin like one whose RTT is stale.)
             (None | Startup | Drain | ProbeBwDown | ProbeBwCruise | ProbeBwRefill | ProbeBwUp, ProbeRtt) => {
                 true
             }
-            // The minimum RTT was seen. A flow that never filled the pipe goes on looking for its rate; any other goes
+            // ProbeRTT is over. A flow that never filled the pipe goes on looking for its rate; any other goes
             // through Down, which starts a new cycle, to Cruise, because inflight is low already.
             (ProbeRtt, Startup | ProbeBwDown) => true,
-            // The loss that ended Startup proved spurious, so its verdict on the pipe is void.
+            // The loss that ended Startup proved spurious, so it does not show that the pipe is full.
             (Drain | ProbeBwDown | ProbeBwCruise | ProbeBwRefill | ProbeBwUp, Startup) => true,
             // The loss that ended a probe proved spurious, so the probe is run again from its start. (Down and Cruise
             // are above.)
@@ -126,7 +127,8 @@ impl Mode {
 }
 
 word! {
-/// What the ACKs of now tell of a probe of the bandwidth ([`Bbr3State::ack_phase`]).
+/// Which part of a probe the present ACKs answer ([`Bbr3State::ack_phase`]). ACKs come a round after sending, so it
+/// lags behind the state.
 pub enum AckPhase {
     /// No probe is being judged.
     #[default]
@@ -142,18 +144,18 @@ pub enum AckPhase {
 }
 }
 
-/// A bound that bounds nothing (the draft's Infinity).
+/// The value of a bound that is not in force (the draft's Infinity).
 pub const BBR3_INFINITY: u64 = u64::MAX;
 
-/// A gain in hundredths, as the draft writes it, to the nearest of ours.
+/// A gain in hundredths, as the draft writes it, rounded to our format.
 const fn hundredths(n: u64) -> u64 {
     (n * GAIN_UNIT + 50) / 100
 }
 
 row! {
-/// Tunables. [`Bbr3Params::default`] gives the draft's constants; no other place writes them. Gains are in the
-/// format of [`super::fixed`]; fractions that are compared or that shape a volume are in thousandths, in which the
-/// draft's are exact.
+/// Tunables. [`Bbr3Params::default`] gives the draft's constants; they are written nowhere else, so that lists, C and
+/// Rust cannot disagree. Gains are in the format of [`super::fixed`]. Fractions of volumes and of losses are in
+/// thousandths, in which the draft's values are exact.
 pub struct Bbr3Params {
     /// Pacing rate over bandwidth in Startup (§2.5 StartupPacingGain). 4 ln 2 is the least gain that doubles the
     /// rate each round.
@@ -170,8 +172,8 @@ pub struct Bbr3Params {
     /// Pacing rate over bandwidth in ProbeBW_UP (§5.6.1). A quarter more is enough to see that the path has more,
     /// and little to queue if it has not.
     up_pacing_gain: u64 = hundredths(125),
-    /// Window over BDP in all states but ProbeBW_UP and ProbeRTT (§2.6 DefaultCwndGain). Twice the BDP lets the
-    /// flow go on while ACKs are late or come in bunches.
+    /// Window over BDP in all states but ProbeBW_UP and ProbeRTT (§2.6 DefaultCwndGain). Twice the BDP lets the flow
+    /// go on sending while ACKs are late or come in bunches.
     default_cwnd_gain: u64 = hundredths(200),
     /// Window over BDP in ProbeBW_UP (§5.6.1). The window must leave room for what the faster pace adds.
     up_cwnd_gain: u64 = hundredths(225),
@@ -181,10 +183,11 @@ pub struct Bbr3Params {
     /// How far the pacing rate stays below the estimate, in per cent (§2.5 PacingMarginPercent). An estimate that
     /// is a little too high would otherwise make a queue that never goes.
     pacing_margin_percent: u64 = 1,
-    /// Loss above which a volume in flight is too much, in thousandths of it (§2.8 LossThresh). Below it loss is
-    /// taken for chance and not for a full buffer.
+    /// Part of a volume in flight, in thousandths, above which its loss is too much (§2.8 LossThresh). Less is taken
+    /// for random loss and not for a full buffer.
     loss_thresh_permille: u64 = 20,
-    /// What a reduction keeps, in thousandths (§2.8 Beta). It is what CUBIC keeps, so that the two yield alike.
+    /// The part that a reduction keeps, in thousandths (§2.8 Beta). CUBIC keeps the same, so that the two yield
+    /// alike.
     beta_permille: u64 = 700,
     /// What stays free below the long-term bound, in thousandths of it (§2.8 Headroom). Flows that come to the
     /// bottleneck find that much room without losing packets first.
@@ -193,79 +196,85 @@ pub struct Bbr3Params {
     /// segment would stall the flow.
     min_pipe_cwnd: u64 = 4,
     /// Rounds over which the largest bunch of ACKs counts (§2.12 ExtraAckedFilterLen). Bunching comes and goes with
-    /// the radio or the host, so older bunches say little.
+    /// the radio or the host, so older bunches say little about the present path.
     extra_acked_filter_len: u64 = 10,
-    /// The same before the pipe was full once, in rounds (§5.5.9). The rate doubles each round then, so that older
-    /// bunches say nothing.
+    /// The same before the pipe was full for the first time, in rounds (§5.5.9). The rate doubles each round then, so
+    /// older bunches say nothing.
     startup_extra_acked_filter_len: u64 = 1,
-    /// How long a minimum RTT is believed (§2.16.1 MinRTTFilterLen). A path that became longer is believed after
-    /// that time.
+    /// How long a minimum RTT is believed (§2.16.1 MinRTTFilterLen). It is also the time after which a path that
+    /// became longer is noticed.
     min_rtt_filter_len_us: u64 = 10 * USEC_PER_SEC,
     /// Time without a lower RTT after which ProbeRTT is due (§2.16.2 ProbeRTTInterval). Another value does not
-    /// conform: flows empty the queue together by it.
+    /// conform to the draft, because flows only empty the queue together if all use the same interval.
     probe_rtt_interval_us: u64 = 5 * USEC_PER_SEC,
     /// How long ProbeRTT holds its window at least (§2.16.2 ProbeRTTDuration). Flows with different RTTs need that
     /// long to be in it at the same time.
     probe_rtt_duration_us: u64 = 200 * USEC_PER_MSEC,
-    /// Growth of the rate from round to round that says the pipe is not full yet (§5.3.1.2). Less is within what
-    /// noise does to samples.
+    /// Factor by which the rate must grow from round to round for the pipe not to count as full (§5.3.1.2). Smaller
+    /// growth may be noise.
     full_bw_gain: u64 = hundredths(125),
-    /// Rounds without such growth that say the pipe is full (§5.3.1.2). One or two may be slow because of the
-    /// receiver's window or a bunch of ACKs.
+    /// Rounds in a row without such growth after which the pipe counts as full (§5.3.1.2). One or two may be slow
+    /// because of the receiver's window or a bunch of ACKs.
     full_bw_count: u64 = 3,
-    /// Ranges lost in a round that, with too much loss, end Startup (§5.3.1.3 StartupFullLossCnt). One burst of
-    /// chance losses is a single range.
+    /// Lost ranges in a round that end Startup if the loss is also too much (§5.3.1.3 StartupFullLossCnt). One burst
+    /// of random loss is a single range.
     startup_full_loss_count: u64 = 6,
-    /// Rounds after which Drain gives up (§5.3.2). Others may keep the queue up for ever.
+    /// Rounds after which Drain ends in any case (§5.3.2), because other flows may keep the queue up.
     drain_rounds: u64 = 3,
     /// Shortest wait between two probes (§5.3.3.8). Each probe costs others some queue.
     bw_probe_wait_us: u64 = 2 * USEC_PER_SEC,
-    /// What chance adds to that wait at most (§5.3.3.8). Flows that share a bottleneck must not probe together.
+    /// Largest random time that is added to that wait (§5.3.3.8), so that flows that share a bottleneck do not probe
+    /// together.
     bw_probe_wait_rand_us: u64 = USEC_PER_SEC,
     /// Most rounds between two probes (§5.3.3.8). Waiting for as many rounds as Reno needs on a large BDP would
     /// miss bandwidth for minutes.
     bw_probe_max_rounds: u64 = 63,
-    /// The count of rounds since the last probe starts at a random number below this (§5.3.3.8). So flows that
-    /// count in rounds do not probe together either.
+    /// The count of rounds since the last probe starts at a random number below this (§5.3.3.8), so that flows that
+    /// wait by rounds do not probe together either.
     bw_probe_rand_rounds: u64 = 2,
-    /// Most doublings of the growth of the long-term bound in one probe (§5.3.3.9). It keeps a shift within its 64
-    /// bits.
+    /// How many times a probe may double the speed at which it raises the long-term bound (§5.3.3.9). The limit keeps
+    /// a shift within its 64 bits.
     bw_probe_up_rounds_max: u64 = 30,
-    /// Segments added to the window in ProbeBW_UP (§5.6.4.2). A quarter of a very small BDP would be no probe at
-    /// all.
+    /// Segments added to the window in ProbeBW_UP (§5.6.4.2), because a quarter of a very small BDP is less than a
+    /// packet.
     up_extra_segments: u64 = 2,
     /// How long a burst lasts at the pacing rate (§5.6.3). Longer bursts make queues, shorter ones cost CPU time.
     send_quantum_us: u64 = USEC_PER_MSEC,
     /// Largest burst, in bytes (§5.6.3). Hosts cannot offload more at once.
     send_quantum_max_bytes: u64 = 64 * 1024,
-    /// Smallest burst, in segments (§5.6.3). Receivers acknowledge every second segment.
+    /// Smallest burst, in segments (§5.6.3). Receivers acknowledge every second segment, so one alone would wait for
+    /// a delayed ACK.
     send_quantum_min_segments: u64 = 2,
-    /// Bursts that the offload engines hold back with TCP, where a unit of data is a packet (§5.5.8.1).
+    /// Bursts that wait in the offload engines with TCP, where a unit of data is a packet (§5.5.8.1). The window has
+    /// room for them, or a small window would be stuck there.
     tcp_offload_quanta: u64 = 3,
-    /// Bursts that the hosts hold back with QUIC, where a unit of data is a byte (§5.5.8.2).
+    /// The same with QUIC, where a unit of data is a byte (§5.5.8.2). QUIC offloads less.
     quic_offload_quanta: u64 = 1,
-    /// RTT that is assumed for pacing before the first sample (§5.6.2). It is short, so that a fast path is not
-    /// begun slowly.
+    /// RTT that is assumed for pacing before the first sample (§5.6.2). It is short, so that a fast path does not
+    /// begin slowly.
     init_rtt_us: u64 = USEC_PER_MSEC,
-    /// Whether the losses of an ACK's own sample can end a probe (1), or only packets marked lost, as the draft's
-    /// pseudocode has it (0).
+    /// Whether a probe ends when the losses in an ACK's own sample are too many (1), as the draft's text says, or
+    /// only when packets marked lost are, as its pseudocode has it (0).
     is_ack_judged: bool = true,
-    /// Whether CE marks are answered as Linux BBRv3 does where the minimum RTT is short enough (1), or always count
-    /// as losses (0).
+    /// Whether CE marks are answered as in Linux BBRv3 where the minimum RTT is short enough (1), or always count as
+    /// losses (0).
     ecn: bool,
-    /// Largest minimum RTT at which marks have an answer of their own (Linux `bbr_ecn_max_rtt_us`). On longer paths
-    /// marks are not those of a data centre's shallow threshold.
+    /// Largest minimum RTT at which marks do not count as losses (Linux `bbr_ecn_max_rtt_us`). On longer paths marks
+    /// do not come from the shallow marking threshold of a data centre.
     ecn_max_rtt_us: u64 = 5 * USEC_PER_MSEC,
-    /// Weight of the newest round in the average of marks (Linux `bbr_ecn_alpha_gain`).
+    /// Weight of the newest round in the average of the marked part (Linux `bbr_ecn_alpha_gain`). Sixteen rounds
+    /// smooth out the chance of a single one.
     ecn_alpha_gain: u64 = GAIN_UNIT / 16,
-    /// The average of marks to begin with, as a part of 1 (Linux `bbr_ecn_alpha_init`). At 1 the first marks are
-    /// answered in full.
+    /// First value of the average of the marked part, where 1 is all (Linux `bbr_ecn_alpha_init`). At 1 the first
+    /// marks are answered in full.
     ecn_alpha_init: u64 = GAIN_UNIT,
-    /// A round with marks cuts the short-term bound by the average of marks times this (Linux `bbr_ecn_factor`).
+    /// A round with marks cuts the short-term bound by the average of the marked part times this (Linux
+    /// `bbr_ecn_factor`). A few marks cost little, and even a fully marked round at most a third.
     ecn_factor: u64 = GAIN_UNIT / 3,
-    /// Marked part of a round that says there is too much in flight (Linux `bbr_ecn_thresh`).
+    /// Marked part of a round from which on too much is in flight (Linux `bbr_ecn_thresh`). With fewer marks the
+    /// queue is near the threshold, where it is meant to be.
     ecn_thresh: u64 = GAIN_UNIT / 2,
-    /// Rounds above that threshold which end Startup (Linux `bbr_full_ecn_cnt`).
+    /// Rounds in a row above that threshold that end Startup (Linux `bbr_full_ecn_cnt`). A single one may be a burst.
     startup_full_ecn_count: u64 = 2,
     /// The brake's parameters.
     brake: BrakeParams,
@@ -273,8 +282,8 @@ pub struct Bbr3Params {
 }
 
 row! {
-/// Everything a connection remembers. Data in units, bandwidths and gains in the formats of [`super::fixed`],
-/// [`BBR3_INFINITY`] where the draft says Infinity, times in microseconds.
+/// Everything a connection remembers. Data is in the transport's units, bandwidths and gains are in the formats of
+/// [`super::fixed`], times in microseconds, and [`BBR3_INFINITY`] stands where the draft says Infinity.
 pub struct Bbr3State {
     /// State of the state machine.
     state: Mode,
@@ -284,7 +293,7 @@ pub struct Bbr3State {
     cwnd_gain: u64,
     /// The window when the connection began, in units of data (`C.InitialCwnd`).
     init_cwnd: u64,
-    /// Whether a smoothed RTT was used for pacing; until then a nominal one is.
+    /// Whether the pacing rate was computed from a measured RTT; before that `init_rtt_us` is used.
     has_seen_rtt: bool,
     /// Largest burst, in units of data (`C.send_quantum`).
     send_quantum: u64,
@@ -298,7 +307,7 @@ pub struct Bbr3State {
     max_bw_0: u64,
     /// Largest rate of this probe cycle, the newer slot; 0 before its first sample.
     max_bw_1: u64,
-    /// The larger of the two slots: what the path was seen to carry.
+    /// The larger of the two slots: the most that the path was seen to carry.
     max_bw: u64,
     /// Bandwidth in use: `max_bw`, but no more than `bw_shortterm` or the brake allow.
     bw: u64,
@@ -335,13 +344,13 @@ pub struct Bbr3State {
     probe_rtt_min_stamp: u64,
     /// Whether `probe_rtt_min_delay_us` is due for a refresh.
     probe_rtt_expired: bool,
-    /// When ProbeRTT may end, in microseconds; 0 while inflight has not fallen yet.
+    /// When ProbeRTT may end, in microseconds; 0 while inflight has not yet come down to ProbeRTT's window.
     probe_rtt_done_stamp: u64,
-    /// Whether a round at the window of ProbeRTT is over.
+    /// Whether the flow has spent a round at ProbeRTT's window.
     probe_rtt_round_done: bool,
-    /// Whether nothing was delivered yet since the flow restarted from idle.
+    /// Whether nothing has been delivered since the flow restarted from idle.
     idle_restart: bool,
-    /// Largest bunches of ACKs of late, in units, by `round_count` (§5.5.9).
+    /// Filter of the largest bunches of ACKs of the last rounds, in units (§5.5.9).
     extra_acked_filter: Winmax as [
         "extra_acked_s0_t",
         "extra_acked_s0_v",
@@ -350,7 +359,7 @@ pub struct Bbr3State {
         "extra_acked_s2_t",
         "extra_acked_s2_v"
     ],
-    /// The filter's value in units: the window has room for so much more than the BDP.
+    /// Largest bunch in that filter, in units: the window has room for this much beyond the BDP.
     extra_acked: u64,
     /// Start of the interval in which a bunch is measured, in microseconds.
     extra_acked_interval_start: u64,
@@ -362,25 +371,25 @@ pub struct Bbr3State {
     full_bw_now: bool,
     /// Rate against which growth is measured.
     full_bw: u64,
-    /// Rounds without much growth.
+    /// Rounds in a row in which the rate grew by less than `full_bw_gain`.
     full_bw_count: u64,
     /// `round_count` when Drain was entered.
     drain_start_round: u64,
-    /// Which phase of a probe the ACKs of now tell of.
+    /// Which part of a probe the present ACKs answer.
     ack_phase: AckPhase,
     /// When ProbeBW_DOWN was entered, in microseconds.
     cycle_stamp: u64,
-    /// Wait from there until the next probe.
+    /// Time from `cycle_stamp` until the next probe, in microseconds.
     bw_probe_wait_us: u64,
     /// Rounds since the last probe, plus a random start.
     rounds_since_probe_up: u64,
-    /// Doublings of the growth of `inflight_longterm` in this probe.
+    /// How many times this probe has doubled the speed at which it raises `inflight_longterm`.
     bw_probe_up_rounds: u64,
-    /// ACKed since it was raised last, in units.
+    /// Data ACKed since `inflight_longterm` was raised last, in units.
     bw_probe_up_acked: u64,
-    /// ACKed data that raises it by one segment, in units.
+    /// Data that has to be ACKed for `inflight_longterm` to rise by one segment, in units.
     probe_up_acked_per_inc: u64,
-    /// Whether lost packets may stem from a probe.
+    /// Whether packets that are lost now may have been sent in a probe.
     is_bw_probe_sample: bool,
     /// Whether the last probe met too much loss.
     prev_probe_too_high: bool,
@@ -390,11 +399,11 @@ pub struct Bbr3State {
     prev_ca_state: CaState,
     /// `delivered` when fast recovery was seen to begin; infinite outside of it.
     recovery_delivered: u64,
-    /// Window to come back to after recovery or ProbeRTT, in units.
+    /// Window to restore after recovery or ProbeRTT, in units.
     prior_cwnd: u64,
     /// Whether the state before this recovery is saved.
     is_undo_saved: bool,
-    /// State that this recovery made the flow leave; none if it did not.
+    /// State that the losses of this recovery made the flow leave; [`Mode::None`] if they did not.
     undo_state: Mode,
     /// `bw_shortterm` before this recovery (§5.5.11.1).
     undo_bw_shortterm: u64,
@@ -406,13 +415,13 @@ pub struct Bbr3State {
     unbraked_inflight_longterm: u64,
     /// CE-marked data delivered up to the previous ACK, in units.
     delivered_ce: u64,
-    /// Whether something was marked in this loss round, where marks do not count as losses.
+    /// Whether data was CE-marked in this loss round; not set where marks count as losses.
     is_ce_in_round: bool,
     /// Moving average of the marked part of what is delivered, a gain.
     ecn_alpha: u64,
-    /// `delivered` when that was updated last.
+    /// `delivered` when `ecn_alpha` was updated last.
     alpha_last_delivered: u64,
-    /// `delivered_ce` when that was updated last.
+    /// `delivered_ce` when `ecn_alpha` was updated last.
     alpha_last_delivered_ce: u64,
     /// Rounds of Startup in a row above the threshold of marks.
     startup_ecn_rounds: u64,
@@ -457,8 +466,8 @@ impl Controller for Bbr3 {
     }
 }
 
-/// What every step gets: one event of one connection. `bbr` is the draft's `BBR.…`, `ack` its `C.…` and `RS.…`; `out.cwnd` and
-/// `out.pacing_rate` are `C.cwnd` and `C.pacing_rate` in force.
+/// One event of one connection, which every step is given. `bbr` is the draft's `BBR.…`, and `ack` its `C.…` and
+/// `RS.…`. `out.cwnd` and `out.pacing_rate` are `C.cwnd` and `C.pacing_rate`, the values that the transport uses now.
 struct Conn<'a> {
     bbr: &'a mut Bbr3State,
     p: &'a Bbr3Params,
@@ -468,8 +477,8 @@ struct Conn<'a> {
     delivery_rate: u64,
 }
 
-/// Updates the model, then the state that depends on it; the order matters, because each step uses what those
-/// before it found out (§5.2.3 UpdateModelAndState).
+/// Updates the model, then the state that depends on it (§5.2.3 UpdateModelAndState). The order matters, because each
+/// step uses what the steps before it found out.
 fn bbr3_update_model_and_state(c: &mut Conn) {
     bbr3_update_latest_delivery_signals(c);
     bbr3_update_congestion_signals(c);
@@ -491,8 +500,9 @@ fn bbr3_update_control_parameters(c: &mut Conn) {
     bbr3_set_cwnd(c);
 }
 
-/// One ACK: the model, the brake, the control (§5.2.3 UpdateOnACK). An ACK that delivers nothing has no sample, so
-/// there is nothing to learn from it.
+/// Processes one ACK (§5.2.3 UpdateOnACK). The model learns from it first, then the brake may replace the model's
+/// bandwidth, and only then are rate, burst and window computed from the result. An ACK that delivers nothing has no
+/// sample, so there is nothing to learn from it.
 fn bbr3_update_on_ack(c: &mut Conn) {
     if c.ack.newly_acked == 0 {
         return;
@@ -508,8 +518,8 @@ fn bbr3_update_on_ack(c: &mut Conn) {
     bbr3_bound_cwnd_for_brake(c);
 }
 
-/// A connection begins (§5.2.1 OnInit). What the draft leaves out: ProbeRTT is due one interval from now, and the
-/// first loss round ends only after a whole flight.
+/// Sets the state for a new connection (§5.2.1 OnInit). The draft leaves two points open: here ProbeRTT is due one
+/// interval from now, and the first loss round ends only after a whole flight.
 fn bbr3_on_init(c: &mut Conn) {
     let (now_us, srtt_us) = (c.ack.now_us, c.ack.srtt_us);
     *c.bbr = Bbr3State::default();
@@ -536,7 +546,8 @@ fn bbr3_on_init(c: &mut Conn) {
     bbr3_enter_startup(c);
 }
 
-/// Processes one event: the only way into this controller.
+/// Processes one event and writes what the transport has to apply into `out`. It is the only entry, so the C twin can
+/// be fed the same rows and compared. Values that no step sets keep what the transport reports.
 pub fn bbr3_on_event(bbr: &mut Bbr3State, p: &Bbr3Params, ack: &Ack, out: &mut Control) {
     out.cwnd = ack.cwnd;
     out.pacing_rate = ack.pacing_rate;

@@ -20,7 +20,7 @@ use super::brake::BrakeParams;
 use super::fixed::GAIN_UNIT;
 use crate::path::units::{self, Word};
 
-/// What the integer of a parameter counts.
+/// What the integer of a parameter counts, and so how people write it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     /// Rounds, segments, phases: `10`.

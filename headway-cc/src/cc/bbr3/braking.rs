@@ -1,15 +1,16 @@
-//! Where BBRv3 meets the brake ([`crate::cc::brake`]). None of it is in the draft, and without a brake nothing happens
-//! here.
+//! The connection of BBRv3 to the brake ([`crate::cc::brake`]). None of it is in the draft, and with the brake off it
+//! changes nothing.
 //!
-//! After the model and the state machine the brake judges the ACK; while it is on, its bandwidth replaces the model's for
-//! pacing and for the window. The model itself goes on learning, so that it is right when the brake lets go.
+//! The brake judges each ACK after the model and the state machine. While it is on, its bandwidth replaces the
+//! model's for pacing and for the window. The model itself goes on learning, so that it is right when the brake lets
+//! go.
 
 use super::control::{bbr3_is_in_a_probe_bw_state, bbr3_min_pipe_cwnd};
 use super::{Conn, Mode};
 use crate::cc::brake::{BrakeAck, BrakeMode, brake_bw, brake_on_ack};
 
-/// What probes and losses say of the slower path must not hold back the faster one: once the brake allows the old
-/// rate again, the long-term model does so, too.
+/// Restores the long-term bound of before the slow-down once the brake allows the old rate again. Losses on the
+/// slower path have lowered the bound meanwhile, and it must not hold back the faster path.
 fn bbr3_adapt_inflight_longterm_to_brake(c: &mut Conn, mode: BrakeMode, bw: u64) {
     if mode == BrakeMode::Watch && c.bbr.brake.mode != BrakeMode::Watch {
         c.bbr.unbraked_inflight_longterm = c.bbr.inflight_longterm;
@@ -19,8 +20,8 @@ fn bbr3_adapt_inflight_longterm_to_brake(c: &mut Conn, mode: BrakeMode, bw: u64)
     }
 }
 
-/// Tells the brake what it must know of this ACK and of the phase, and takes over its bandwidth. Startup and Drain
-/// are not watched: both change the rate and the queue themselves.
+/// Hands this ACK to the brake and takes over its bandwidth. Startup and Drain are not watched, because both change
+/// the rate and the queue themselves.
 fn bbr3_run_brake(c: &mut Conn) {
     let (mode, bw, floor) = (c.bbr.brake.mode, c.bbr.brake.bw, bbr3_min_pipe_cwnd(c));
     let is_watching = bbr3_is_in_a_probe_bw_state(c) || c.bbr.state == Mode::ProbeRtt;
@@ -42,14 +43,14 @@ fn bbr3_run_brake(c: &mut Conn) {
     c.bbr.bw = brake_bw(&c.bbr.brake, c.bbr.bw);
 }
 
-/// Lets the brake judge the ACK, if there is one.
+/// Lets the brake judge the ACK if it is switched on.
 pub(super) fn bbr3_update_brake(c: &mut Conn) {
     if c.p.brake.is_on {
         bbr3_run_brake(c);
     }
 }
 
-/// Keeps the window within the brake's bound: pacing slower would stop a queue from growing, only less in flight
+/// Keeps the window within the brake's bound. Pacing slower only stops a queue from growing; less data in flight
 /// empties it.
 pub(super) fn bbr3_bound_cwnd_for_brake(c: &mut Conn) {
     if c.bbr.brake.mode != BrakeMode::Watch {

@@ -1,9 +1,9 @@
-//! What the transport is told: the pacing rate, the size of a burst and the window (§5.6); and the volumes they are made
-//! of.
+//! Computes what the transport is told (§5.6): the pacing rate, the size of a burst and the window, and the volumes
+//! that these are made of.
 //!
-//! All of it is computed on each ACK from the model (bandwidth and minimum RTT), from the gains of the state, and from
-//! the bounds that loss has taught. The rate keeps the queue short; the window is the safety net for the time in which
-//! the model is wrong or ACKs are missing. The last word on a window is always the host's.
+//! All of it is computed on each ACK from the model (bandwidth and minimum RTT), from the gains of the state, and
+//! from the bounds that losses have set. The rate keeps the queue short. The window limits what is in flight when the
+//! model is wrong or ACKs are missing. The limit that the host sets on a window is applied last.
 
 use super::{BBR3_INFINITY, Conn, Mode};
 use crate::cc::NO_RTT;
@@ -20,8 +20,8 @@ pub(super) fn bbr3_unit_bytes(c: &Conn) -> u64 {
     c.ack.unit_bytes.max(1)
 }
 
-/// Thousandths of a value, rounded down. In packets that may be a packet less than the real number, which errs
-/// towards a smaller bound and a smaller headroom.
+/// Thousandths of a value, rounded down. In packets this may be a packet less than the exact number, which makes
+/// bounds and headroom smaller rather than larger.
 pub(super) fn bbr3_permille(value: u64, permille: u64) -> u64 {
     value.saturating_mul(permille) / 1000
 }
@@ -38,7 +38,8 @@ pub(super) fn bbr3_is_in_a_probe_bw_state(c: &Conn) -> bool {
     c.bbr.state >= Mode::ProbeBwDown && c.bbr.state <= Mode::ProbeBwUp
 }
 
-/// Sets how fast this state sends, and how much it may have in flight, in proportion to the model (§5.6.1).
+/// Sets the gains of the state (§5.6.1): how fast it sends, and how much it may have in flight, in proportion to the
+/// model.
 fn bbr3_set_gains(c: &mut Conn) {
     let state = c.bbr.state;
     c.bbr.pacing_gain = c.p.cruise_pacing_gain;
@@ -57,17 +58,17 @@ fn bbr3_set_gains(c: &mut Conn) {
     }
 }
 
-/// Every change of state goes through here, so that no state is ever entered with the gains of another. Debug builds
-/// also hold each change against the table of those that the draft knows.
+/// Changes the state. It is the only place that does, so that no state is entered with the gains of another. Debug
+/// builds also check each change against the table of those that have a reason.
 pub(super) fn bbr3_set_state(c: &mut Conn, state: Mode) {
     debug_assert!(c.bbr.state.may_become(state), "{:?} to {state:?}", c.bbr.state);
     c.bbr.state = state;
     bbr3_set_gains(c);
 }
 
-/// The volume that fills the path without a queue (bandwidth times minimum RTT), times a gain (§5.6.4.2
+/// The BDP (bandwidth times minimum RTT, the volume that fills the path without a queue), times a gain (§5.6.4.2
 /// BDPMultiple). It is rounded up, because a pipe that holds 3.2 packets is not full with 3. Before the first RTT
-/// there is no such product, and the initial window stands in for it.
+/// there is no BDP, and the initial window stands in for it.
 pub(super) fn bbr3_bdp_multiple(c: &Conn, bw: u64, gain: u64) -> u64 {
     if c.bbr.min_rtt_us >= NO_RTT {
         return c.bbr.init_cwnd;
@@ -76,16 +77,15 @@ pub(super) fn bbr3_bdp_multiple(c: &Conn, bw: u64, gain: u64) -> u64 {
     bdp.saturating_add(BW_UNIT - 1) >> BW_SCALE
 }
 
-/// Data that the offload engines of both hosts hold back in bursts: without room for it a small window would be
-/// stuck there (§5.5.8 UpdateOffloadBudget). A unit of data of several bytes is a packet, and then the transport is
-/// TCP; QUIC offloads less.
+/// Data that waits in the offload engines of both hosts, in units: without room for it a small window would be stuck
+/// there (§5.5.8 UpdateOffloadBudget). A unit of several bytes is a packet, which means TCP; QUIC offloads less.
 pub(super) fn bbr3_offload_budget(c: &Conn) -> u64 {
     let quanta = if bbr3_unit_bytes(c) > 1 { c.p.tcp_offload_quanta } else { c.p.quic_offload_quanta };
     quanta.saturating_mul(c.bbr.send_quantum)
 }
 
-/// Rounds a volume up to what works on real hosts: room for offload, the smallest window, and in ProbeBW_UP
-/// something extra, because a quarter of a very small BDP would be no probe at all (§5.6.4.2 QuantizationBudget).
+/// Rounds a volume up to what real hosts need (§5.6.4.2 QuantizationBudget): room for offload, the smallest window,
+/// and in ProbeBW_UP two segments more, because a quarter of a very small BDP is less than a packet.
 pub(super) fn bbr3_quantization_budget(c: &Conn, inflight_cap: u64) -> u64 {
     let cap = inflight_cap.max(bbr3_offload_budget(c)).max(bbr3_min_pipe_cwnd(c));
     if c.bbr.state == Mode::ProbeBwUp {
@@ -94,7 +94,7 @@ pub(super) fn bbr3_quantization_budget(c: &Conn, inflight_cap: u64) -> u64 {
     cap
 }
 
-/// How much to have in flight for this bandwidth and gain, on real hosts (§5.6.4.2 Inflight).
+/// How much to have in flight for this bandwidth and gain, with the room that real hosts need (§5.6.4.2 Inflight).
 pub(super) fn bbr3_inflight(c: &Conn, bw: u64, gain: u64) -> u64 {
     bbr3_quantization_budget(c, bbr3_bdp_multiple(c, bw, gain))
 }
@@ -110,15 +110,15 @@ pub(super) fn bbr3_inflight_with_headroom(c: &Conn) -> u64 {
     longterm.saturating_sub(headroom).max(bbr3_min_pipe_cwnd(c))
 }
 
-/// Puts a rate in bytes per second into force, within the limit that the application sets. It is never 0, which
-/// would stop the flow for ever.
+/// Sets the pacing rate, in bytes per second, within the limit that the application sets. It is never 0, which would
+/// stop the flow for ever.
 fn bbr3_apply_pacing_rate(c: &mut Conn, rate: u64) {
     c.out.pacing_rate = rate.min(c.ack.max_pacing_rate).max(1);
 }
 
-/// The first rate is the initial window per RTT, times the gain of Startup; unpaced, the first flight would leave
-/// as one burst (§5.6.2 InitPacingRate). Before there is an RTT a millisecond is assumed, so that a fast path is
-/// not begun slowly.
+/// Sets the first pacing rate: the initial window per RTT, times the gain of Startup (§5.6.2 InitPacingRate). Without
+/// it the first flight would leave as one burst. Before there is an RTT a millisecond is assumed, so that a fast path
+/// does not begin slowly.
 pub(super) fn bbr3_init_pacing_rate(c: &mut Conn) {
     let mut rtt_us = c.p.init_rtt_us;
     if c.ack.srtt_us != 0 {
@@ -130,7 +130,7 @@ pub(super) fn bbr3_init_pacing_rate(c: &mut Conn) {
     bbr3_apply_pacing_rate(c, mul_shift(rate, USEC_PER_SEC, BW_SCALE));
 }
 
-/// Paces at a multiple of the estimated bandwidth, a per cent below it, so that a queue that exists shrinks (§5.6.2
+/// Paces at a multiple of the estimated bandwidth, less one per cent, so that an existing queue shrinks (§5.6.2
 /// SetPacingRateWithGain). Until the pipe was full once the rate only rises, because a low sample early on must not
 /// slow down Startup. Without an estimate it stays.
 pub(super) fn bbr3_set_pacing_rate_with_gain(c: &mut Conn, gain: u64) {
@@ -142,8 +142,8 @@ pub(super) fn bbr3_set_pacing_rate_with_gain(c: &mut Conn, gain: u64) {
     }
 }
 
-/// The pacing rate after this ACK: that of the state, within what the brake allows (§5.6.2 SetPacingRate). The
-/// first RTT that is measured replaces the nominal one in the initial rate.
+/// Sets the pacing rate after an ACK: that of the state, within what the brake allows (§5.6.2 SetPacingRate). The
+/// first RTT that is measured replaces the assumed one in the initial rate.
 pub(super) fn bbr3_set_pacing_rate(c: &mut Conn) {
     if !c.bbr.has_seen_rtt && c.ack.srtt_us != 0 {
         bbr3_init_pacing_rate(c);
@@ -151,21 +151,22 @@ pub(super) fn bbr3_set_pacing_rate(c: &mut Conn) {
     bbr3_set_pacing_rate_with_gain(c, brake_gain(c.bbr.brake.mode, c.bbr.pacing_gain));
 }
 
-/// How much may leave at once: a millisecond's worth, since larger bursts make queues and smaller ones cost CPU
-/// time (§5.6.3 SetSendQuantum). In packets the quantum is of whole packets, rounded down.
+/// Sets how much may leave at once: what the rate sends in a millisecond, because larger bursts make queues and
+/// smaller ones cost CPU time (§5.6.3 SetSendQuantum). Where the unit is a packet it is rounded down to whole
+/// packets.
 pub(super) fn bbr3_set_send_quantum(c: &mut Conn) {
     let bytes = c.out.pacing_rate.saturating_mul(c.p.send_quantum_us) / USEC_PER_SEC;
     let quantum = bytes.min(c.p.send_quantum_max_bytes) / bbr3_unit_bytes(c);
     c.bbr.send_quantum = quantum.max(bbr3_segments(c, c.p.send_quantum_min_segments));
 }
 
-/// The window of ProbeRTT: half of what fills the path, so that every queue of ours empties and the RTT without one
-/// is seen (§5.6.4.5 ProbeRTTCwnd).
+/// The window of ProbeRTT: half of the BDP, so that our part of any queue empties and the RTT without a queue is seen
+/// (§5.6.4.5 ProbeRTTCwnd).
 pub(super) fn bbr3_probe_rtt_cwnd(c: &Conn) -> u64 {
     bbr3_bdp_multiple(c, c.bbr.bw, c.p.probe_rtt_cwnd_gain).max(bbr3_min_pipe_cwnd(c))
 }
 
-/// The largest window that the model justifies: the BDP times the state's gain, and what bunched ACKs hold back
+/// The largest window that the model justifies: the BDP times the state's gain, plus what bunches of ACKs hold back
 /// (§5.6.4.2 UpdateMaxInflight).
 fn bbr3_max_inflight(c: &Conn) -> u64 {
     let cap = bbr3_bdp_multiple(c, c.bbr.bw, c.bbr.cwnd_gain);

@@ -2,23 +2,22 @@
 //! after loss.
 //!
 //! It is updated on each ACK, before the state machine looks at it. Bandwidth is a maximum and RTT a minimum, because
-//! queues and pauses only make the one smaller and the other larger. Loss is collected over a loss round and answered
-//! once at its end. Without the short-term bounds a flow would go on at the rate of its last probe while the path loses
-//! what is too much; without lifting them it would never probe above them again.
+//! queues and pauses only lower rate samples and only raise RTT samples. Losses are collected over a loss round and
+//! answered once at its end. Without the short-term bounds a flow would go on at the rate of its last probe although
+//! the path keeps losing the excess; and unless they are lifted later, it would never probe above them again.
 
 use super::control::{bbr3_permille, bbr3_segments};
 use super::{BBR3_INFINITY, Conn, Mode};
 use crate::cc::fixed::{GAIN_UNIT, bw_data, gain_apply};
 use crate::cc::{CaState, NO_RTT};
 
-/// Begins a round, which ends when what is sent from now on is delivered: a path answers after one RTT, so rounds
-/// are the clock of the model (§5.5.1 StartRound).
+/// Begins a round, which ends when what is sent from now on is delivered (§5.5.1 StartRound). The path's answer takes
+/// one RTT, so rounds are the clock of the model.
 pub(super) fn bbr3_start_round(c: &mut Conn) {
     c.bbr.next_round_delivered = c.ack.delivered;
 }
 
-/// Notes whether this ACK is for a packet that was sent after the round had begun; if so it ends the round (§5.5.1
-/// UpdateRound).
+/// Ends the round if this ACK is for a packet that was sent after the round had begun (§5.5.1 UpdateRound).
 fn bbr3_update_round(c: &mut Conn) {
     c.bbr.round_start = c.ack.rs_prior_delivered >= c.bbr.next_round_delivered;
     if c.bbr.round_start {
@@ -52,16 +51,16 @@ pub(super) fn bbr3_advance_max_bw_filter(c: &mut Conn) {
     }
 }
 
-/// Forgets the search for a full pipe, because each probe needs one of its own (§5.3.1.2 ResetFullBW).
+/// Starts the search for a full pipe over, because each probe needs one of its own (§5.3.1.2 ResetFullBW).
 pub(super) fn bbr3_reset_full_bw(c: &mut Conn) {
     c.bbr.full_bw = 0;
     c.bbr.full_bw_count = 0;
     c.bbr.full_bw_now = false;
 }
 
-/// The pipe is full when three rounds in a row brought less than a quarter more: had there been room, sending
-/// faster would have delivered faster (§5.3.1.2 CheckFullBWReached). A sample that the application limited cannot
-/// tell, and without a valid rate there is nothing to compare.
+/// Decides whether the pipe is full: three rounds in a row brought less than a quarter more (§5.3.1.2
+/// CheckFullBWReached). Had there been room, sending faster would have delivered faster. A sample that the
+/// application limited cannot tell, and without a valid rate there is nothing to compare.
 pub(super) fn bbr3_check_full_bw_reached(c: &mut Conn) {
     let rate = c.delivery_rate;
     if c.bbr.full_bw_now || !c.bbr.round_start || c.ack.rs_is_app_limited || rate == 0 {
@@ -79,8 +78,8 @@ pub(super) fn bbr3_check_full_bw_reached(c: &mut Conn) {
     }
 }
 
-/// Collects what this loss round delivers: the path can do at least that much, however much it loses (§5.5.10.3
-/// UpdateLatestDeliverySignals). Also notes whether this ACK ends the loss round.
+/// Collects the largest rate and volume that this loss round delivers (§5.5.10.3 UpdateLatestDeliverySignals): the
+/// path can do at least that much, however much it loses. Also notes whether this ACK ends the loss round.
 pub(super) fn bbr3_update_latest_delivery_signals(c: &mut Conn) {
     c.bbr.loss_round_start = false;
     c.bbr.bw_latest = c.bbr.bw_latest.max(c.delivery_rate);
@@ -91,7 +90,8 @@ pub(super) fn bbr3_update_latest_delivery_signals(c: &mut Conn) {
     }
 }
 
-/// Begins the next loss round with this ACK's own sample (§5.5.10.3 AdvanceLatestDeliverySignals).
+/// Begins the next loss round with this ACK's own sample, so that nothing older counts in it (§5.5.10.3
+/// AdvanceLatestDeliverySignals).
 pub(super) fn bbr3_advance_latest_delivery_signals(c: &mut Conn) {
     if c.bbr.loss_round_start {
         c.bbr.bw_latest = c.delivery_rate;
@@ -100,8 +100,8 @@ pub(super) fn bbr3_advance_latest_delivery_signals(c: &mut Conn) {
     }
 }
 
-/// Forgets the losses and marks of this round, so that a new phase is not blamed for the one before it (§5.5.10.3
-/// ResetCongestionSignals).
+/// Forgets the losses and marks of this round, so that the next phase does not answer for those of the last one
+/// (§5.5.10.3 ResetCongestionSignals).
 pub(super) fn bbr3_reset_congestion_signals(c: &mut Conn) {
     c.bbr.is_loss_in_round = false;
     c.bbr.is_ce_in_round = false;
@@ -109,27 +109,27 @@ pub(super) fn bbr3_reset_congestion_signals(c: &mut Conn) {
     c.bbr.inflight_latest = 0;
 }
 
-/// Lifts the short-term bounds: only without them can a probe find out whether what caused them is over (§5.5.10.3
+/// Lifts the short-term bounds, because only without them can a probe find out whether their cause is over (§5.5.10.3
 /// ResetShortTermModel).
 pub(super) fn bbr3_reset_short_term_model(c: &mut Conn) {
     c.bbr.bw_shortterm = BBR3_INFINITY;
     c.bbr.inflight_shortterm = BBR3_INFINITY;
 }
 
-/// Whether the flow sends faster on purpose: then loss is the price of the search, and does not cut the short-term
-/// bounds (§5.3.3.9 IsProbingBW).
+/// Whether the flow sends faster on purpose (§5.3.3.9 IsProbingBW). Some loss is to be expected then, and it does not
+/// cut the short-term bounds.
 fn bbr3_is_probing_bw(c: &Conn) -> bool {
     c.bbr.state == Mode::Startup || c.bbr.state == Mode::ProbeBwRefill || c.bbr.state == Mode::ProbeBwUp
 }
 
-/// Whether CE marks have an answer of their own: the parameter asks for it, and the RTT is that of a data centre,
-/// where switches mark long before they drop. Otherwise a mark counts as a loss (§3.7).
+/// Whether CE marks are answered as marks and not as losses (§3.7): the parameter asks for it, and the RTT is that of
+/// a data centre, where switches mark long before they drop.
 pub(super) fn bbr3_is_ecn_eligible(c: &Conn) -> bool {
     c.p.ecn && c.bbr.min_rtt_us <= c.p.ecn_max_rtt_us
 }
 
-/// Takes the marked part of each round into a moving average, so that the cut is in proportion to how much was
-/// marked lately, as in DCTCP (Linux `bbr_update_ecn_alpha`).
+/// Averages the marked part of each round, so that the cut is in proportion to how much was marked in the last
+/// rounds, as in DCTCP (Linux `bbr_update_ecn_alpha`).
 fn bbr3_update_ecn_alpha(c: &mut Conn) {
     let delivered = c.ack.delivered.saturating_sub(c.bbr.alpha_last_delivered);
     if !bbr3_is_ecn_eligible(c) || delivered == 0 {
@@ -144,8 +144,8 @@ fn bbr3_update_ecn_alpha(c: &mut Conn) {
     c.bbr.startup_ecn_rounds = if ce_ratio >= c.p.ecn_thresh { c.bbr.startup_ecn_rounds + 1 } else { 0 };
 }
 
-/// The volume that a round with marks leaves in flight: less by a third of the average marked part (Linux
-/// `bbr_ecn_lower_bounds`).
+/// The short-term bound after a round with marks: lower by a third of the average marked part (Linux
+/// `bbr_ecn_lower_bounds`). Infinity where nothing was marked.
 fn bbr3_ecn_inflight_shortterm(c: &Conn) -> u64 {
     if !c.bbr.is_ce_in_round {
         return BBR3_INFINITY;
@@ -156,7 +156,7 @@ fn bbr3_ecn_inflight_shortterm(c: &Conn) -> u64 {
     gain_apply(volume, GAIN_UNIT.saturating_sub(cut))
 }
 
-/// A round with loss cuts both short-term bounds by 30 %, but never below what the round has delivered in spite of
+/// Cuts both short-term bounds by 30 % after a round with loss, but never below what the round delivered in spite of
 /// it (§5.5.10.3 InitLowerBounds and LossLowerBounds). The first loss cuts from the estimates in use.
 fn bbr3_loss_lower_bounds(c: &mut Conn) {
     if c.bbr.bw_shortterm == BBR3_INFINITY {
@@ -170,8 +170,8 @@ fn bbr3_loss_lower_bounds(c: &mut Conn) {
     c.bbr.inflight_shortterm = c.bbr.inflight_latest.max(bbr3_permille(c.bbr.inflight_shortterm, beta));
 }
 
-/// Answers the losses and marks of a round, except while probing: otherwise the flow would keep its rate into a
-/// queue that overflows until the next probe (§5.5.10.3 AdaptLowerBoundsFromCongestion).
+/// Answers the losses and marks of a round, except while probing (§5.5.10.3 AdaptLowerBoundsFromCongestion). Without
+/// this the flow would keep its rate until the next probe although the queue overflows.
 fn bbr3_adapt_lower_bounds_from_congestion(c: &mut Conn) {
     if bbr3_is_probing_bw(c) {
         return;
@@ -183,8 +183,8 @@ fn bbr3_adapt_lower_bounds_from_congestion(c: &mut Conn) {
     c.bbr.inflight_shortterm = c.bbr.inflight_shortterm.min(ecn_inflight_shortterm);
 }
 
-/// Answers losses once a loss round, because all losses of one round stem from one congested moment (§5.5.10.3
-/// UpdateCongestionSignals).
+/// Answers losses once per loss round, because all losses of one round come from the same moment of congestion
+/// (§5.5.10.3 UpdateCongestionSignals).
 pub(super) fn bbr3_update_congestion_signals(c: &mut Conn) {
     bbr3_update_max_bw(c);
     if !c.bbr.loss_round_start {
@@ -196,13 +196,13 @@ pub(super) fn bbr3_update_congestion_signals(c: &mut Conn) {
     c.bbr.is_ce_in_round = false;
 }
 
-/// The bandwidth in use is the long-term maximum, unless recent loss says less (§5.5.10.3 BoundBWForModel).
+/// Sets the bandwidth in use: the long-term maximum, or less if recent loss has cut it (§5.5.10.3 BoundBWForModel).
 pub(super) fn bbr3_bound_bw_for_model(c: &mut Conn) {
     c.bbr.bw = c.bbr.max_bw.min(c.bbr.bw_shortterm);
 }
 
-/// Notes the window to come back to, before loss or ProbeRTT cut it for a while (§5.6.4.4 SaveCwnd). Where it is
-/// cut already, the window in force is no measure of the path, and the larger of the two notes counts.
+/// Saves the window before loss or ProbeRTT reduces it, so that it can be restored (§5.6.4.4 SaveCwnd). If it is
+/// reduced already, it says little about the path, and the larger of the two values counts.
 pub(super) fn bbr3_save_cwnd(c: &mut Conn) {
     if c.bbr.prev_ca_state < CaState::Recovery && c.bbr.state != Mode::ProbeRtt {
         c.bbr.prior_cwnd = c.out.cwnd;
@@ -211,14 +211,14 @@ pub(super) fn bbr3_save_cwnd(c: &mut Conn) {
     }
 }
 
-/// Brings back the window that was in use before the cut, whose reason has passed (§5.6.4.4 RestoreCwnd).
+/// Restores the window from before the reduction, whose reason is over (§5.6.4.4 RestoreCwnd).
 pub(super) fn bbr3_restore_cwnd(c: &mut Conn) {
     c.out.cwnd = c.out.cwnd.max(c.bbr.prior_cwnd);
 }
 
-/// Notes the bounds before the first answer to a recovery, so that all of it can be taken back if the losses prove
-/// to be reordering (§5.5.11.1 SaveStateUponLoss). It is done once a recovery: a later loss would overwrite the
-/// note with what the first one has cut.
+/// Saves the bounds before the first reaction to a recovery, so that all of it can be undone if the losses prove to
+/// be reordering (§5.5.11.1 SaveStateUponLoss). It happens once per recovery: a later loss would overwrite the saved
+/// values with reduced ones.
 pub(super) fn bbr3_save_state_upon_loss(c: &mut Conn) {
     if c.bbr.is_undo_saved {
         return;
@@ -231,8 +231,9 @@ pub(super) fn bbr3_save_state_upon_loss(c: &mut Conn) {
     c.bbr.undo_inflight_longterm = c.bbr.inflight_longterm;
 }
 
-/// A packet is lost: a loss round begins unless one runs, and ranges of losses are counted, by which Startup tells
-/// a full buffer from chance (§5.5.10.2 NoteLoss). A recovery may begin while its loss round runs already.
+/// Handles the loss of a packet (§5.5.10.2 NoteLoss). A loss round begins unless one is under way, and ranges of
+/// losses are counted, because by their number Startup tells a full buffer from random loss. The state is saved here
+/// too, because a recovery may begin while its loss round is already under way.
 pub(super) fn bbr3_note_loss(c: &mut Conn, starts_range: bool) {
     bbr3_save_state_upon_loss(c);
     if !c.bbr.is_loss_in_round {
@@ -243,9 +244,9 @@ pub(super) fn bbr3_note_loss(c: &mut Conn, starts_range: bool) {
     c.bbr.lost_ranges_in_round += u64::from(starts_range);
 }
 
-/// Measures how much more arrives in one bunch of ACKs than the bandwidth explains: the window needs that much
-/// room, or the flow would run dry between two bunches (§5.5.9 UpdateACKAggregation). The filter keeps a window of
-/// exactly so many rounds, this one included.
+/// Measures how much more data one bunch of ACKs brings than the bandwidth explains (§5.5.9 UpdateACKAggregation).
+/// The window needs that much room, or the flow would run dry between two bunches. The filter covers exactly its
+/// number of rounds, this one included.
 pub(super) fn bbr3_update_ack_aggregation(c: &mut Conn) {
     let now_us = c.ack.now_us;
     let interval_us = now_us.saturating_sub(c.bbr.extra_acked_interval_start);
@@ -265,9 +266,9 @@ pub(super) fn bbr3_update_ack_aggregation(c: &mut Conn) {
     c.bbr.extra_acked = c.bbr.extra_acked_filter.get();
 }
 
-/// Tracks the RTT without a queue in two filters: the short one says when ProbeRTT is due, the long one is the
-/// model's (§5.3.4.3 UpdateMinRTT). When the long one expires, the lowest RTT of late takes its place; otherwise a
-/// path that became longer would never be believed.
+/// Tracks the RTT without a queue in two filters (§5.3.4.3 UpdateMinRTT). The short one says when ProbeRTT is due,
+/// the long one is the model's. When the long one expires, the minimum of the short one replaces it; otherwise a path
+/// that became longer would never be noticed.
 pub(super) fn bbr3_update_min_rtt(c: &mut Conn) {
     let (now_us, rtt_us) = (c.ack.now_us, c.ack.rs_rtt_us);
     let due_us = c.bbr.probe_rtt_min_stamp.saturating_add(c.p.probe_rtt_interval_us);
@@ -285,9 +286,9 @@ pub(super) fn bbr3_update_min_rtt(c: &mut Conn) {
     }
 }
 
-/// Whether more than 2 % of what was in flight is lost: more than chance loses, less than a buffer that overflows
-/// (§5.5.10.2, the loss half of IsInflightTooHigh). Nothing can be said where `tx_in_flight` is unknown (0).
-/// Without selective ACKs losses cannot be counted, so that any loss is too much.
+/// Whether more than 2 % of what was in flight is lost, which is more than random loss and less than an overflowing
+/// buffer loses (§5.5.10.2, the loss half of IsInflightTooHigh). Where `tx_in_flight` is unknown (0) the answer is
+/// no. Without selective ACKs losses cannot be counted, so any loss is too much.
 pub(super) fn bbr3_is_loss_too_high(c: &Conn, lost: u64, tx_in_flight: u64) -> bool {
     if tx_in_flight == 0 || lost == 0 {
         return false;
@@ -296,8 +297,8 @@ pub(super) fn bbr3_is_loss_too_high(c: &Conn, lost: u64, tx_in_flight: u64) -> b
     is_over || !c.ack.has_selective_acks
 }
 
-/// Whether this ACK's own sample lost too much or was marked too much (§5.5.10.2 IsInflightTooHigh). Marks without
-/// an answer of their own count as losses.
+/// Whether this ACK's own sample lost too much or was marked too much (§5.5.10.2 IsInflightTooHigh). Marks that are
+/// not answered as marks count as losses.
 pub(super) fn bbr3_is_inflight_too_high(c: &Conn) -> bool {
     let (ack, ce) = (c.ack, c.ack.rs_delivered_ce);
     if bbr3_is_ecn_eligible(c) {
@@ -307,10 +308,9 @@ pub(super) fn bbr3_is_inflight_too_high(c: &Conn) -> bool {
     bbr3_is_loss_too_high(c, ack.rs_lost.saturating_add(ce), ack.rs_tx_in_flight)
 }
 
-/// The volume in flight at which losses crossed the threshold: the packet may be a burst of many segments, and the
-/// bound belongs where loss became too much, not where the burst ended (§5.5.10.2 InflightAtLoss). It is rounded
-/// down to whole units. Where losses were too high before the packet already, what was in flight then is the
-/// answer.
+/// The volume in flight at which losses crossed the threshold (§5.5.10.2 InflightAtLoss). The lost packet may be a
+/// burst of many segments, and the bound belongs where loss became too much, not where the burst ended. It is rounded
+/// down to whole units. If losses were too high before this packet already, the answer is what was in flight then.
 pub(super) fn bbr3_inflight_at_loss(c: &Conn) -> u64 {
     let (size, thresh) = (c.ack.newly_lost, c.p.loss_thresh_permille.min(999));
     let inflight_prev = c.ack.rs_tx_in_flight.saturating_sub(size);

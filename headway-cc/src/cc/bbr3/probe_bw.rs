@@ -1,12 +1,12 @@
-//! ProbeBW (§5.3.3): the cycle in which a flow spends its life, the long-term bound, and what a lost packet says of it
-//! (§5.5.10.2).
+//! ProbeBW (§5.3.3), the cycle in which a flow spends most of its life; the long-term bound; and what a lost packet
+//! says about that bound (§5.5.10.2).
 //!
-//! It is entered from Drain and from ProbeRTT, and left for ProbeRTT, or for Startup by an undo. DOWN drains what a probe
-//! has queued and leaves headroom, CRUISE keeps the estimate for two to three seconds, REFILL fills the pipe for a round,
-//! UP sends faster until the rate stops growing or too much is lost. Without UP a path that became faster would never be
-//! noticed; without DOWN each probe would leave its queue behind; without the long-term bound each probe would lose as
-//! much again as the one before. ACKs tell of what was sent a round ago, so the phase of the ACKs is followed apart from
-//! the phase of sending.
+//! The cycle is entered from Drain and from ProbeRTT, and left for ProbeRTT, or for Startup by an undo. DOWN drains
+//! what a probe has queued and leaves headroom, CRUISE keeps the estimate for two to three seconds, REFILL fills the
+//! pipe for a round, and UP sends faster until the rate stops growing or too much is lost. Without UP a path that
+//! became faster would never be noticed. Without DOWN each probe would leave its queue behind. Without the long-term
+//! bound each probe would lose as much as the one before. ACKs answer what was sent a round ago, so the part of a
+//! probe that they belong to (`ack_phase`) is tracked apart from the state.
 
 use super::control::{
     bbr3_inflight, bbr3_inflight_with_headroom, bbr3_is_in_a_probe_bw_state, bbr3_permille, bbr3_segments,
@@ -20,9 +20,9 @@ use super::model::{
 use super::{AckPhase, BBR3_INFINITY, Conn, Mode};
 use crate::cc::fixed::{GAIN_UNIT, mul_shift};
 
-/// Draws how long until the next probe: flows that share a bottleneck must not probe together, or each would blame
-/// itself for the other's queue (§5.3.3.8 PickProbeWait). The time uses all random bits, the first count of rounds
-/// the lower half.
+/// Draws the time until the next probe (§5.3.3.8 PickProbeWait). Flows that share a bottleneck must not probe
+/// together, or each would take the other's queue for its own. The time uses all random bits, the first count of
+/// rounds the lower half.
 fn bbr3_pick_probe_wait(c: &mut Conn) {
     let rand = c.ack.rand & u64::from(u32::MAX);
     c.bbr.rounds_since_probe_up = mul_shift(rand & 0xffff, c.p.bw_probe_rand_rounds, 16);
@@ -30,8 +30,8 @@ fn bbr3_pick_probe_wait(c: &mut Conn) {
         c.p.bw_probe_wait_us.saturating_add(mul_shift(rand, c.p.bw_probe_wait_rand_us, 32));
 }
 
-/// Sends slower than the estimate after a probe or after Drain, until the queue is gone and headroom is left; the
-/// wait for the next probe begins (§5.3.3.9 StartProbeBW_DOWN).
+/// Begins DOWN, which sends slower than the estimate after a probe or after Drain until the queue is gone and
+/// headroom is left; the wait for the next probe begins (§5.3.3.9 StartProbeBW_DOWN).
 pub(super) fn bbr3_start_probe_bw_down(c: &mut Conn) {
     bbr3_reset_congestion_signals(c);
     c.bbr.probe_up_acked_per_inc = BBR3_INFINITY;
@@ -42,14 +42,14 @@ pub(super) fn bbr3_start_probe_bw_down(c: &mut Conn) {
     bbr3_set_state(c, Mode::ProbeBwDown);
 }
 
-/// Sends at the estimate, which neither makes a queue nor drains one; a flow spends most of its life here (§5.3.3.9
+/// Begins CRUISE, which sends at the estimate and so neither makes a queue nor drains one (§5.3.3.9
 /// StartProbeBW_CRUISE).
 pub(super) fn bbr3_start_probe_bw_cruise(c: &mut Conn) {
     bbr3_set_state(c, Mode::ProbeBwCruise);
 }
 
-/// Fills the pipe for one round at the estimate and without short-term bounds, so that the losses of the probe that
-/// follows tell of too much in flight and of nothing older (§5.3.3.9 StartProbeBW_REFILL).
+/// Begins REFILL, which fills the pipe for one round at the estimate and without short-term bounds, so that losses in
+/// the probe that follows show that too much is in flight, and nothing older (§5.3.3.9 StartProbeBW_REFILL).
 pub(super) fn bbr3_start_probe_bw_refill(c: &mut Conn) {
     bbr3_reset_short_term_model(c);
     c.bbr.bw_probe_up_rounds = 0;
@@ -60,16 +60,16 @@ pub(super) fn bbr3_start_probe_bw_refill(c: &mut Conn) {
     bbr3_set_state(c, Mode::ProbeBwRefill);
 }
 
-/// Doubles once a round how fast the long-term bound grows: slowly at first, so that little is lost where the bound
-/// was right, then fast, so that a path with far more room is found soon (§5.3.3.9 RaiseInflightLongtermSlope). The
-/// exponent stays below the width of the shift, and the result is rounded down to whole units.
+/// Doubles, once a round, how fast the long-term bound grows (§5.3.3.9 RaiseInflightLongtermSlope). It grows slowly
+/// at first, so that little is lost where the bound was right, and then fast, so that a path with far more room is
+/// found soon. The exponent stays below the width of the shift, and the result is rounded down to whole units.
 fn bbr3_raise_inflight_longterm_slope(c: &mut Conn) {
     let per_inc = c.out.cwnd >> (c.bbr.bw_probe_up_rounds & 63);
     c.bbr.bw_probe_up_rounds = (c.bbr.bw_probe_up_rounds + 1).min(c.p.bw_probe_up_rounds_max);
     c.bbr.probe_up_acked_per_inc = per_inc.max(bbr3_segments(c, 1));
 }
 
-/// Sends a quarter faster than the estimate, to see whether more arrives (§5.3.3.9 StartProbeBW_UP).
+/// Begins UP, which sends a quarter faster than the estimate to see whether more arrives (§5.3.3.9 StartProbeBW_UP).
 fn bbr3_start_probe_bw_up(c: &mut Conn) {
     c.bbr.ack_phase = AckPhase::ProbeStarting;
     bbr3_start_round(c);
@@ -79,9 +79,9 @@ fn bbr3_start_probe_bw_up(c: &mut Conn) {
     bbr3_raise_inflight_longterm_slope(c);
 }
 
-/// Whether a Reno flow with this window would have met loss by now, which takes it about as many rounds as it has
-/// segments: probing as often as that leaves Reno its share (§5.3.3.8 IsRenoCoexistenceProbeTime). On large BDPs 63
-/// rounds are the limit, because waiting longer would only miss bandwidth.
+/// Whether a Reno flow with this window would have met loss by now (§5.3.3.8 IsRenoCoexistenceProbeTime). That takes
+/// it about as many rounds as it has segments, and probing no more often than that leaves Reno its share. On large
+/// BDPs 63 rounds are the limit, because waiting longer would only miss bandwidth.
 fn bbr3_is_reno_coexistence_probe_time(c: &Conn) -> bool {
     c.bbr.rounds_since_probe_up >= bbr3_target_segments(c).min(c.p.bw_probe_max_rounds)
 }
@@ -104,8 +104,8 @@ fn bbr3_is_time_to_cruise(c: &Conn) -> bool {
         && c.ack.inflight <= bbr3_inflight(c, c.bbr.max_bw, GAIN_UNIT)
 }
 
-/// Whether the long-term bound is what holds the flow back: the window is all used, and no smaller than the bound.
-/// Only then does raising the bound try anything.
+/// Whether the long-term bound is what limits the flow: the window is all used, and no smaller than the bound. Only
+/// then does raising the bound have an effect.
 fn bbr3_is_limited_by_inflight_longterm(c: &Conn) -> bool {
     c.ack.is_cwnd_limited && c.out.cwnd >= c.bbr.inflight_longterm
 }
@@ -133,8 +133,8 @@ fn bbr3_is_time_to_go_down(c: &mut Conn) -> bool {
     c.bbr.full_bw_now
 }
 
-/// Raises the long-term bound by a segment for each so much of ACKed data, as long as the bound is what limits the
-/// flow (§5.3.3.9 ProbeInflightLongtermUpward). What was ACKed beyond is kept for the next segment.
+/// Raises the long-term bound by a segment for every `probe_up_acked_per_inc` of ACKed data, as long as the bound is
+/// what limits the flow (§5.3.3.9 ProbeInflightLongtermUpward). The remainder is kept for the next segment.
 fn bbr3_probe_inflight_longterm_upward(c: &mut Conn) {
     if !bbr3_is_limited_by_inflight_longterm(c) {
         return;
@@ -151,9 +151,9 @@ fn bbr3_probe_inflight_longterm_upward(c: &mut Conn) {
     }
 }
 
-/// With this volume in flight the path lost too much: it becomes the long-term bound, and the probe is over
-/// (§5.5.10.2 HandleInflightTooHigh). It is done once a probe, because the losses that follow stem from the same
-/// flight. What the application limited says nothing of the path, so it leaves the bound alone.
+/// Handles a probe that lost too much: the volume in flight becomes the long-term bound, and the probe is over
+/// (§5.5.10.2 HandleInflightTooHigh). This happens once per probe, because the losses that follow come from the same
+/// flight. A sample that the application limited says nothing about the path, so it leaves the bound alone.
 fn bbr3_handle_inflight_too_high(c: &mut Conn, tx_in_flight: u64) {
     c.bbr.prev_probe_too_high = true;
     c.bbr.is_bw_probe_sample = false;
@@ -167,8 +167,8 @@ fn bbr3_handle_inflight_too_high(c: &mut Conn, tx_in_flight: u64) {
     }
 }
 
-/// A packet was marked lost: if it may stem from a probe, and too much of its flight is lost, the probe was too
-/// high (§5.5.10.2 HandleLostPacket).
+/// Handles a packet that was marked lost (§5.5.10.2 HandleLostPacket). If it may have been sent in a probe, and too
+/// much of its flight is lost, the probe was too high.
 pub(super) fn bbr3_handle_lost_packet(c: &mut Conn) {
     bbr3_note_loss(c, c.ack.rs_starts_lost_range);
     if c.bbr.is_bw_probe_sample && bbr3_is_loss_too_high(c, c.ack.rs_lost, c.ack.rs_tx_in_flight) {
@@ -176,8 +176,8 @@ pub(super) fn bbr3_handle_lost_packet(c: &mut Conn) {
     }
 }
 
-/// Takes the CE marks that this ACK reports: as marks where they have an answer of their own, else as one range of
-/// losses an ACK (§3.7).
+/// Takes the CE marks that this ACK reports. Where they do not count as marks, they count as one range of losses per
+/// ACK (§3.7).
 pub(super) fn bbr3_note_ce(c: &mut Conn) {
     if c.ack.delivered_ce <= c.bbr.delivered_ce {
         return;
@@ -190,8 +190,8 @@ pub(super) fn bbr3_note_ce(c: &mut Conn) {
     }
 }
 
-/// Follows which phase of a probe the ACKs of now tell of, since they lag behind sending by a round; true when it
-/// has started a refill (§5.3.3.9 AdaptLongTermModel, the first half).
+/// Tracks which part of a probe the present ACKs answer, because they lag behind sending by a round (§5.3.3.9
+/// AdaptLongTermModel, the first half). True when it has started a refill.
 fn bbr3_advance_ack_phase(c: &mut Conn) -> bool {
     if !c.bbr.round_start {
         return false;
@@ -210,7 +210,7 @@ fn bbr3_advance_ack_phase(c: &mut Conn) -> bool {
     if !c.ack.rs_is_app_limited {
         bbr3_advance_max_bw_filter(c);
     }
-    // §5.3.3.6: the cautious probe met no loss, so the next may go on where it stopped.
+    // The probe stopped early out of caution and met no loss, so the next one may go on where it stopped (§5.3.3.6).
     if !c.bbr.prev_probe_precautionary || c.bbr.prev_probe_too_high {
         return false;
     }
@@ -218,7 +218,7 @@ fn bbr3_advance_ack_phase(c: &mut Conn) -> bool {
     true
 }
 
-/// The long-term bound rises with a volume that proved safe, and falls with one that proved too much (§5.3.3.9
+/// Raises the long-term bound to a volume that proved safe, and lowers it to one that proved too much (§5.3.3.9
 /// AdaptLongTermModel, the second half).
 fn bbr3_adapt_inflight_longterm(c: &mut Conn) {
     if bbr3_is_inflight_too_high(c) {
@@ -236,7 +236,7 @@ fn bbr3_adapt_inflight_longterm(c: &mut Conn) {
     }
 }
 
-/// Goes on in the cycle of probes where the phase has done its work (§5.3.3.9 UpdateProbeBWCyclePhase).
+/// Moves to the next phase of the cycle once the present one is over (§5.3.3.9 UpdateProbeBWCyclePhase).
 pub(super) fn bbr3_update_probe_bw_cycle_phase(c: &mut Conn) {
     if !c.bbr.full_bw_reached || bbr3_advance_ack_phase(c) {
         return;

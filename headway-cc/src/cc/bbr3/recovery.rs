@@ -1,9 +1,9 @@
 //! Recovery of losses (§5.6.4.4), its undo (§5.5.11.2), and the restart from idle (§5.4.1).
 //!
-//! The transport detects losses and says when recovery begins and ends; the model answers them elsewhere. Here the window
-//! is saved and brought back, because loss that is not congestion must not shrink it for good, and what proves to have
-//! been reordering is taken back. Without the undo, a path that reorders would end each probe, and Startup, far too
-//! early.
+//! The transport detects losses and says when recovery begins and ends; the model's bounds answer them. This module
+//! saves and restores the window, because loss that is not congestion must not shrink it for good, and undoes the
+//! answer to losses that prove to be reordering. Without the undo, a path that reorders would end each probe, and
+//! Startup, far too early.
 
 use super::control::{
     bbr3_clamp_cwnd, bbr3_is_in_a_probe_bw_state, bbr3_segments, bbr3_set_pacing_rate_with_gain,
@@ -15,8 +15,8 @@ use super::startup::bbr3_enter_startup;
 use super::{BBR3_INFINITY, Conn, Mode};
 use crate::cc::CaState;
 
-/// Notes when recovery begins and ends; its end brings the window back, which loss alone must not shrink for good
-/// (§5.6.4.4).
+/// Notes when recovery begins and ends. At its end the window is restored, because loss alone must not shrink it for
+/// good (§5.6.4.4).
 pub(super) fn bbr3_update_recovery(c: &mut Conn) {
     let (prev_state, state) = (c.bbr.prev_ca_state, c.ack.ca_state);
     if state != CaState::Recovery {
@@ -36,15 +36,15 @@ pub(super) fn bbr3_update_recovery(c: &mut Conn) {
     c.bbr.prev_ca_state = state;
 }
 
-/// The transport is about to cut the window: what there is now is saved for the end of recovery and for an undo
-/// (§5.6.4.4 OnEnterFastRecovery).
+/// Saves the window and the bounds when the transport is about to cut the window, for the end of recovery and for an
+/// undo (§5.6.4.4 OnEnterFastRecovery).
 pub(super) fn bbr3_on_enter_fast_recovery(c: &mut Conn) {
     bbr3_save_cwnd(c);
     bbr3_save_state_upon_loss(c);
 }
 
-/// After a timeout nothing is known of what is still in flight, so the window leaves room for one segment more and
-/// grows from there (§5.6.4.4 OnEnterRTO). The transport may have cut the window already: then
+/// Handles a retransmission timeout (§5.6.4.4 OnEnterRTO). Nothing is known of what is still in flight, so the window
+/// leaves room for one segment more and grows from there. The transport may have cut the window already: then
 /// [`bbr3_on_enter_fast_recovery`] has saved it, and the larger counts.
 pub(super) fn bbr3_on_enter_rto(c: &mut Conn) {
     c.bbr.prev_ca_state = CaState::Loss;
@@ -55,9 +55,9 @@ pub(super) fn bbr3_on_enter_rto(c: &mut Conn) {
     bbr3_clamp_cwnd(c);
 }
 
-/// The losses were none: takes back the window, the bounds and the change of state that they caused (§5.5.11.2
-/// HandleSpuriousLossDetection). The bounds are not lowered, since they may have grown for other reasons. In
-/// ProbeRTT the state stays, and only its exit is changed.
+/// Handles losses that proved spurious: undoes what they did to the window, the bounds and the state (§5.5.11.2
+/// HandleSpuriousLossDetection). The bounds are not lowered, because they may have grown for other reasons. In
+/// ProbeRTT the state stays, and only the state that follows it changes.
 pub(super) fn bbr3_handle_spurious_loss_detection(c: &mut Conn) {
     bbr3_restore_cwnd(c);
     bbr3_clamp_cwnd(c);
@@ -81,8 +81,8 @@ pub(super) fn bbr3_handle_spurious_loss_detection(c: &mut Conn) {
     c.bbr.is_undo_saved = false;
 }
 
-/// The application sends again after nothing was in flight: it paces at the estimate, because a burst at the gain
-/// of the phase would make the queue that the pause has emptied (§5.4.1 HandleRestartFromIdle).
+/// Handles the application sending again after nothing was in flight (§5.4.1 HandleRestartFromIdle). The flow paces
+/// at the estimate, because a burst at the gain of the phase would rebuild the queue that the pause has emptied.
 pub(super) fn bbr3_handle_restart_from_idle(c: &mut Conn) {
     if !c.ack.is_app_limited {
         return;

@@ -1,9 +1,10 @@
 //! Startup (§5.3.1) and Drain (§5.3.2): finding the path's rate for the first time.
 //!
-//! Startup is entered when a connection begins, and again when ProbeRTT or an undo finds that the pipe was never full. It
-//! doubles the rate each round, so that any path is found within some ten rounds. It ends when the rate no longer grows
-//! (the model's search), or when loss or CE marks say that the buffer is full, and has by then up to a BDP or two in the
-//! queue. Drain sends slower until that queue is gone; without it all flows would begin their cruise behind it.
+//! Startup is entered when a connection begins, and again when ProbeRTT or an undo finds that the pipe was never
+//! full. It doubles the rate each round, so that any path's rate is found within some ten rounds. It ends when the
+//! rate no longer grows (the search of the model), or when loss or CE marks show that the buffer is full; by then up
+//! to one or two BDP wait in the queue. Drain sends slower until that queue is gone; without it all flows would begin
+//! their cruise behind it.
 
 use super::control::{bbr3_bdp_multiple, bbr3_inflight, bbr3_set_state};
 use super::model::{bbr3_is_ecn_eligible, bbr3_is_inflight_too_high};
@@ -12,22 +13,22 @@ use super::{Conn, Mode};
 use crate::cc::CaState;
 use crate::cc::fixed::GAIN_UNIT;
 
-/// Looks for the path's rate from scratch, doubling each round (§5.3.1.1 EnterStartup).
+/// Begins to look for the path's rate, doubling the rate each round (§5.3.1.1 EnterStartup).
 pub(super) fn bbr3_enter_startup(c: &mut Conn) {
     bbr3_set_state(c, Mode::Startup);
 }
 
-/// Sends at half of the rate found, so that the queue that Startup built in its last rounds is gone within about
-/// one (§5.3.2 EnterDrain).
+/// Begins Drain, which sends at half of the rate found, so that the queue that Startup built in its last rounds is
+/// gone within about one (§5.3.2 EnterDrain).
 fn bbr3_enter_drain(c: &mut Conn) {
     bbr3_set_state(c, Mode::Drain);
     c.bbr.drain_start_round = c.bbr.round_count;
 }
 
-/// Whether loss says that the pipe is full before the rate does: many ranges, and too much of the volume, in a
-/// whole round of fast recovery (§5.3.1.3). One burst of chance losses must not end Startup, so all three are asked
-/// for. Without selective ACKs losses cannot be counted, and any loss in fast recovery is enough. CE marks that
-/// count as losses bring no recovery.
+/// Whether loss shows that the pipe is full before the rate does (§5.3.1.3). One burst of random loss must not end
+/// Startup, so there must be many ranges, too much of the volume lost, and a whole round of fast recovery. Without
+/// selective ACKs losses cannot be counted, and any loss in fast recovery is enough. CE marks that count as losses
+/// cause no recovery, so for them the third condition is dropped.
 fn bbr3_is_startup_loss_high(c: &Conn) -> bool {
     if !c.ack.has_selective_acks && c.ack.ca_state == CaState::Recovery {
         return c.ack.newly_lost != 0 || c.bbr.is_loss_in_round;
@@ -47,9 +48,9 @@ fn bbr3_is_startup_ecn_high(c: &Conn) -> bool {
     bbr3_is_ecn_eligible(c) && c.bbr.startup_ecn_rounds >= c.p.startup_full_ecn_count
 }
 
-/// Ends the search when loss or marks say that the pipe is full: a shallow buffer overflows long before the rate
-/// stops growing (§5.3.1.3 CheckStartupHighLoss). The long-term bound becomes what was delivered, so that the next
-/// probe starts from what is known to fit.
+/// Ends the search when loss or marks show that the pipe is full, because a shallow buffer overflows long before the
+/// rate stops growing (§5.3.1.3 CheckStartupHighLoss). The long-term bound becomes what was delivered, so that the
+/// next probe starts from what is known to fit.
 fn bbr3_check_startup_high_loss(c: &mut Conn) {
     if c.bbr.state != Mode::Startup || c.bbr.full_bw_reached {
         return;
@@ -69,9 +70,9 @@ pub(super) fn bbr3_check_startup_done(c: &mut Conn) {
     }
 }
 
-/// Leaves Drain when the queue is gone: inflight fits into the path (§5.3.2 CheckDrainDone, with §5.3.3.9
-/// EnterProbeBW). After three rounds it is over in any case, because others may keep the queue up. The BDP is that
-/// of `max_bw`: a loss in Drain would shrink `bw` and keep the flow there.
+/// Leaves Drain when inflight fits into the path, because the queue is gone then (§5.3.2 CheckDrainDone, with
+/// §5.3.3.9 EnterProbeBW). After three rounds it ends in any case, because other flows may keep the queue up. The BDP
+/// is that of `max_bw`: a loss in Drain would shrink `bw` and keep the flow there.
 pub(super) fn bbr3_check_drain_done(c: &mut Conn) {
     if c.bbr.state != Mode::Drain {
         return;
