@@ -1,14 +1,15 @@
-//! One path of a QUIC connection: a stack's calls in, a controller's events out.
+//! Turns a stack's calls about one path of a QUIC connection into the events of a controller.
 //!
-//! An ACK frame reaches a stack's controller in pieces: each packet, the end of the packets, then what it shows as
-//! lost, then its CE marks. They are gathered in a [`Batch`] and become one `Event::Ack` when the stack goes on to
-//! something else ([`Flow::settle`]); so the event has the losses and the marks of its own frame, as the draft's
-//! per-ACK steps want.
+//! A stack tells its controller of an ACK frame in pieces: each packet, the end of the packets, then the losses that
+//! it shows, then its CE marks. The pieces are gathered in a [`Batch`] and become one `Event::Ack` when the stack
+//! goes on to something else ([`Flow::settle`]). So the event has the losses and the marks of its own frame, as the
+//! draft's per-ACK steps want.
 //!
-//! No stack hands over the stamps of each packet (`P.…`), an RTT that includes the peer's delay, or random bits, so
-//! they are made here. So is the recovery period of RFC 9002 §7.3.2: it begins with the loss of a packet that was sent
-//! after the last period began, and ends with the acknowledgement of a packet sent in it. A controller can ask for up to
-//! a round trip more ([`Controller::recovers_until_repaired`](crate::cc::Controller::recovers_until_repaired)).
+//! No stack reports the state at the sending of each packet (`P.…`), an RTT that includes the peer's delay, or random
+//! bits, so this module provides them. It also keeps the recovery period of RFC 9002 §7.3.2, which begins with the
+//! loss of a packet that was sent after the last period began, and ends with the acknowledgement of a packet sent in
+//! it. A controller can ask for up to a round trip more
+//! ([`Controller::recovers_until_repaired`](crate::cc::Controller::recovers_until_repaired)).
 
 use super::Factory;
 use crate::cc::{Ack, CaState, Control, Event, NO_RTT};
@@ -19,29 +20,31 @@ use std::collections::VecDeque;
 use std::fmt::Write;
 use std::time::Instant;
 
-/// Initial window (RFC 9002 §7.2): ten packets, but no more than this many bytes or two packets.
+/// Initial window (RFC 9002 §7.2): ten packets, but no more than the larger of this many bytes and two packets.
 const INITIAL_BYTES: u64 = 14_720;
 const INITIAL_PACKETS: u64 = 10;
-/// The clock starts here, so that no time is 0, which controllers take as "never".
+/// The flow's clock starts at this time, because controllers take a time of 0 as "never".
 const START_NS: u64 = 1_000_000_000;
-/// A stack never speaks again of packets whose keys were discarded, or of lost MTU probes. So a packet that was neither
-/// acknowledged nor declared lost for this many RTTs, and this long besides, after a later one was acknowledged, is let
-/// go of.
+/// After a later packet was acknowledged, a packet that was neither acknowledged nor declared lost is forgotten once
+/// this many RTTs and this much time have passed. Stacks never report packets whose keys were discarded, or lost MTU
+/// probes, so their records would stay for ever.
 const FORGOTTEN_RTTS: u64 = 3;
 const FORGOTTEN_US: u64 = 100_000;
 
-/// Ack-eliciting data sent at once: a packet, or a buffer of them where the stack does not tell them apart.
+/// Ack-eliciting data that was sent at once: a packet, or a buffer of packets where the stack does not tell them
+/// apart.
 #[derive(Clone, Copy, Debug)]
 struct Record {
-    /// When it was sent by the stack's account, which is also how the stack names it later, and how much later than that
-    /// a paced socket really let it go.
+    /// When the stack says it was sent, which is also how the stack identifies it later; and how much later than that
+    /// a paced socket really let it go, both in nanoseconds.
     sent_ns: u64,
     held_ns: u64,
-    /// Packet number, of the last packet in a buffer. Three packet-number spaces are mixed while the handshake lasts.
+    /// Packet number, that of the last packet in a buffer. During the handshake the numbers of three spaces are
+    /// mixed.
     pn: u64,
     /// Counts records from 0, in the order of sending.
     seq: u64,
-    /// Bytes neither acknowledged nor lost, and bytes lost.
+    /// Bytes that are neither acknowledged nor lost, and bytes that are lost.
     open: u32,
     lost: u32,
     sent: Sent,
@@ -51,15 +54,16 @@ struct Record {
 #[derive(Clone, Copy, Debug)]
 struct Batch {
     now_ns: u64,
-    /// All its packets have been told; losses and marks may follow.
+    /// Whether the stack has reported all packets of the frame. Losses and marks may follow.
     is_whole: bool,
     packets: u64,
     bytes: u64,
-    /// RTT of the latest sent packet, if it is later than all acknowledged before.
+    /// RTT of the packet that was sent last, in microseconds, if none sent later was acknowledged before; else
+    /// [`NO_RTT`].
     rtt_us: u64,
 }
 
-/// The bytes of one packet are at most this many.
+/// Converts bytes to the 32 bits that a record has for them; no record is larger.
 fn size(bytes: u64) -> u32 {
     u32::try_from(bytes).unwrap_or(u32::MAX)
 }
@@ -79,27 +83,30 @@ pub(super) struct Flow {
     initial_window: u64,
     srtt_us: u64,
     min_rtt_us: u64,
-    /// One more than the latest sent record of which anything was acknowledged.
+    /// One more than the number of the latest sent record of which anything was acknowledged.
     acked_seq: u64,
-    /// One more than the record that was acknowledged last: most often the next one to be.
+    /// One more than the number of the record that was acknowledged last, which is most often the next one to be
+    /// acknowledged.
     found_seq: u64,
     /// The last record of which anything was lost.
     lost_seq: Option<u64>,
     ca_state: CaState,
     /// First record sent after the recovery period began.
     recovery_seq: u64,
-    /// The first record whose acknowledgement ends the period: the same, or the first sent after its last loss was
-    /// known.
+    /// The first record whose acknowledgement ends the period: `recovery_seq`, or, for controllers that recover until
+    /// all is repaired, the first record sent after the last loss of the period was known.
     repair_seq: u64,
     /// Bytes lost since the stack last asked for a reaction.
     fresh_lost: u64,
-    /// Lost bytes of the last recovery period that were not acknowledged since.
+    /// Lost bytes of the last recovery period that have not been acknowledged since. At 0 all its losses were
+    /// spurious.
     episode_lost: u64,
-    /// The last reduction can be undone until a record with this number is acknowledged; `None`: it cannot.
+    /// The last reduction can be undone until a record with this number is acknowledged; `None` if it cannot be
+    /// undone.
     undo_until: Option<u64>,
     is_cwnd_limited: bool,
     limited_until: u64,
-    /// The peer may wait for so many ack-eliciting packets before it acknowledges.
+    /// Number of ack-eliciting packets that the peer may wait for before it acknowledges.
     ack_threshold: u64,
 }
 
@@ -139,7 +146,8 @@ impl Flow {
         flow
     }
 
-    /// The same path at another address of the peer: the model stays, what was in flight stays with the old address.
+    /// The flow after the peer has moved to another address on the same path. The model stays; what is in flight
+    /// belongs to the old address.
     pub(super) fn migrated(&self) -> Self {
         let mut sampler = self.sampler.clone();
         while sampler.inflight() > 0 {
@@ -161,13 +169,14 @@ impl Flow {
         self.initial_window
     }
 
-    /// The window in force, at least one packet.
+    /// The window in bytes, at least one packet, after the ACK that is being processed.
     pub(super) fn window(&mut self) -> u64 {
         self.settle();
         self.driver.cwnd()
     }
 
-    /// What is in force; a quantum of `u64::MAX` leaves the spacing to the stack.
+    /// The controller's last decision, after the ACK that is being processed. A quantum of `u64::MAX` leaves the
+    /// spacing to the stack.
     pub(super) fn control(&mut self) -> Control {
         self.settle();
         self.driver.control()
@@ -183,13 +192,13 @@ impl Flow {
         self.sampler.inflight()
     }
 
-    /// 0 before the first sample.
+    /// The smoothed RTT in microseconds; 0 before the first sample.
     #[cfg(feature = "quinn")]
     pub(super) fn srtt_us(&self) -> u64 {
         self.srtt_us
     }
 
-    /// Ack-eliciting data leaves; the number of its record.
+    /// Notes that ack-eliciting data leaves, and returns the number of its record.
     pub(super) fn on_sent(&mut self, now: Instant, bytes: u64, pn: u64) -> u64 {
         self.settle();
         self.advance(now);
@@ -211,7 +220,7 @@ impl Flow {
         record.seq
     }
 
-    /// A record was held by a paced socket and has left only at `at`, which is its `P.sent_time`.
+    /// Notes that a paced socket held a record and sent it only at `at`, which becomes its `P.sent_time`.
     #[cfg(any(feature = "quinn", test))]
     pub(super) fn on_released(&mut self, seq: u64, at: Instant) {
         let at_ns = self.ns(at);
@@ -226,13 +235,14 @@ impl Flow {
         r.sent.delivered_age_us = r.sent.delivered_age_us.saturating_add(span);
     }
 
-    /// The window, not the application, keeps the sender from sending more.
+    /// Notes that the window, and not the application, keeps the sender from sending more.
     pub(super) fn on_cwnd_limited(&mut self) {
         self.is_cwnd_limited = true;
         self.limited_until = self.next_seq;
     }
 
-    /// A packet is acknowledged; `pn` where the stack tells it. What was sent before this controller is ignored.
+    /// Notes that a packet is acknowledged; `pn` if the stack reports it. Packets that were sent before this
+    /// controller existed are ignored.
     pub(super) fn on_acked(&mut self, now: Instant, sent: Instant, bytes: u64, pn: Option<u64>) {
         if self.batch.is_some_and(|b| b.is_whole || b.now_ns != self.ns(now)) {
             self.settle();
@@ -265,8 +275,8 @@ impl Flow {
         self.sampler.on_delivered(now_ns / 1000, &sent, was_in_flight);
     }
 
-    /// All packets of an ACK frame have been told. `inflight` is the stack's own count, `is_app_limited` whether it
-    /// had nothing left to send.
+    /// Notes that the stack has reported all packets of an ACK frame. `inflight` is the stack's own count, and
+    /// `is_app_limited` says whether it had nothing left to send.
     pub(super) fn on_end_acks(&mut self, now: Instant, inflight: u64, is_app_limited: bool) {
         self.advance(now);
         self.reconcile(inflight);
@@ -291,7 +301,7 @@ impl Flow {
         self.forget();
     }
 
-    /// A packet is declared lost.
+    /// Notes that a packet is declared lost.
     #[cfg(any(feature = "noq", test))]
     pub(super) fn on_packet_lost(&mut self, now: Instant, bytes: u64, pn: u64) {
         self.advance(now);
@@ -300,8 +310,8 @@ impl Flow {
         }
     }
 
-    /// So many bytes are declared lost, the last of them sent at `last_sent`: of each earlier record all that was not
-    /// acknowledged, since a stack judges packets by their number.
+    /// Notes that `bytes` are declared lost, the last of them sent at `last_sent`. Stacks judge packets by their
+    /// number, so of each earlier record all that was not acknowledged is taken.
     #[cfg(any(feature = "quinn", test))]
     pub(super) fn on_bytes_lost(&mut self, now: Instant, bytes: u64, last_sent: Instant) {
         self.advance(now);
@@ -315,9 +325,9 @@ impl Flow {
         }
     }
 
-    /// The stack asks for a reaction to losses, or to CE marks. `last_sent` is when the latest of the packets that
-    /// were lost or that carried the news was sent: one sent before the current recovery period began asks for nothing
-    /// new.
+    /// Handles the stack's request for a reaction to losses or CE marks. `last_sent` is when the latest packet that
+    /// was lost, or that carried the marks, was sent. If that was before the current recovery period began, no new
+    /// reaction is due.
     pub(super) fn on_congestion(
         &mut self,
         now: Instant,
@@ -327,7 +337,8 @@ impl Flow {
     ) {
         self.advance(now);
         if is_ecn {
-            // The stack knows how many marks there were and does not say: all that this ACK delivered may be marked.
+            // The stack knows how many marks there were but does not report it, so all that this ACK delivered counts
+            // as marked.
             self.sampler.on_ce(self.batch.map_or(self.driver.smss(), |b| b.bytes));
         }
         let last_ns = self.ns(last_sent);
@@ -355,7 +366,7 @@ impl Flow {
         }
     }
 
-    /// All that was declared lost lately has arrived after all.
+    /// Handles the news that all losses of the last recovery period were spurious: the reduction is undone.
     pub(super) fn on_spurious_loss(&mut self) {
         self.settle();
         if self.undo_until.take().is_some() {
@@ -374,7 +385,7 @@ impl Flow {
         self.ack_threshold = packets.max(1);
     }
 
-    /// Ends the processing of an ACK frame, if there is one: the controller decides.
+    /// Ends the processing of an ACK frame, if one is being processed: the controller gets its event and decides.
     pub(super) fn settle(&mut self) {
         let Some(batch) = self.batch.take() else { return };
         let at = self.moment();
@@ -392,31 +403,32 @@ impl Flow {
         }
     }
 
-    /// Nanoseconds on the flow's clock; a time before its start is its start.
+    /// Nanoseconds on the flow's clock; a time before its start counts as the start.
     fn ns(&self, at: Instant) -> u64 {
         let ns = at.saturating_duration_since(self.epoch).as_nanos();
         START_NS.saturating_add(u64::try_from(ns).unwrap_or(u64::MAX >> 1))
     }
 
-    /// The clock never goes back, whatever the stack says: controllers subtract times.
+    /// Advances the clock. It never goes back, whatever the stack says, because controllers subtract times.
     fn advance(&mut self, now: Instant) {
         self.now_ns = self.now_ns.max(self.ns(now));
     }
 
-    /// Where the record with this number is: from the first to the last kept, the numbers have no gaps.
+    /// The place of the record with this number in the queue. The numbers of the records there have no gaps.
     fn index(&self, seq: u64) -> Option<usize> {
         let at = seq.checked_sub(self.records.front()?.seq)?;
         usize::try_from(at).ok().filter(|at| *at < self.records.len())
     }
 
-    /// The record of a packet sent at `sent_ns`: the one with the number `pn`, or of several sent at that time the
-    /// first of which something is open.
+    /// The record of a packet sent at `sent_ns`: the one with the number `pn`, or, of several sent at that time, the
+    /// first that is not fully acknowledged.
     fn find(&self, sent_ns: u64, pn: Option<u64>) -> Option<usize> {
         let is_it = |at: &usize| {
             let r = &self.records[*at];
             r.sent_ns == sent_ns && r.open + r.lost > 0 && pn.is_none_or(|pn| r.pn == pn)
         };
-        // A frame names its packets in order, and one packet-number space is in order: only a handshake is searched.
+        // A frame reports its packets in order, and the numbers of one space are in order, so only packets of the
+        // handshake have to be searched for.
         let near = pn.map(|pn| {
             let next = self.index(self.found_seq).filter(|at| self.records[*at].pn == pn);
             next.unwrap_or_else(|| self.records.partition_point(|r| r.pn < pn))
@@ -441,7 +453,7 @@ impl Flow {
         self.records.iter().position(is_it)
     }
 
-    /// Up to `bytes` of a record are lost; how many.
+    /// Marks up to `bytes` of a record as lost and returns how many it were.
     fn lose(&mut self, at: usize, bytes: u32) -> u32 {
         let r = &mut self.records[at];
         let lost = bytes.min(r.open);
@@ -461,9 +473,9 @@ impl Flow {
         lost
     }
 
-    /// Follows the stack's count of what is in flight, because that is the one that it compares with the window. The
-    /// counts differ by what a stack does not tell: padded ACKs, packets whose keys were discarded, and ACKs while a new
-    /// address is validated.
+    /// Takes over the stack's count of what is in flight, because that is the count that it compares with the window.
+    /// The counts differ by what stacks do not report: padded ACKs, packets whose keys were discarded, and ACKs while
+    /// a new address is validated.
     fn reconcile(&mut self, inflight: u64) {
         let ours = self.sampler.inflight();
         if ours > inflight {
@@ -473,7 +485,7 @@ impl Flow {
         }
     }
 
-    /// Lets go of records that the stack has forgotten, and of lost ones that did not arrive after all.
+    /// Drops records that the stack has forgotten, and lost ones that did not arrive after all.
     fn forget(&mut self) {
         let age_us = (FORGOTTEN_RTTS * self.srtt_us).saturating_add(FORGOTTEN_US);
         let before_ns = self.now_ns.saturating_sub(age_us.saturating_mul(1000));
@@ -483,15 +495,15 @@ impl Flow {
         }
     }
 
-    /// Tells the controller of something else than an ACK or a lost packet.
+    /// Sends the controller an event that is neither an ACK nor a lost packet.
     fn dispatch(&mut self, event: Event) {
         let at = self.moment();
         let ack = self.driver.event(event, &at, &self.sampler);
         self.tell(&ack);
     }
 
-    /// What the driver is told beside the sampler's counters. Random bits come from the seed, the number of the flow,
-    /// of the event and the time, so that flows with the same seed probe apart.
+    /// What the driver needs beside the sampler's counters. The random bits come from the seed, the number of the
+    /// flow, the number of the event and the time, so that flows with the same seed do not probe together.
     fn moment(&mut self) -> Moment {
         self.events += 1;
         let seed = rand::hash(self.factory.seed, self.id);

@@ -1,11 +1,12 @@
-//! noq 1.x. Its interface tells nearly all that a controller needs: packet numbers, losses, limits, and it takes a rate.
+//! The adapter to noq 1.x. Its interface reports nearly all that a controller needs (packet numbers, losses, limits),
+//! and it takes a pacing rate.
 //!
-//! What it withholds, and how that is made up for:
+//! What it does not report, and what the adapter does about it:
 //!
 //! - how many packets were CE-marked: all that the ACK delivered count as marked;
-//! - the packet-number space: numbers of the handshake are told apart by the time of sending;
-//! - a late ACK of a lost packet: only that all of the lost ones have arrived is told;
-//! - whether flow control or the application stops the sender: not made up for.
+//! - the packet-number space: packets of the handshake with the same number are told apart by the time of sending;
+//! - a late ACK of a lost packet: noq only says when all of the lost packets have arrived;
+//! - whether flow control or the application stops the sender: nothing can be done.
 
 use super::Factory;
 use super::flow::Flow;
@@ -21,7 +22,8 @@ impl ControllerFactory for Factory {
     }
 }
 
-/// The lock lets `window` and `metrics`, which have only a shared reference, finish the ACK before them.
+/// The lock is needed because `window` and `metrics` have only a shared reference and must first finish the ACK that
+/// is being processed.
 #[derive(Debug)]
 struct Noq(Mutex<Flow>);
 
@@ -97,7 +99,7 @@ impl Controller for Noq {
         let control = flow.control();
         let mut metrics = ControllerMetrics::default();
         metrics.congestion_window = flow.window();
-        // An unlimited quantum leaves the spacing to the stack, which derives it from the window.
+        // With an unlimited quantum the stack spaces packets itself, by the window.
         if control.send_quantum != u64::MAX {
             metrics.pacing_rate = Some(control.pacing_rate);
             metrics.send_quantum = Some(control.send_quantum);

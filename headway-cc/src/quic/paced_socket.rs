@@ -1,12 +1,12 @@
 //! A UDP socket for quinn 0.11 that paces each registered connection at its controller's own rate.
 //!
-//! Without it quinn paces by its window alone, and a controller's rate holds only on average over a round trip.
+//! Without it quinn paces by its window alone, and the controller's rate holds only on average over a round trip.
 //!
-//! quinn builds a buffer of packets, stamps them as sent, and only then asks the socket. A buffer that comes too early
-//! is refused (`WouldBlock`) and a timer is set for its turn; quinn keeps that one buffer until then. The socket tells
-//! the controller when the buffer really left, so that the controller's RTTs and rates are those of the path. quinn's
-//! own RTT includes the time for which a buffer was held, so the slower the rate, the fewer packets the socket takes at
-//! once.
+//! quinn builds a buffer of packets, marks them as sent, and only then asks the socket. A buffer that comes too early
+//! is refused (`WouldBlock`) and a timer is set for its time; quinn keeps that one buffer until then. The socket
+//! tells the controller when the buffer really left, so that the controller's RTTs and rates are those of the path.
+//! quinn's own RTT includes the time for which a buffer was held. To keep that time short, the socket takes fewer
+//! packets at once when the rate is slow.
 
 use super::Factory;
 use super::pacer::{SocketPacer, lock};
@@ -23,28 +23,29 @@ use std::task::{Context, Poll, ready};
 use std::thread::{self, ThreadId};
 use std::time::Instant;
 
-/// A socket around another that paces the connections registered with it; others pass as they come.
+/// A socket around another one that paces the connections registered with it. Packets of other connections pass at
+/// once.
 ///
-/// Give it to `Endpoint::new_with_abstract_socket`. Register each connection before it begins: the peer's address is
-/// what tells connections apart, so two at once to one address share a pace, and a peer that moves to another address is
-/// paced by quinn alone from then on.
+/// Give it to `Endpoint::new_with_abstract_socket`. Register each connection before it begins. Connections are told
+/// apart by the peer's address, so two connections to one address share a pacer, and a peer that moves to another
+/// address is from then on paced by quinn alone.
 #[derive(Debug)]
 pub struct PacedSocket {
     inner: Arc<dyn AsyncUdpSocket>,
     runtime: Arc<dyn Runtime>,
     pacers: Mutex<HashMap<SocketAddr, Weak<SocketPacer>>>,
-    /// Until when the connection that a thread drives just now has to wait: quinn asks for writability on the same
-    /// thread, right after it was refused.
+    /// Until when the connection that a thread is driving has to wait. quinn asks for writability on the same thread
+    /// right after it was refused, so the thread identifies the connection.
     waits: Mutex<HashMap<ThreadId, Instant>>,
 }
 
 impl PacedSocket {
-    /// Paces what goes through `inner`, by the clock and the timers of `runtime`.
+    /// Paces what goes through `inner`, with the clock and the timers of `runtime`.
     pub fn new(inner: Arc<dyn AsyncUdpSocket>, runtime: Arc<dyn Runtime>) -> Arc<Self> {
         Arc::new(Self { inner, runtime, pacers: Mutex::default(), waits: Mutex::default() })
     }
 
-    /// Paces the connection to `peer`: what this returns goes into that connection's own `TransportConfig`, for
+    /// Paces the connection to `peer`. The result belongs in that connection's own `TransportConfig`, for
     /// `Endpoint::connect_with` or `Incoming::accept_with`.
     pub fn register(&self, peer: SocketAddr, factory: &Factory) -> PacedFactory {
         let pacer = Arc::new(SocketPacer::new());
@@ -87,7 +88,7 @@ impl AsyncUdpSocket for PacedSocket {
         self.inner.local_addr()
     }
 
-    /// quinn asks before each sending, but not for which connection: the slowest decides.
+    /// quinn asks this before each sending but does not say for which connection, so the slowest connection decides.
     fn max_transmit_segments(&self) -> usize {
         let slowest =
             lock(&self.pacers).values().filter_map(Weak::upgrade).map(|pacer| pacer.segments()).min();
@@ -103,12 +104,13 @@ impl AsyncUdpSocket for PacedSocket {
     }
 }
 
-/// Writable when the inner socket is and the connection's turn has come.
+/// Tells quinn when it may send: when the inner socket is writable and the connection's time has come.
 #[derive(Debug)]
 struct Poller {
     inner: Pin<Box<dyn UdpPoller>>,
     socket: Arc<PacedSocket>,
-    /// While a buffer is held. The lock is never contended: it makes the timer `Sync`, as quinn asks.
+    /// The timer that runs while a buffer is held. The lock is never contended; it makes the timer `Sync`, as quinn
+    /// demands.
     timer: Mutex<Option<Pin<Box<dyn AsyncTimer>>>>,
 }
 
@@ -128,7 +130,7 @@ impl UdpPoller for Poller {
     }
 }
 
-/// Makes the controllers of one connection, see [`PacedSocket::register`].
+/// Makes the controllers of one paced connection; see [`PacedSocket::register`].
 #[derive(Clone, Debug)]
 pub struct PacedFactory {
     factory: Factory,

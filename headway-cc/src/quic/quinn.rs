@@ -1,16 +1,17 @@
-//! quinn 0.11, as published.
+//! The adapter to quinn 0.11, as published.
 //!
-//! What quinn withholds, and how it is made up for:
+//! What quinn does not report, and what the adapter does about it:
 //!
-//! - the size of each packet: a buffer of packets is one record, found again by the time of its sending;
-//! - which packets were lost: the oldest bytes up to the latest lost packet, since a stack judges by packet number;
-//! - whether the window is the limit: there is no room for a packet after a sending;
+//! - the size of each packet: a buffer of packets is one record, which is found again by its time of sending;
+//! - which packets were lost: the oldest bytes up to the latest lost packet are taken, because stacks judge packets
+//!   by their number;
+//! - whether the window is the limit: it is if there is no room for another packet after a sending;
 //! - how many packets were CE-marked: all that the ACK delivered count as marked;
-//! - a late ACK of a lost packet: not made up for, so a spurious loss is undone only where a later 0.11 tells of it.
+//! - a late ACK of a lost packet: nothing can be done, so a spurious loss is undone only if a later 0.11 reports it.
 //!
-//! quinn's pacer sends 1.25 windows in a round trip and takes no rate. So the window that quinn is told is what the
-//! controller's rate sends in a round trip, and one quantum, but never more than the controller's window. The rate then
-//! holds over a round trip, though not within it. `paced_socket.rs` keeps it exactly.
+//! quinn's pacer sends 1.25 windows in a round trip and takes no rate. So the window that quinn is given is what the
+//! controller's rate sends in a round trip, plus one quantum, but never more than the controller's window. The rate
+//! then holds over a round trip, though not within it. `paced_socket.rs` keeps it exactly.
 
 use super::Factory;
 use super::flow::Flow;
@@ -21,7 +22,8 @@ use std::any::Any;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
-/// Packets that the window of the pacing rate leaves room for in any case: the peer acknowledges every second one.
+/// Fewest packets that the window made from the pacing rate has room for. With less, a peer that acknowledges every
+/// second packet would stall the sender.
 const LEAST_PACKETS: u64 = 4;
 
 impl ControllerFactory for Factory {
@@ -30,11 +32,13 @@ impl ControllerFactory for Factory {
     }
 }
 
-/// The lock lets `window` and `metrics`, which have only a shared reference, finish the ACK before them.
+/// The lock is needed because `window` and `metrics` have only a shared reference and must first finish the ACK that
+/// is being processed.
 #[derive(Debug)]
 pub(super) struct Quinn {
     flow: Mutex<Flow>,
-    /// Where a socket paces: then the window is the controller's own.
+    /// The pacer of a paced socket, if there is one. The window is then the controller's own, because the socket
+    /// keeps the rate.
     pacer: Option<Arc<SocketPacer>>,
 }
 
@@ -43,7 +47,7 @@ impl Quinn {
         Self { flow: Mutex::new(Flow::new(factory, now, mtu)), pacer }
     }
 
-    /// The flow, with the true times of what has left since.
+    /// The flow, after taking in when the buffers that a paced socket held have really left.
     fn flow(&mut self) -> &mut Flow {
         let flow = self.flow.get_mut().unwrap_or_else(PoisonError::into_inner);
         let released = self.pacer.as_ref().map_or(Vec::new(), |pacer| pacer.released());
@@ -104,7 +108,7 @@ impl Controller for Quinn {
         self.flow().on_mtu(new_mtu);
     }
 
-    /// quinn stops a byte short of a window: one more lets all of it be used.
+    /// quinn stops sending one byte short of a window, so one byte more lets all of it be used.
     fn window(&self) -> u64 {
         let mut flow = self.shared();
         let window = match &self.pacer {

@@ -1,5 +1,5 @@
-//! A connection of a real QUIC stack in virtual time: [`run`] turns the [`SimSpec`] that the simulator takes into the
-//! [`SimRun`] that it gives.
+//! A connection of a real QUIC stack in virtual time. [`run`] takes the same [`SimSpec`] as the simulator and gives
+//! the same kind of [`SimRun`].
 //!
 //! ```text
 //!  server: endpoint of the stack ──────► down (the bottleneck) ──────► client: endpoint of the stack
@@ -8,10 +8,12 @@
 //! ```
 //!
 //! It shows a controller inside a real stack without the noise of a machine. The flows of the spec are streams of one
-//! connection and share its controller. Packets, TLS, loss recovery and pacing are the stack's own, and its timers fire
-//! exactly when they are due. A stack tells neither what is in flight nor its pacing rate, so both are 0 in the bins.
+//! connection and share its controller. Packets, TLS, loss recovery and pacing are the stack's own, and its timers
+//! fire exactly when they are due. Stacks do not report what is in flight or their pacing rate, so both are 0 in the
+//! bins.
 
-// The same text compiled against each stack: their types have the same names and are different types.
+// Both modules compile the same file (`net.rs`) against their stack, because the types of the two stacks have the
+// same names and are different types.
 #[allow(clippy::duplicate_mod)]
 pub mod noq;
 #[allow(clippy::duplicate_mod)]
@@ -31,13 +33,13 @@ pub enum Stack {
     Quinn,
 }
 
-/// The controllers that the stacks ship. Each runs in its own stack, whatever stack ours run in. `noq-bbr3`
-/// and `quinn-bbr` draw random numbers that cannot be seeded from outside: every run of them is another.
+/// The controllers that the stacks ship. Each runs in its own stack, whichever stack is asked for. `noq-bbr3` and
+/// `quinn-bbr` draw random numbers that cannot be seeded from outside, so no two runs of them are the same.
 pub const OWN: &[&str] =
     &["noq-bbr3", "noq-cubic", "noq-newreno", "quinn-bbr", "quinn-cubic", "quinn-newreno"];
 
 impl Stack {
-    /// The stack that `cc` runs in, where ours run in this one.
+    /// The stack that `cc` runs in: its own if it is shipped with one, otherwise this one.
     pub fn of(self, cc: &str) -> Self {
         match cc.split_once('-') {
             Some(("noq", _)) => Self::Noq,
@@ -47,25 +49,25 @@ impl Stack {
     }
 }
 
-/// IPv4 and UDP.
+/// Bytes of the IPv4 and UDP headers of a packet.
 pub(crate) const HEADERS: u32 = 28;
-/// What a full packet of a bulk stream has beside payload: short header with a connection identifier of 8 bytes and a
-/// packet number, STREAM frame, tag.
+/// Bytes of a full packet of a bulk stream that are not payload: the short header with a connection identifier of 8
+/// bytes and a packet number, the STREAM frame and the tag.
 pub const QUIC_BYTES: u32 = 36;
-/// Payload of a full packet: the largest datagram that both stacks look for is 1452 bytes.
+/// Payload of a full packet in bytes. The largest datagram that both stacks probe for has 1452 bytes.
 pub const MSS: u32 = 1452 - QUIC_BYTES;
 
-/// A bin of the connection as a whole, and how much each stream had delivered at its end.
+/// A bin of the connection as a whole, and the bytes that each stream had delivered at its end.
 pub type Bin = (FlowBin, Vec<u64>);
 
-/// The streams of a connection, as flows. A packet may hold data of several streams, so each stream is given an equal
-/// share of what was sent and lost.
+/// The streams of a connection as flows. A packet may hold data of several streams, so what was sent and lost is
+/// divided equally among them.
 pub fn flows(cc: &str, streams: usize, bins: &[Bin]) -> Vec<FlowRun> {
     (0..streams).map(|stream| flow(cc, (stream as u64, streams as u64), bins)).collect()
 }
 
 fn flow(cc: &str, (stream, streams): (u64, u64), bins: &[Bin]) -> FlowRun {
-    // The first ones get what is left over.
+    // The first streams get the remainder of the division.
     let share = |total: u64| total / streams + u64::from(stream < total % streams);
     let mut before = 0;
     let bin = |(whole, read): &Bin| {
@@ -99,13 +101,13 @@ fn flow(cc: &str, (stream, streams): (u64, u64), bins: &[Bin]) -> FlowRun {
 #[derive(Clone, Debug)]
 pub(crate) enum Packet<D> {
     Quic(D),
-    /// Numbered in the order of sending, as messages are.
+    /// The number of a probe; probes and messages are numbered in the order of sending.
     Probe(usize),
     Message(usize),
 }
 
-/// Runs the connection to its end: one of ours over `stack`, or one of [`OWN`]. Of no effect are the spec's `mtu`,
-/// `packets` and `signals` and the flows' `max_pacing_rate`.
+/// Runs the connection to its end: one of our controllers over `stack`, or one of [`OWN`] over its own. The spec's
+/// `mtu`, `packets` and `signals` and the flows' `max_pacing_rate` have no effect.
 pub fn run(stack: Stack, spec: &SimSpec) -> Result<SimRun, SimError> {
     let first = spec.flows.first().ok_or(SimError::Zero("the number of streams"))?;
     if spec.flows.iter().any(|f| (&f.cc, &f.source) != (&first.cc, &first.source)) {
@@ -139,7 +141,7 @@ pub fn run(stack: Stack, spec: &SimSpec) -> Result<SimRun, SimError> {
     Ok(run)
 }
 
-/// An event of an adapter's trace, whose first word is the flow; `None` for the line that names the columns.
+/// Reads an event of an adapter's trace, whose first word is the flow. `None` for the line that names the columns.
 fn trace_row(line: &str) -> Option<TraceRow> {
     let words: Vec<u64> = line.split(' ').skip(1).map(|w| w.parse().ok()).collect::<Option<_>>()?;
     let (ack, rest) = words.split_at_checked(Ack::FIELDS.len())?;
@@ -147,7 +149,8 @@ fn trace_row(line: &str) -> Option<TraceRow> {
     Some(TraceRow { ack: Ack::from_words(ack)?, control: Control::from_words(control)?, state: state.into() })
 }
 
-/// How many bytes the application has written to a stream by `now_ns`, and when that changes.
+/// The bytes that the application has offered to a stream by `now_ns`, and the time, in nanoseconds, at which this
+/// changes.
 pub fn offered(source: &Source, now_ns: u64) -> (u64, u64) {
     match *source {
         Source::Bulk => (u64::MAX, u64::MAX),
@@ -178,7 +181,7 @@ mod tests {
         spec
     }
 
-    /// Each controller on each stack: every series is whole, and its parts are what it sums up to.
+    /// Runs each controller on each stack: every series must be complete, and its parts must add up to the totals.
     #[test]
     fn a_run_has_all_that_the_simulator_gives() {
         for (stack, cc) in
@@ -197,7 +200,7 @@ mod tests {
                 delivered > 500_000 && again > 0 && sent < 10_000_000,
                 "{cc}: {delivered} {again} {sent}"
             );
-            // What was sent once and did arrive or is under way: the share of the headers is known to 1 %.
+            // What was sent and not lost has arrived or is under way. The size of the headers is only known to 1 %.
             let lost_packets: u64 = run.down.iter().map(|b| b.lost_packets + b.drop_packets).sum();
             let lost = lost_packets * u64::from(run.mss);
             assert!((sent - lost) * 101 / 100 >= delivered, "{cc}: {sent} {lost} {delivered}");
@@ -227,7 +230,7 @@ mod tests {
             spec.path = "20mbit 40ms queue=1bdp".parse().unwrap();
             let run = run(stack, &spec).unwrap();
             let bin = |n: usize| run.flows.iter().map(|f| f.bins[n].delivered_bytes).sum::<u64>();
-            // What was written takes 50 ms to be sent, and 60 ms at most to arrive.
+            // What was written takes 50 ms to be sent and at most 60 ms to arrive.
             let [on, off, again] = [5..10, 12..20, 22..30].map(|bins| bins.map(bin).sum::<u64>());
             assert!(on > 800_000 && off == 0 && again > 1_200_000, "{stack:?}: {on} {off} {again}");
         }

@@ -1,8 +1,8 @@
 //! Two real endpoints over the two links of a path in virtual time: the server sends, the client receives.
 //!
-//! The two stacks have the same interface in different crates, so this one file is compiled for each of them, beside a
-//! `stack` module that names the crate and the few calls that differ. Nothing waits and nothing depends on the machine:
-//! the same spec gives the same run. Only the random bytes of TLS differ, and their number is constant.
+//! The two stacks have the same interface in different crates, so this file is compiled once for each, beside a
+//! `stack` module that names the crate and the few calls that differ. Nothing here waits, and nothing depends on the
+//! machine: the same spec gives the same run. Only the random bytes of TLS differ, and their number is constant.
 
 use super::stack::{self, proto};
 use crate::link::LinkStats;
@@ -22,11 +22,11 @@ use std::sync::{Arc, LazyLock};
 use std::time::{Duration, Instant};
 
 const BIN_US: u64 = 100_000;
-/// How long an end takes from an arrival to what it sends in answer. Were it nothing, both would happen at the same
-/// time, as they never do on a real host. noq's own BBRv3 compares these times (was a packet sent after a loss was
-/// found?) and would leave STARTUP for losses for which it seldom does so on a kernel.
+/// Nanoseconds that an end takes from the arrival of a packet to what it sends in answer. With 0 both would have the
+/// same time, which never happens on a real host. noq's own BBRv3 compares these times (was a packet sent after a
+/// loss was found?) and would leave STARTUP for losses for which it seldom does so on a kernel.
 const TURN_NS: u64 = 1000;
-/// The endpoints' clock starts here; only differences count.
+/// Where the clock of the endpoints starts. They want an `Instant`, but only differences count.
 static ORIGIN: LazyLock<Instant> = LazyLock::new(|| {
     #[allow(clippy::disallowed_methods)]
     Instant::now()
@@ -34,33 +34,34 @@ static ORIGIN: LazyLock<Instant> = LazyLock::new(|| {
 const CERT: &[u8] = include_bytes!("localhost.cert.der");
 const KEY: &[u8] = include_bytes!("localhost.key.der");
 
-/// One connection to run.
+/// What connection to run, over which path, and what to measure beside it.
 #[allow(missing_debug_implementations)]
 pub struct Spec {
-    /// Data goes down.
+    /// The path; data goes down and ACKs go up.
     pub path: Path,
-    /// Of the server, which sends.
+    /// Makes the controller of the server, which is the end that sends.
     pub factory: Arc<dyn ControllerFactory + Send + Sync>,
-    /// Of the one connection.
+    /// Number of streams of the connection.
     pub streams: usize,
-    /// On each stream.
+    /// What the application sends on each stream.
     pub source: Source,
-    /// Of the links, the endpoints and the messages.
+    /// Seed of the random numbers of links, endpoints and messages.
     pub seed: u64,
-    /// Packets of one transmission.
+    /// Most packets that the stack may hand over at once.
     pub segments: usize,
-    /// A small probe packet crosses the same bottleneck this often (0: never).
+    /// Time between two small probe packets that cross the same bottleneck, in microseconds; 0 for none.
     pub probe_interval_us: u64,
-    /// Datagrams beside the connection, in the direction of the data.
+    /// Schedule of small messages that are sent beside the connection, in the direction of the data.
     pub messages: Option<Messages>,
-    /// Length of a bin of the time series.
+    /// Length of a bin of the time series, in microseconds.
     pub bin_us: u64,
-    /// Adapts the transport of both ends.
+    /// Changes the transport settings of both ends.
     pub tune: fn(&mut TransportConfig),
 }
 
 impl Spec {
-    /// One bulk stream over `path`, a preset's name or a text, and nothing beside it. Panics where there is no such path.
+    /// One bulk stream over `path`, which is a preset's name or a path text, and nothing beside it. Panics if there
+    /// is no such path.
     pub fn new(path: &str, factory: impl ControllerFactory + Send + Sync + 'static) -> Self {
         let path = crate::path::resolve(path).unwrap_or_else(|e| panic!("{e}"));
         Self::over(path, Arc::new(factory))
@@ -100,11 +101,11 @@ pub(in crate::quic::sim) fn run(sim: &SimSpec, factory: Arc<dyn ControllerFactor
 /// What becomes of a datagram before it enters the link.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Fate {
-    /// It enters.
+    /// It enters the link.
     Pass,
-    /// It does not.
+    /// It is dropped.
     Drop,
-    /// So does a copy.
+    /// It enters the link twice.
     Twice,
 }
 
@@ -122,7 +123,7 @@ struct Host {
     connection: Option<(ConnectionHandle, Connection)>,
 }
 
-/// A stream at its sender or receiver, with the bytes that the application wrote or read.
+/// A stream at one end, with the bytes that the application there wrote or read.
 type Stream = (StreamId, u64);
 /// Decides on each datagram: time, whether it is data (down), size.
 type Decide = dyn FnMut(u64, bool, usize) -> Fate;
@@ -141,9 +142,9 @@ pub struct Net {
     segments: usize,
     streams: usize,
     opened: Vec<Stream>,
-    /// Counts the turns of the streams to be written to.
+    /// Counts writes, so that the streams take turns.
     turn: usize,
-    /// What left the server, never less than it sent of the streams.
+    /// Bytes that left the server; an upper estimate of the stream data among them.
     sent_bytes: u64,
     accepted: Vec<Stream>,
     buffer: Vec<u8>,
@@ -155,52 +156,57 @@ pub struct Net {
     next_message_ns: u64,
     bin_ns: u64,
     next_bin_ns: u64,
-    /// Bins of the connection as a whole, and how much each stream had delivered at the end of each.
+    /// The bins of the connection as a whole, each with the bytes that every stream had delivered at its end.
     bins: Vec<Bin>,
-    /// Payload that left the server, retransmissions included, and how much of it before the last bin's end.
+    /// Payload in bytes that left the server, retransmissions included: until now, and until the end of the last bin.
     payload: [u64; 2],
-    /// Payload that the client's application got.
+    /// Payload in bytes that the client's application has read.
     pub received: u64,
-    /// How long each data packet was in the bottleneck, its own serialisation included, if asked for.
+    /// Time in microseconds that each data packet spent in the bottleneck, its own serialisation included; `None` if
+    /// not asked for.
     pub queued_us: Option<Vec<u32>>,
-    /// Times and sizes of what the server sent, if asked for.
+    /// Time in nanoseconds and size in bytes of each packet that the server sent; `None` if not asked for.
     pub sent: Option<Vec<(u64, u32)>>,
-    /// Datagrams beyond this are dropped, both ways.
+    /// Size in bytes above which datagrams are dropped in both directions.
     pub mtu: usize,
     /// Decides on each datagram: time, whether it is data (down), size.
     pub fate: Box<Decide>,
-    /// What the endpoints see of the time.
+    /// Turns the network's time in nanoseconds into the time that the endpoints see, so that tests can give them a
+    /// broken clock.
     pub clock: fn(u64) -> u64,
-    /// Timers fire so much later.
+    /// Nanoseconds by which timers fire too late.
     pub late_ns: u64,
-    /// An end gave the connection up.
+    /// Whether an end has given the connection up.
     pub is_lost: bool,
 }
 
 /// How the two ends of a connection are set up, in virtual time and over sockets.
 #[allow(missing_debug_implementations)]
 pub struct Setup {
-    /// The server's and the client's: the seed of their random numbers.
+    /// Settings of the server's and of the client's endpoint, with the seeds of their random numbers.
     pub endpoints: [EndpointConfig; 2],
-    /// Of the end that sends.
+    /// Settings of the end that sends.
     pub server: ServerConfig,
-    /// Of the end that receives; it knows the server as [`NAME`].
+    /// Settings of the end that receives, which knows the server as [`NAME`].
     pub client: ClientConfig,
 }
 
 /// The server's name in its certificate.
 pub const NAME: &str = "localhost";
-/// Most bytes that a source that pauses leaves unsent in the connection, so that a pause begins when it should.
+/// Most bytes that a source with pauses leaves unsent in the connection. More would still be sent after the pause has
+/// begun.
 pub const UNSENT_BYTES: u64 = 128 << 10;
-/// How much a source that has more keeps written beyond what was sent. It writes in large blocks: if it wrote as much
-/// as each ACK frees, the stack would keep a long flight in small pieces and search them all for every packet.
+/// Bytes that a source with more data keeps written beyond what was sent. It writes in large blocks: if it wrote as
+/// much as each ACK frees, the stack would keep a long flight in small pieces and search them all for every packet.
 pub const AHEAD_BYTES: u64 = 16 << 20;
-/// Least that both stacks add to the data of a stream in a full packet: the header with the peer's ID, the tag, the frame's
-/// type, stream and offset. What leaves without this is never less than what was sent of the streams.
+/// Fewest bytes that both stacks add to the data of a stream in a full packet: the header with the peer's ID, the
+/// tag, the frame's type, stream and offset. Subtracting it from what left never gives less than the stream data that
+/// was sent.
 pub const LEAST_QUIC_BYTES: u64 = 1 + 8 + 1 + 16 + 1 + 1 + 4;
 
 impl Setup {
-    /// `streams` streams of one connection with the controllers of `factory`; `tune` adapts the transport of both ends.
+    /// Settings for `streams` streams of one connection with the controllers of `factory`; `tune` changes the
+    /// transport of both ends.
     pub fn new(
         seed: u64,
         streams: usize,
@@ -238,7 +244,7 @@ impl Setup {
     }
 }
 
-/// The two ends; the client's first packet waits to be sent.
+/// Makes the two ends; the client has begun to connect, and its first packet waits to be sent.
 fn hosts(spec: &Spec) -> (Host, Host) {
     let setup = Setup::new(spec.seed, spec.streams, spec.factory.clone(), spec.tune);
     let [server, client] = setup.endpoints.map(Arc::new);
@@ -253,7 +259,7 @@ fn hosts(spec: &Spec) -> (Host, Host) {
 }
 
 impl Net {
-    /// The connection of `spec` at time 0.
+    /// The connection of `spec` at time 0, before its first packet.
     pub fn new(spec: &Spec) -> Self {
         let (server, client) = hosts(spec);
         Self {
@@ -293,7 +299,7 @@ impl Net {
         }
     }
 
-    /// The time on the network's clock.
+    /// The time on the network's clock, in microseconds.
     pub fn now_us(&self) -> u64 {
         self.now_ns / 1000
     }
@@ -303,14 +309,14 @@ impl Net {
         self.down.stats()
     }
 
-    /// The client's address is another from now on, and it has something to say; what is under way to the old one is
+    /// Gives the client another address and lets it send a ping from there. What is under way to the old address is
     /// lost.
     pub fn move_client(&mut self, ip: [u8; 4], port: u16) {
         self.client.addr = (ip, port).into();
         self.client.connection.as_mut().expect("the client has connected").1.ping();
     }
 
-    /// Goes on until `end_us`. What is measured beside the connection does not wake its ends.
+    /// Runs until `end_us`. Probes, messages and bins do not wake the ends, so measuring changes nothing.
     pub fn run_until(&mut self, end_us: u64) {
         let end_ns = end_us * 1000;
         self.drive();
@@ -336,8 +342,8 @@ impl Net {
         *ORIGIN + Duration::from_nanos((self.clock)(self.now_ns))
     }
 
-    /// When something happens next to the connection. A clock that does not run with time is looked at every
-    /// millisecond.
+    /// When something happens to the connection next, in nanoseconds. If the endpoints' clock is not the network's,
+    /// the times of timers cannot be converted, so the ends look every millisecond.
     fn next_ns(&mut self) -> u64 {
         let timer = [&mut self.server, &mut self.client].into_iter().filter_map(Host::timer_ns).min();
         let is_odd = (self.clock)(self.now_ns) != self.now_ns;
@@ -378,7 +384,7 @@ impl Net {
         }
     }
 
-    /// The probe or the message that is due at `now_ns`.
+    /// Sends the probe or the message that is due at `now_ns`.
     fn send_beside(&mut self, now_ns: u64) {
         self.now_ns = now_ns;
         if now_ns == self.next_probe_ns {
@@ -411,7 +417,7 @@ impl Net {
         self.next_bin_ns += self.bin_ns;
     }
 
-    /// Lets both ends do all they can at this moment, and send what follows from it.
+    /// Lets both ends do all that they can at this moment, and sends what results from it.
     fn drive(&mut self) {
         let now = self.seen();
         let late = Duration::from_nanos(self.late_ns);
@@ -473,7 +479,7 @@ impl Net {
         let offered = offered(&self.source, self.now_ns).0;
         let written: u64 = self.opened.iter().map(|(_, written)| written).sum();
         let mut ahead = (self.sent_bytes + AHEAD_BYTES).saturating_sub(written);
-        // In turns, so that no stream takes all the room there is to write.
+        // The streams are written to in turn, so that none of them takes all the room.
         let mut idle = 0;
         while idle < self.opened.len() && ahead > 0 {
             let turn = self.turn % self.opened.len();
@@ -514,7 +520,8 @@ impl Net {
         }
     }
 
-    /// What was measured.
+    /// Ends the run and returns what was measured. Messages under way may still arrive, so that they are not counted
+    /// as lost.
     fn finish(mut self, cc: &str) -> SimRun {
         let end_ns = self.now_ns;
         while self.messages.is_some() && self.down.next_ns() <= end_ns + DRAIN_NS {

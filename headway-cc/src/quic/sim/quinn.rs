@@ -28,9 +28,9 @@ pub mod stack {
     use std::sync::Arc;
     use std::time::{Duration, Instant};
 
-    /// How much of the controller's rate the stack's pacer lets through, per cent.
+    /// Most that the stack's pacer lets through, in per cent of the controller's rate.
     pub const PACED_PERCENT: u64 = 250;
-    /// The most that is known to be lost as one.
+    /// Most bytes that the stack reports lost as one: quinn reports a buffer of packets.
     pub const LOST_BYTES: u64 = 65536;
 
     pub fn endpoint(config: Arc<EndpointConfig>, server: Option<Arc<ServerConfig>>) -> Endpoint {
@@ -57,7 +57,7 @@ pub mod stack {
         connection.poll_transmit(now, segments, buffer)
     }
 
-    /// Window, smoothed round trip, packets declared lost.
+    /// The window in bytes, the smoothed RTT, and the number of packets declared lost.
     pub fn path(connection: &mut Connection) -> (u64, Duration, u64) {
         let path = connection.stats().path;
         (path.cwnd, path.rtt, path.lost_packets)
