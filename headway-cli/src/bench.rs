@@ -67,7 +67,7 @@ pub fn run(plan: &Plan, o: &Options) -> Result<usize> {
     Ok(progress.failed.load(Ordering::Relaxed))
 }
 
-/// Runs the cells in their order with so many threads, until one of them meets an error.
+/// Runs the cells in their order on `threads` threads. After the first error no further cell is started.
 fn side_by_side(threads: usize, cells: &[&Cell], run: impl Fn(&Cell) -> Result<()> + Sync) -> Result<()> {
     let next = AtomicUsize::new(0);
     let first_error: Mutex<Option<anyhow::Error>> = Mutex::new(None);
@@ -89,13 +89,13 @@ fn side_by_side(threads: usize, cells: &[&Cell], run: impl Fn(&Cell) -> Result<(
     first_error.into_inner().unwrap_or_else(|e| e.into_inner()).map_or(Ok(()), Err)
 }
 
-/// What lasts as long as the run.
+/// What all cells of the run share, prepared once before the first.
 struct Shared {
     lab_kernels: BTreeMap<String, lab::Kernel>,
     remote: Option<remote::Session>,
 }
 
-/// The kernels that the plan names, by those names; none outside the lab.
+/// The lab's kernels, by the names that the plan has for them; none outside the lab.
 fn lab_kernels(plan: &Plan) -> Result<BTreeMap<String, lab::Kernel>> {
     let mut kernels = BTreeMap::new();
     if plan.place == Place::Lab {
@@ -142,8 +142,8 @@ fn run_and_keep(plan: &Plan, cell: &Cell, shared: &Shared, out: &FsPath) -> Resu
     Ok(status)
 }
 
-/// How often a cell is tried at most, if its server is busy, away, or does not end. A server that others use is often
-/// free a few seconds later. In the lab the limit is two.
+/// How often a cell is tried at most, if its server is busy, away, or does not end. A server that others use may be
+/// free a few seconds later. In the lab a cell whose guest does nothing is tried twice.
 const ATTEMPTS: u32 = 5;
 
 /// Repeats `attempt` up to `limit` times while its failure is one that may pass. Returns the last status and those

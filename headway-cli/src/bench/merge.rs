@@ -14,8 +14,9 @@ use std::path::{Path, PathBuf};
 
 /// Copies the cells of `shards` into `out`, which is a new folder or one of the same plan. Writes no report.
 ///
-/// # Errors Names the shards whose plans or environments differ, the cells that differ between shards, or how many
-/// are missing. What was copied before the error stays, and the same command goes on with it.
+/// # Errors
+/// Names the shards whose plans or environments differ, the cells that differ between shards, or how many are
+/// missing. What was copied before the error stays, and the same command goes on with it.
 pub fn merge(out: &Path, shards: &[PathBuf]) -> Result<()> {
     let (first, others) = shards.split_first().context("no shard given")?;
     let plan = Plan::read(first)?;
@@ -74,7 +75,8 @@ fn copy<'a>(plan: &Plan, env: &str, homes: impl Iterator<Item = &'a PathBuf>, ou
 
 /// The cell's folder in the first shard that has it; `None` if no shard does.
 ///
-/// # Errors The shards that have the cell do not agree about it.
+/// # Errors
+/// The shards that have the cell do not agree about it.
 fn home(cell: &Cell, shards: &[PathBuf]) -> Result<Option<PathBuf>> {
     let mut dirs = shards.iter().map(|s| cell_dir(s, cell)).filter(|d| d.exists());
     let Some(first) = dirs.next() else { return Ok(None) };

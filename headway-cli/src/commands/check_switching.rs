@@ -32,7 +32,8 @@ const PAUSE: Duration = Duration::from_millis(60);
 
 /// Returns what was compared, one line for each controller.
 ///
-/// # Errors The first event that the kernel and Rust decided differently.
+/// # Errors
+/// The first event that the kernel and Rust decided differently.
 pub fn check() -> Result<String> {
     let (bbr1, bbr3) = (Traced::start("bbr1")?, Traced::start("bbr3")?);
     send(bbr1.attached.name(), bbr3.attached.name()).context("cannot send over the path")?;

@@ -19,7 +19,7 @@ pub const RIVAL_PORT: u16 = 5202;
 const PATIENCE: Duration = Duration::from_secs(10);
 
 /// Turns what a client printed into JSON of iperf3's form. `server` is what the server printed, where this program
-/// started it; iperf3's client prints that itself, iperf 2's does not.
+/// started it: iperf3's client prints its server's output too, but iperf 2's client does not.
 pub fn to_json(tool: Tool, printed: String, server: Option<&str>, seconds: u32) -> String {
     match tool {
         Tool::Iperf3 => printed,
@@ -149,7 +149,7 @@ impl Client<'_> {
 }
 
 /// Can the load succeed at another attempt? True for an error, of the tool or of this program about it, that comes
-/// from a server which was busy or away.
+/// from a server which was busy or away, or with which a test did not end.
 pub fn is_worth_retrying(error: &str) -> bool {
     const PASSING: [&str; 8] = [
         "the server is busy",

@@ -131,8 +131,10 @@ impl Table {
     }
 }
 
-/// Reads a row such as `[ 1] 0.1000-0.2000 sec 449 KBytes 36786 Kbits/sec 4/0 0 210K/54994(3772) us 83.61`. In a
-/// server's row, the sizes of its reads follow the rate instead. The bytes are computed from the rate, which has more
+/// Reads a row such as
+/// `[  1] 0.1000-0.2000 sec   449 KBytes  36786 Kbits/sec  4/0          0      210K/54994(3772) us  83.61`.
+/// After the rate come the writes and their errors, the retransmissions, and the congestion window with the RTT in
+/// microseconds; in a server's row, the sizes of its reads. The bytes are computed from the rate, which has more
 /// digits than the printed bytes.
 fn row(line: &str) -> Option<(u32, Row)> {
     let (stream, rest) = line.strip_prefix('[')?.split_once(']')?;

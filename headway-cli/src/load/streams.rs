@@ -2,9 +2,9 @@
 //! the load that iperf3 cannot make: streams that pause. The output is JSON in iperf3's form, as far as `raw/load.rs`
 //! reads it. `cell/here.rs` calls this.
 //!
-//! In the lab both ends must be in this one process. A packet then wakes no other process, and QEMU does not lose
-//! what it knows about the guest's memory, which a change of address space costs it. The same cell with iperf3 takes
-//! twice the CPU time.
+//! In the lab both ends must be in this one process. A packet then wakes no other process, and QEMU keeps what it has
+//! cached about the guest's memory, all of which it loses when the address space changes. The same cell with iperf3
+//! takes twice the CPU time.
 
 use crate::emu::Netns;
 use crate::observe::probe::now_us;
@@ -46,8 +46,8 @@ struct Side {
 }
 
 impl Streams<'_> {
-    /// Sends from `near` to `far` until the time is over and returns JSON like that of `iperf3 -J
-    /// --get-server-output`.
+    /// Sends from `near` to `far` until the time is over and returns JSON like that of
+    /// `iperf3 -J --get-server-output`.
     pub fn run(&self, near: &Netns, far: &Netns) -> Result<String> {
         let listener = far.enter(|| TcpListener::bind(self.to)).context("cannot listen at the far end")?;
         let pairs = (0..self.traffic.streams)

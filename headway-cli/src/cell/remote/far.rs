@@ -96,7 +96,7 @@ impl FarEnd {
         Ok(cpu::ticks(self.ask("stat")?.as_str().unwrap_or_default()))
     }
 
-    /// Attaches the controller in the far kernel, where it stays until the answer is finished or dropped.
+    /// Attaches the controller in the far kernel, where it stays until the returned value is finished or dropped.
     pub fn attach(&self, cc: &str) -> Result<FarCc<'_>> {
         let name = self.ask(&format!("attach {cc}"))?;
         Ok(FarCc { far: self, name: name.as_str().unwrap_or_default().into(), is_attached: true })
@@ -119,8 +119,8 @@ pub struct FarCc<'a> {
 }
 
 impl FarCc<'_> {
-    /// Detaches the controller. An error here means that it did not work as it should, so that the cell does not
-    /// count.
+    /// Detaches the controller. An error here means that the controller did not work as it should, so that the cell
+    /// does not count.
     pub fn finish(mut self) -> Result<()> {
         self.is_attached = false;
         self.far.ask("detach").map(drop)

@@ -24,8 +24,8 @@ pub struct Forced {
 /// Replaces the root discipline of `device` by `wanted` (a kind and its options). Returns `None`, and changes
 /// nothing, when the device has that kind already.
 ///
-/// # Errors Nothing is changed where the kernel lacks that kind, or where the present discipline could not be put
-/// back.
+/// # Errors
+/// Nothing is changed where the kernel lacks that kind, or where the present discipline could not be put back.
 pub fn force(device: &str, wanted: &[&str]) -> Result<Option<Forced>> {
     let before = show(device)?;
     let root = root(&before).with_context(|| format!("cannot read the qdisc of `{device}`: {before}"))?;

@@ -18,7 +18,7 @@ use tokio::sync::oneshot;
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep, sleep_until, timeout, timeout_at};
 
-/// What a stream is given at a time.
+/// The data that a stream is given at a time: 64 KiB.
 static BLOCK: [u8; 65_536] = [0; 65_536];
 /// How often a source that already has [`AHEAD_BYTES`] written looks at how much was sent.
 const LOOK: Duration = Duration::from_millis(10);
