@@ -1,10 +1,10 @@
-//! CPU time per GB over loopback of our controllers, and of the stack's own BBR, beside its own CUBIC, in noq and in
-//! quinn: `cargo bench -p headway-cc --bench quic [-- ROUNDS [MB]]`.
+//! Measures the CPU time per GB over loopback of our controllers and of the stack's own BBR, relative to the stack's
+//! own CUBIC, in noq and in quinn: `cargo bench -p headway-cc --bench quic [-- ROUNDS [MB]]`.
 //!
-//! Each transfer is a process of its own, which counts the CPU time of both ends, the kernel's share included; a busy
-//! machine therefore changes little. The controllers take turns, each round in the opposite order of the last one. The
-//! ratio is the median over the rounds, with a bootstrap interval of 95 %. Beside it: what was sent for each byte that
-//! arrived. A controller that overruns the receiving socket pays for each byte more than once.
+//! Each transfer is a process of its own that counts the CPU time of both ends, the kernel's share included, so a
+//! busy machine changes little. The controllers take turns, in the opposite order every second round. The ratio is
+//! the median over the rounds, with a bootstrap interval of 95 %. The bytes sent for each byte that arrived stand
+//! beside it, because a controller that overruns the receiving socket spends CPU time on each byte more than once.
 
 use headway_cc::quic::Factory;
 use headway_cc::rand::Rng;
@@ -15,7 +15,7 @@ use std::sync::Arc;
 
 type Outcome<T> = Result<T, Box<dyn Error + Send + Sync>>;
 
-/// What is held against the stack's CUBIC; our CUBIC tells what the adapter itself costs.
+/// What is compared with the stack's CUBIC. Our CUBIC shows what the adapter itself costs.
 const OURS: [&str; 3] = ["bbr3", "bbr1", "cubic"];
 const RESAMPLES: usize = 2000;
 
@@ -27,7 +27,7 @@ fn main() -> Outcome<()> {
             println!("{cpu_s} {sent}");
             Ok(())
         }
-        // `cargo test --benches` runs this without `--bench`: only to see that it works.
+        // `cargo test --benches` runs this without `--bench`, which only shows that it works.
         [] if !std::env::args().any(|arg| arg == "--bench") => compare(1, 1),
         [] => compare(20, 200),
         [rounds] => compare(rounds.parse()?, 200),
@@ -61,7 +61,7 @@ fn compare(rounds: usize, mb: u64) -> Outcome<()> {
     Ok(())
 }
 
-/// What a transfer took: CPU seconds, and bytes that left the sender's socket.
+/// What a transfer cost: CPU seconds, and the bytes that left the sender's socket.
 #[derive(Clone)]
 struct Cost {
     cpu_s: f64,
@@ -98,13 +98,13 @@ fn interval(of: &[f64]) -> [f64; 2] {
     [medians[RESAMPLES / 40], medians[RESAMPLES - RESAMPLES / 40 - 1]]
 }
 
-/// CPU seconds of this process.
+/// CPU seconds that this process has used.
 fn cpu_s() -> f64 {
     let t = clock_gettime(ClockId::ProcessCPUTime);
     t.tv_sec as f64 + t.tv_nsec as f64 / 1e9
 }
 
-/// One bulk stream of so many MB over loopback.
+/// Sends one bulk stream of `mb` MB over loopback.
 fn one_transfer(stack: &str, cc: &str, mb: usize) -> Outcome<Cost> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     runtime.block_on(async {
@@ -115,7 +115,7 @@ fn one_transfer(stack: &str, cc: &str, mb: usize) -> Outcome<Cost> {
     })
 }
 
-/// The same text for both stacks, whose types have the same names.
+/// Makes the same function for both stacks, because their types have the same names and are different types.
 macro_rules! transfer {
     ($stack:ident) => {
         async fn $stack(cc: &str, mb: usize) -> Outcome<Cost> {

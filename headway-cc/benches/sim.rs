@@ -1,9 +1,9 @@
-//! How fast the simulator is: `cargo bench -p headway-cc --bench sim [-- CC [SECONDS [RUNS [FLOWS]]]]`.
+//! Measures how fast the simulator is: `cargo bench -p headway-cc --bench sim [-- CC [SECONDS [RUNS [FLOWS]]]]`.
 //!
-//! Each row is of one number of flows: simulated data packets per second of wall time, nanoseconds for a packet, and the
-//! largest memory of the process so far. One flow runs over 100 Mbit/s, 40 ms, 1 BDP (the scenario of `benches/ns3.sh`),
-//! N flows run over N × 10 Mbit/s, so that every flow has the same share. A row is the best of RUNS (5). The last line is
-//! how much the cost of a packet grows from 10 to 1000 flows.
+//! Each row is for one number of flows: simulated data packets per second of wall time, nanoseconds per packet, and
+//! the largest memory of the process so far. One flow runs over 100 Mbit/s, 40 ms, 1 BDP (the scenario of
+//! `benches/ns3.sh`). N flows run over N × 10 Mbit/s, so that every flow has the same share. A row is the best of
+//! RUNS (5). The last line says how much the cost of a packet grows from 10 to 1000 flows.
 
 // A benchmark is what clocks are for; the library itself reads none.
 #![allow(clippy::disallowed_methods)]
@@ -15,7 +15,7 @@ fn main() {
     let args: Vec<String> = std::env::args().skip(1).filter(|a| !a.starts_with("--")).collect();
     let cc = args.first().map_or("bbr1", String::as_str);
     let number = |i: usize| args.get(i).map(|s| s.parse::<u64>().expect("a whole number"));
-    // `cargo test --benches` runs this without `--bench`: only to see that it works.
+    // `cargo test --benches` runs this without `--bench`, which only shows that it works.
     let is_measured = std::env::args().any(|a| a == "--bench");
     let (seconds, runs) = if is_measured { (60, 5) } else { (1, 1) };
     let (seconds, runs) = (number(1).unwrap_or(seconds), number(2).unwrap_or(runs));
@@ -31,7 +31,7 @@ fn main() {
     println!("# growth of the cost of a packet from 10 to 1000 flows: {wall:.2} (of CPU time: {cpu:.2})");
 }
 
-/// Prints one row; nanoseconds of wall time and of CPU time a packet.
+/// Prints one row and returns the nanoseconds of wall time and of CPU time per packet.
 fn row(cc: &str, flows: u64, seconds: u64, runs: u64) -> (f64, f64) {
     let rate_mbit = if flows == 1 { 100 } else { 10 * flows };
     let simulated_ms = (seconds * 1000 * 100 / rate_mbit).max(seconds * 50);
@@ -56,14 +56,14 @@ fn row(cc: &str, flows: u64, seconds: u64, runs: u64) -> (f64, f64) {
     (ns, cpu_s * 1e9 / packets as f64)
 }
 
-/// Time this process spent on a CPU: what remains of the wall clock where others compete for it; 0 where the
-/// system does not say.
+/// Seconds that this process spent on a CPU, which do not grow when other processes compete for it; 0 where the
+/// system does not report them.
 fn on_cpu_s() -> f64 {
     let stat = std::fs::read_to_string("/proc/self/schedstat").unwrap_or_default();
     stat.split_whitespace().next().and_then(|ns| ns.parse::<f64>().ok()).unwrap_or(0.0) / 1e9
 }
 
-/// Peak resident memory of this process; 0 where the system does not say.
+/// Peak resident memory of this process in kB; 0 where the system does not report it.
 fn peak_kb() -> u64 {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let line = status.lines().find_map(|l| l.strip_prefix("VmHWM:"));

@@ -1,14 +1,14 @@
-//! The brake over its suites of paths, against the plain controller:
-//! `cargo run --release -p headway-cc --example brake_search -- SUITE CC[,CC…] FROM..TO [STRIDE [GROUP]]`
+//! Runs the brake over its suites of paths and compares it with the plain controller:
 //!
-//! SUITE is `drops`, `steady` or `rivals`. A controller may have settings: `bbr3_brake:brake_rtt=0.1`. The first one is
-//! what the others are compared with. A seed takes every STRIDE-th path, others than the next seed; GROUP takes those with
-//! this in their name. Stdout is a CSV table: geometric means of ratios, with the 95 % interval over the seeds. Results and
-//! reasons: `docs/brake.md`.
+//! SUITE is `drops` (the path becomes slower), `steady` (it does not, so the brake should stay off) or `rivals`
+//! (another flow shares the path). A controller may have settings: `bbr3_brake:brake_rtt=0.1`. All others are
+//! compared with the first. Each seed takes every STRIDE-th path, starting at a different one; GROUP takes only paths
+//! with this text in their group's name. Stdout is a CSV table of geometric means of ratios, with their 95 %
+//! intervals over the seeds. Results and reasons: `docs/brake.md`.
 //!
-//! The column `bound` is the smallest possible queueing delay: feedback takes a round trip, so after a drop to 1/k of the
-//! rate a queue of k - 1 round trips has built up, and it drains at best one second in a second. Its 99th percentile
-//! leaves out 100 ms of the 10 s.
+//! The column `bound_ratio` compares the smallest possible queueing delay with that of the first controller. Feedback
+//! takes a round trip, so after a drop to 1/k of the rate a queue of k - 1 round trips has built up, and at best one
+//! second of it drains in a second. Its 99th percentile leaves out 100 ms of the 10 s.
 
 use headway_cc::cc;
 use headway_cc::path::Path;
@@ -26,7 +26,7 @@ struct Case {
     text: String,
     seed: u64,
     drop_us: u64,
-    /// When the old rate comes back, and the rate.
+    /// When the old rate comes back, in microseconds, and what it is; `None` and 0 without a drop.
     back_us: Option<u64>,
     rate_bps: u64,
     end_us: u64,
@@ -47,7 +47,8 @@ struct Row {
     false_entries: u64,
 }
 
-/// Where in BBR's cycle the drop falls is the seed's matter.
+/// When the rate drops, in microseconds. It depends on the seed, so that the drops fall into all phases of BBR's
+/// cycle.
 fn drop_us(seed: u64) -> u64 {
     8_000_000 + seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) % 5_000_000
 }
@@ -87,12 +88,12 @@ fn drops(seed: u64) -> Vec<Case> {
     cases
 }
 
-/// A rate that changes every `step_ms` by chance around its mean.
+/// A path whose rate changes every `step_ms` at random around its mean.
 fn noisy(mbit: u64, rtt_ms: u64, sd_percent: u64, step_ms: u64, seed: u64) -> String {
     let mut text = format!("{mbit}mbit {rtt_ms}ms queue=2bdp repeat=10s");
     let mut rng = headway_cc::rand::Rng::new(seed, 77);
     for i in 1..10_000 / step_ms {
-        // The sum of twelve uniform draws has a deviation of 1.
+        // The sum of twelve uniform draws is nearly normal with a standard deviation of 1.
         let sum: i64 = (0..12).map(|_| rng.below(1000) as i64).sum::<i64>() - 6000;
         let kbit = (mbit * 1000) as i64 * (100_000 + sd_percent as i64 * sum) / 100_000;
         text += &format!(" @{}ms {}kbit", i * step_ms, kbit.max(mbit as i64 * 100));
@@ -208,7 +209,7 @@ fn measure(case: &Case, cc: &str) -> Row {
     }
 }
 
-/// From the recovery to the end of the first 200 ms in which nine tenths of the old rate arrive.
+/// Microseconds from the recovery to the end of the first 200 ms in which nine tenths of the old rate arrive.
 fn time_to_90(case: &Case, run: &SimRun) -> u64 {
     let Some(back_us) = case.back_us else { return 0 };
     let bins: Vec<_> = run.flows[0].bins.iter().filter(|b| b.t_us >= back_us).collect();
@@ -262,7 +263,8 @@ fn run_all(cases: &[Case], ccs: &[&str]) -> Vec<Vec<Row>> {
     results.into_inner().expect("no panic")
 }
 
-/// The groups of a case: all, those of the goal, by each word of its name, and its name.
+/// The groups that a case counts in: all, its own, and for drops each word of its group's name and the goal (1 BDP of
+/// buffer or more).
 fn groups(case: &Case) -> Vec<String> {
     let mut groups = vec!["all".to_string(), case.group.clone()];
     if case.back_us.is_some() {
@@ -274,7 +276,7 @@ fn groups(case: &Case) -> Vec<String> {
     groups
 }
 
-/// The 99th percentile of the least queue after a drop; 0 where there is none.
+/// The 99th percentile of the smallest possible queueing delay after a drop, in microseconds; 0 without a drop.
 fn bound_us(case: &Case) -> f64 {
     let Some(k) = case.group.strip_prefix('x').and_then(|g| g.split(' ').next()?.parse::<f64>().ok()) else {
         return 0.0;
@@ -312,11 +314,12 @@ fn table(suite: &str, cases: &[Case], rows: &[Vec<Row>], ccs: &[&str]) {
     }
 }
 
-/// One group of cases, one controller.
+/// The figures of one group of cases for one controller, as CSV.
 fn line(cases: &[Case], rows: &[Vec<Row>], of: &[usize], k: usize) -> String {
     let mean =
         |k: usize, f: &dyn Fn(&Row) -> f64| of.iter().map(|&i| f(&rows[i][k])).sum::<f64>() / of.len() as f64;
-    // A millisecond, or a kilobyte, is nothing: without it a ratio of small numbers says much of little.
+    // A millisecond or a kilobyte is added to both sides, because the ratio of two very small numbers would say much
+    // about little.
     let ratio = |f: &dyn Fn(&Row) -> f64| {
         let log = |&i: &usize| (cases[i].seed, ((f(&rows[i][k]) + 1000.0) / (f(&rows[i][0]) + 1000.0)).ln());
         interval(&of.iter().map(log).collect::<Vec<_>>())

@@ -44,12 +44,13 @@ pub use presets::{PRESETS, Preset};
 use std::fmt;
 use std::str::FromStr;
 
-/// A parsed path. `Display` gives the canonical text, which parses back to the same value (files aside).
+/// A parsed path. `Display` gives its canonical text, which parses back to the same value, except that the content of
+/// files is not part of it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Path {
-    /// Data direction: the bottleneck.
+    /// The data direction, which has the bottleneck.
     pub down: LinkSpec,
-    /// ACK direction.
+    /// The ACK direction.
     pub up: LinkSpec,
     queue: Option<Limit>,
     up_queue: Option<Limit>,
@@ -122,14 +123,14 @@ impl Path {
         self.down.rate_bps_at(t_ns)
     }
 
-    /// Bits the bottleneck could carry between two instants, which utilisation is a share of; `u64::MAX` when
-    /// unlimited. The sum over adjoining spans is that of the whole.
+    /// Bits that the bottleneck could carry between two times in nanoseconds, of which utilisation is a share;
+    /// `u64::MAX` when unlimited. The values of adjoining spans add up to that of the whole.
     pub fn capacity_bits(&self, from_ns: u64, to_ns: u64) -> u64 {
         self.down.capacity_bits(from_ns, to_ns).unwrap_or(u64::MAX)
     }
 
-    /// The first fall of the bottleneck's rate; `None` when it never falls and for traces. Of a schedule that repeats it
-    /// is `None`, too, because a controller then meets each fall with what it learnt from the one before.
+    /// The first fall of the bottleneck's rate; `None` if it never falls, and for traces. It is also `None` for a
+    /// schedule that repeats, because a controller meets each fall there with what it learnt from the one before.
     pub fn rate_drop(&self) -> Option<RateDrop> {
         if self.down.repeat_ns.is_some() || self.down.trace.is_some() {
             return None;
@@ -245,7 +246,7 @@ pub struct RateDrop {
     pub at_ns: u64,
     /// The rate before, bits per second.
     pub from_bps: u64,
-    /// When that rate, or a higher one, is back; `None` for never.
+    /// When that rate, or a higher one, is back, since the path's start; `None` for never.
     pub back_ns: Option<u64>,
 }
 

@@ -1,5 +1,5 @@
-//! Laws of the link, held against random specs, traffic and times of calling; and laws of the controllers, held
-//! against random events.
+//! Laws of the link, checked with random specs, traffic and times of calling; and laws of the controllers, checked
+//! with random events.
 //!
 //! Every run prints its seed on failure; `HEADWAY_SEED` in the environment of the test repeats one.
 
@@ -15,7 +15,7 @@ const S: u64 = 1_000_000_000;
 /// What a random run saw.
 struct Seen {
     seed: u64,
-    /// Of each pushed packet: time, bytes, ECT.
+    /// Time, bytes and ECT of each pushed packet.
     pushed: Vec<(u64, u32, bool)>,
     popped: Vec<Out<usize>>,
     /// Largest queue after any push.
@@ -25,7 +25,7 @@ struct Seen {
 }
 
 impl Seen {
-    /// Pops what is due; whoever calls when told must get every packet at its very time.
+    /// Pops what is due. A caller that comes when the link says must get every packet at exactly its time.
     fn take(&mut self, link: &mut Link<usize>, now_ns: u64, is_late: bool) {
         while let Some(out) = link.pop(now_ns) {
             assert!(
@@ -215,7 +215,8 @@ fn the_rate_never_exceeds_the_schedule() {
         }
         let mut popped = drive(&path.down, seed, S, false).popped;
         popped.sort_by_key(|o| o.packet);
-        // Over every span from one departure to a later one; the packet that ends it may have started before.
+        // The law must hold over every span from one departure to a later one. The packet that ends a span may have
+        // started before it.
         for step in [1, 7, 50, 1000] {
             for span in popped.windows(step + 1).step_by(step) {
                 let bits: u64 = span[1..].iter().map(|o| u64::from(o.bytes) * 8).sum();
@@ -261,7 +262,7 @@ fn next_is_exact_where_nothing_is_lost_or_reordered() {
         path.down.steps.iter_mut().for_each(|s| s.loss = None);
         let mut link = Link::new(&path.down, seed);
         let mut rng = Rng::new(seed, 3000);
-        // The link's own time: nothing can be due before it.
+        // This is the link's own time, so nothing can be due before it.
         let (mut now_ns, mut last_ns) = (0, 0);
         for i in 0..2000 {
             now_ns += rng.below(MS);
@@ -313,7 +314,7 @@ fn codel_controls_an_overload() {
         let mut link = Link::new(&path.down, 1);
         let mut drops = Vec::new();
         let mut waits = Vec::new();
-        // 1.1 times the rate.
+        // Packets arrive at 1.1 times the rate.
         for i in 0..20_000u64 {
             let now_ns = i * 909_091;
             let before = link.stats().drop_packets;
@@ -326,7 +327,7 @@ fn codel_controls_an_overload() {
     let (drops, waits, stats) = run("12mbit 0ms queue=codel", true);
     assert!(stats.drop_packets > 300 && stats.mark_packets == 0, "{stats:?}");
     let gaps: Vec<u64> = drops.windows(2).map(|w| w[1] - w[0]).take(30).collect();
-    // On the grid of a packet's serialisation.
+    // Drops happen when a packet leaves, so the gaps are only as exact as a packet's serialisation.
     assert!(gaps.windows(2).all(|w| w[1] <= w[0] + 2 * MS), "{gaps:?}");
     assert!(gaps[29] < gaps[0] / 4, "{gaps:?}");
     assert!(waits[waits.len() - 1000..].iter().all(|w| *w < 100 * MS));
@@ -349,12 +350,12 @@ fn ect_packets_that_waited_are_marked() {
 fn a_policer_admits_burst_and_rate_and_no_more() {
     let path: Path = "unlimited 0ms policer=12mbit/15kB".parse().unwrap();
     let mut link = Link::new(&path.down, 1);
-    // Ten times the rate for 10 s: the bucket is never full again.
+    // Packets arrive at ten times the rate for 10 s, so the bucket is never full again.
     (0..100_000u64).for_each(|i| link.push(i * 100_000, 1500, false, i));
     let through = 100_000 - link.stats().drop_packets;
     assert_eq!(through, 10 + 9_999, "10 of burst, one each whole millisecond after the first");
     assert_eq!(link.stats().drop_bytes, link.stats().drop_packets * 1500);
-    // Exactly the rate passes for ever; a packet above the burst never does.
+    // Packets at exactly the rate pass for ever; a packet larger than the burst never does.
     let mut link = Link::new(&path.down, 1);
     (0..20_000u64).for_each(|i| link.push(i * MS, 1500, false, i));
     link.push(100 * S, 15_001, false, 0);
@@ -388,7 +389,7 @@ fn jitter_only_adds_and_has_its_shape() {
     let delays = |text: &str| {
         let path: Path = text.parse().unwrap();
         let mut link = Link::new(&path.down, 1);
-        // Sparse, so that keeping the order changes nothing.
+        // The packets are far apart, so that keeping their order changes nothing.
         let mut delays: Vec<u64> = Vec::new();
         for i in 0..20_000u64 {
             link.push(i * 100 * MS, 100, false, i);
@@ -533,7 +534,7 @@ impl Events {
     }
 }
 
-/// Of the controllers that the kernel calls; `cubic` hears the simulator alone.
+/// Only for the controllers that the kernel calls; `cubic` runs in the simulator alone.
 #[test]
 fn controllers_survive_any_event() {
     for (entry, seed) in
@@ -550,7 +551,8 @@ fn controllers_survive_any_event() {
     }
 }
 
-/// Whatever happens, bbr3 paces, keeps the least window but after a timeout, and holds its own order.
+/// Whatever happens, bbr3 has a pacing rate, keeps the smallest window except after a timeout, and enters its states
+/// in a legal order.
 #[test]
 fn bbr3_keeps_its_bounds() {
     use headway_cc::cc::Controller;

@@ -21,7 +21,7 @@ fn sim(spec: &SimSpec) -> SimRun {
     run
 }
 
-/// Conservation and capacity, for any run.
+/// Checks what holds for any run: no packet appears or vanishes, and no link carries more than its capacity.
 fn check_laws(spec: &SimSpec, run: &SimRun) {
     let total = |of: fn(&FlowRun) -> u64| run.flows.iter().map(of).sum::<u64>();
     let capacity_bits = spec.path.capacity_bits(0, spec.duration_us * 1000);
@@ -62,8 +62,9 @@ fn check_laws(spec: &SimSpec, run: &SimRun) {
     }
 }
 
-/// On an idle path a message takes the propagation delay and its own time on the wire; beside a loss-based flow it
-/// waits in the same queue. The last ones arrive although the flows have ended. The path loses them like anything else.
+/// On an idle path a message takes the propagation delay and its serialisation. Beside a loss-based flow it waits in
+/// the same queue. The last messages arrive although the flows have ended. The path loses messages like any other
+/// packet.
 #[test]
 fn messages_share_the_queue() {
     let with_messages = |path, flows, text: &str| {
@@ -78,7 +79,7 @@ fn messages_share_the_queue() {
     assert!(idle.datagrams.windows(2).all(|w| (w[1].due_us - w[0].due_us).abs_diff(20_000) <= 1));
     let busy = with_messages("10mbit 40ms queue=2bdp", vec![FlowSpec::bulk("cubic")], "64..1200@100");
     let most = busy.datagrams.iter().filter_map(|d| d.delay_us).max().unwrap();
-    // 20 ms on the way, 80 ms of queue, and what is on the wire.
+    // The sum of 20 ms of propagation, 80 ms of queue, and the packet that is being sent.
     assert!((95_000..=103_000).contains(&most), "{most}");
     assert!(busy.datagrams.iter().rev().take(5).all(|d| d.delay_us.is_some()));
     let lossy = with_messages("10mbit 40ms queue=2bdp loss=2%", Vec::new(), "200@100");
@@ -109,7 +110,7 @@ fn same_seed_same_run() {
 fn idle_path_has_its_base_rtt() {
     let run = sim(&spec("50mbit 40ms queue=1bdp", vec![], 2));
     assert_eq!(run.probes.len(), 100);
-    // 84 bytes at 50 Mbit/s take 13 µs.
+    // A probe has 84 bytes, which take 13 µs at 50 Mbit/s.
     assert!(run.probes.iter().filter_map(|p| p.rtt_us).all(|rtt| rtt == 40_013));
     assert_eq!(run.probes.iter().filter(|p| p.rtt_us.is_none()).count(), 2, "still on their way at the end");
 }
@@ -124,7 +125,7 @@ fn finite_flows_finish_with_every_byte() {
             assert!(run.flows[0].finished_us.is_some(), "{cc} {bytes}");
         }
     }
-    // Ten segments are the initial window: a handshake, half a round trip and their serialisation.
+    // Ten segments are the initial window, so the flow takes a handshake, half a round trip and their serialisation.
     let flow = with_source("cubic", Source::Finite { bytes: 14_480 });
     let finished_us = sim(&spec("20mbit 40ms", vec![flow], 1)).flows[0].finished_us.unwrap();
     assert!((66_000..66_150).contains(&finished_us), "{finished_us}");
@@ -240,8 +241,8 @@ fn trace_is_complete() {
     }
 }
 
-/// Each lost packet is told of once, before what it leads to, with its own stamp; 2 % in bursts of two make about as
-/// many ranges as bursts. An outage brings timeouts too.
+/// Each lost packet is reported once, before the events that follow from it, with its own stamp. Losses of 2 % in
+/// bursts of two make about as many ranges as bursts. An outage causes timeouts too.
 #[test]
 fn every_lost_packet_is_told_of_first() {
     for path in ["20mbit 40ms queue=1bdp loss=burst:1%/2", "10mbit 40ms queue=1bdp @2s 0mbit @3s 10mbit"] {
@@ -327,7 +328,7 @@ fn laws_hold_for_random_runs() {
 
 fn random_flow(rng: &mut Rng, index: u64, is_unlimited: bool) -> FlowSpec {
     let source = match rng.below(4) {
-        // Without a bottleneck a bulk flow grows without end.
+        // Without a bottleneck a bulk flow would grow without limit.
         0 if !is_unlimited => Source::Bulk,
         1 if !is_unlimited => Source::OnOff { on_us: 1 + rng.below(300_000), off_us: 1 + rng.below(300_000) },
         2 => Source::Messages { bytes: 1 + rng.below(5000), interval_us: 1000 + rng.below(50_000) },
@@ -346,7 +347,7 @@ fn random_flow(rng: &mut Rng, index: u64, is_unlimited: bool) -> FlowSpec {
 #[test]
 fn the_log_of_packets_is_the_run() {
     packets_are_logged("10mbit 40ms queue=10pkt loss=1%");
-    // CoDel drops what it takes out, and then nothing may come out at all.
+    // CoDel drops packets that it takes out of the queue, so that a call may deliver none at all.
     packets_are_logged("10mbit 0ms queue=codel:1ms/5ms/100pkt loss=square:0%/100%/100ms");
 }
 

@@ -1,22 +1,22 @@
 //! Names of drops: `drop-2x-50mbit-40ms-4bdp-5s` is a path whose rate falls to a half at 10 s and is back 5 s later.
 //!
-//! The five words are the factor, the high rate, the base round-trip time, the queue as in `queue=`, and the length of
-//! the drop. Any sane value will do; the steady 10 s before the drop let a controller settle. `…-5s@11.2s` is the same
-//! drop at another moment. Several moments are worth trying, because the cycles of a controller would meet a drop at one
-//! moment always in the same phase.
+//! The five words are the factor, the high rate, the base round-trip time, the queue as in `queue=`, and the length
+//! of the drop. The steady 10 s before the drop let a controller settle. `…-5s@11.2s` is the same drop at another
+//! time. It is worth trying several times, because at a single one the drop would always meet a controller in the
+//! same phase of its cycle.
 
 use super::PathError;
 use super::parse::limit;
 use super::units::{Kind, RATE, SPAN, Word};
 
-/// What such a name looks like.
+/// An example of such a name, for messages.
 pub const DROP_EXAMPLE: &str = "drop-2x-50mbit-40ms-4bdp-5s";
 
-/// When the rate falls, where the name does not say.
+/// When the rate falls if the name does not say.
 const AT: &str = "10s";
 const PREFIX: &str = "drop-";
 
-/// Thousandths.
+/// The factor in thousandths, so that 1.5x is exact.
 const FACTOR: Kind = Kind {
     expected: "a factor like 2x",
     units: &[("x", 3)],
@@ -40,7 +40,7 @@ const MOMENT: Kind = Kind {
     ..SPAN
 };
 
-/// The path text that a name stands for; `None` when it is no name of a drop.
+/// The path text that a name stands for; `None` if it is not the name of a drop.
 pub(super) fn text(name: &str) -> Option<Result<String, PathError>> {
     name.starts_with(PREFIX).then(|| expand(name))
 }

@@ -1,18 +1,18 @@
-//! The two kinds of files that a path may name, rate traces of mahimahi and measured loss, as text. This crate opens no
-//! files: the caller does, and hands the text to [`Path::load`](super::Path::load).
+//! Reads the two kinds of files that a path may name: rate traces of mahimahi and measured loss. This crate opens no
+//! files; the caller does, and hands the text to [`Path::load`](super::Path::load).
 
 use super::PathError;
 use crate::rand::BILLION;
 use std::sync::Arc;
 
-/// Most lines a file may have.
+/// Most lines that a file may have, so that a wrong file is refused before it fills the memory.
 const MAX_LINES: usize = 10_000_000;
-/// Most milliseconds a rate trace may span: a day.
+/// Longest rate trace, in milliseconds: a day.
 const MAX_MS: u32 = 86_400_000;
-/// Most nanoseconds a loss trace may span: a day.
+/// Longest loss trace, in nanoseconds: a day.
 const MAX_NS: u64 = 86_400_000_000_000;
 
-/// One whole number of milliseconds a line, never falling, the last above 0.
+/// Reads a rate trace: one whole number of milliseconds on each line, never falling, the last above 0.
 pub(super) fn rate_trace(name: &str, text: &str) -> Result<Arc<[u32]>, PathError> {
     let mut at_ms: Vec<u32> = Vec::new();
     for (line, text) in lines(name, text)? {
@@ -38,7 +38,8 @@ pub(super) fn rate_trace(name: &str, text: &str) -> Result<Arc<[u32]>, PathError
     }
 }
 
-/// CSV with a header; the columns start_s, end_s, lost_packets and sent_packets are used, in any order.
+/// Reads a loss trace: CSV with a header, of which the columns start_s, end_s, lost_packets and sent_packets are
+/// used, in any order.
 pub(super) fn loss_trace(name: &str, text: &str) -> Result<Arc<[(u64, u32)]>, PathError> {
     let all = lines(name, text)?;
     let [(_, header), body @ ..] = all.as_slice() else {
@@ -95,7 +96,7 @@ fn loss_row(
     Ok((end_ns, (lost * BILLION).checked_div(sent).unwrap_or(0) as u32))
 }
 
-/// Decimal seconds, at most nine decimals.
+/// Reads decimal seconds with at most nine decimals, in nanoseconds.
 fn nanoseconds(text: &str) -> Option<u64> {
     let (whole, fraction) = text.split_once('.').unwrap_or((text, ""));
     let is_digits = |s: &str| s.bytes().all(|b| b.is_ascii_digit());
@@ -105,7 +106,7 @@ fn nanoseconds(text: &str) -> Option<u64> {
     format!("{whole}{fraction:0<9}").parse().ok()
 }
 
-/// Numbered lines without the end of the last one.
+/// The lines with their numbers. The line end of the last one makes no further line.
 fn lines<'a>(name: &str, text: &'a str) -> Result<Vec<(usize, &'a str)>, PathError> {
     let all: Vec<(usize, &str)> = text.lines().enumerate().map(|(i, l)| (i + 1, l.trim())).collect();
     if all.len() > MAX_LINES {
@@ -114,7 +115,7 @@ fn lines<'a>(name: &str, text: &'a str) -> Result<Vec<(usize, &'a str)>, PathErr
     Ok(all)
 }
 
-/// The start of a cell, for a message.
+/// The first characters of a cell, for an error message.
 fn short(text: &str) -> String {
     text.chars().take(20).collect()
 }

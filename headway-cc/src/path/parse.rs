@@ -9,7 +9,7 @@ use crate::link::{
     CodelSpec, Jitter, LinkSpec, Loss, LossTrace, Policer, Reorder, Step, TRACE_SLOT_BYTES, Trace, UNLIMITED,
 };
 
-/// CoDel's defaults (RFC 8289, section 4.2 and 4.3).
+/// CoDel's defaults (RFC 8289, sections 4.2 and 4.3): 5 ms and 100 ms.
 pub(super) const CODEL: CodelSpec = CodelSpec { target_ns: 5_000_000, interval_ns: 100_000_000 };
 
 pub(super) fn path(text: &str) -> Result<Path, PathError> {
@@ -70,7 +70,7 @@ fn first_word(word: Word) -> Result<(u64, Option<Trace>), PathError> {
     }
 }
 
-/// `40ms`, split in halves, or `10ms/30ms` for down and up.
+/// Reads the delays down and up, in nanoseconds, from `40ms`, which is split in halves, or from `10ms/30ms`.
 fn round_trip(word: Word) -> Result<(u64, u64), PathError> {
     match word.parts()[..] {
         [both] => DELAY.read(both).map(|ns| (ns - ns / 2, ns / 2)),
@@ -145,7 +145,8 @@ fn unknown(key: Word, value: Option<Word>) -> Result<(), PathError> {
     }
 }
 
-/// `1bdp`, `150kB`, `100pkt`, `200ms`, `infinite`, `codel`, `codel:5ms/100ms[/1000pkt]`.
+/// Reads a queue's limit and its CoDel from `1bdp`, `150kB`, `100pkt`, `200ms`, `infinite`, `codel` or
+/// `codel:5ms/100ms[/1000pkt]`.
 fn queue(word: Word) -> Result<(Option<Limit>, Option<CodelSpec>), PathError> {
     if word.text == "codel" {
         return Ok((Some(Limit::Infinite), Some(CODEL)));
@@ -183,7 +184,7 @@ pub(super) fn limit(word: Word) -> Result<Limit, PathError> {
     }
 }
 
-/// Rate and burst, the burst in bytes or as time at that rate.
+/// Reads a policer's rate and burst; the burst is given in bytes, or as a time at that rate.
 fn policer(word: Word) -> Result<Policer, PathError> {
     let [rate, burst] = word.parts()[..] else {
         return word.fail("expected rate/burst like `10mbit/100kB` or `10mbit/50ms`");
@@ -232,7 +233,7 @@ fn elliott(to_bad_ppb: u32, to_good_ppb: u32, good_ppb: u32, bad_ppb: u32) -> Re
     Ok(Loss::Elliott { to_bad_ppb, to_good_ppb, good_ppb, bad_ppb })
 }
 
-/// `2ms`, `normal:2ms`, each with an optional `/50ms` for how long a draw holds.
+/// Reads jitter from `2ms` or `normal:2ms`; `/50ms` after either says for how long a draw holds.
 fn jitter(word: Word) -> Result<Jitter, PathError> {
     let (normal, rest) = match word.cut(':') {
         Some((kind, rest)) if kind.text == "normal" => (true, rest),
@@ -246,10 +247,11 @@ fn jitter(word: Word) -> Result<Jitter, PathError> {
     }
 }
 
-/// `reorder` without a value; holds for both directions.
+/// What `reorder` without a value means: jitter may reorder packets, in both directions.
 const JITTER_REORDERS: Reorder = Reorder { ppb: 0, extra_ns: 0 };
 
-/// Alone: jitter may reorder. `5%/10ms`: so many packets of the data direction come so much later.
+/// Reads `reorder`, which lets jitter reorder packets, or `reorder=5%/10ms`, which delivers this share of the data
+/// packets this much later.
 fn reorder(word: Option<Word>) -> Result<Reorder, PathError> {
     let Some(word) = word else { return Ok(JITTER_REORDERS) };
     let [share, extra] = word.parts()[..] else {
@@ -291,7 +293,7 @@ fn read_steps(path: &mut Path, words: &[Word]) -> Result<(), PathError> {
     Ok(())
 }
 
-/// What follows one `@TIME`: a rate, a delay, a loss, each at most once.
+/// Reads what follows one `@TIME`: a rate, a delay and a loss, each at most once.
 fn read_step(path: &mut Path, mark: Word, at_ns: u64, words: &[Word]) -> Result<(), PathError> {
     if words.is_empty() {
         return mark
@@ -338,7 +340,7 @@ fn replace<T>(slot: &mut Option<T>, word: Word, value: T) -> Result<(), PathErro
     }
 }
 
-/// Words that make no sense together.
+/// Refuses words that make no sense together, and names the one to change.
 fn check(path: &Path, options: &[Word]) -> Result<(), PathError> {
     let word = |key: &str| {
         options
@@ -365,13 +367,14 @@ fn check(path: &Path, options: &[Word]) -> Result<(), PathError> {
     Ok(())
 }
 
-/// The name that takes the fewest edits, if they are few.
+/// The name that is most like `word`, for "did you mean"; none if it takes more edits than a third of the word's
+/// length and one.
 pub(super) fn nearest<'a>(word: &str, names: impl Iterator<Item = &'a str>) -> Option<&'a str> {
     let allowed = word.len() / 3 + 1;
     names.map(|n| (edits(word, n), n)).min().filter(|(d, _)| *d <= allowed).map(|(_, n)| n)
 }
 
-/// Levenshtein distance.
+/// The Levenshtein distance: how many letters have to be put in, taken out or changed.
 fn edits(a: &str, b: &str) -> usize {
     let mut row: Vec<usize> = (0..=b.len()).collect();
     for (i, x) in a.bytes().enumerate() {

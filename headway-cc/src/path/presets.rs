@@ -2,24 +2,26 @@
 //!
 //! Sources, in brackets at the end of each row: `tcpeval` draft-irtf-iccrg-tcpeval-01 · `nsperf` the BBRv3 authors'
 //! test script · `pantheon` the Pantheon calibrated and pathological paths · `rmcat` RFC 8867 · `9743` RFC 9743 ·
-//! `interop` QUIC interop runner · `mahimahi` the mean rates of its traces · `quic-bbr` a published discussion of BBRv3
-//! over QUIC · `own`. Where a source names a range, one value of it stands here and `about` says so; jitter around a mean
-//! is written as what it adds to the smallest delay.
+//! `interop` QUIC interop runner · `mahimahi` the mean rates of its traces · `quic-bbr` a published discussion of
+//! BBRv3 over QUIC · `own`. Where a source names a range, one value of it is used here and `about` says so. Jitter
+//! only adds delay in this simulator, so jitter around a mean is written as the smallest delay and what is added to
+//! it.
 //!
-//! Not here: rows that need another topology, cross traffic or round-trip times per flow (parking-lot, reverse-cong,
-//! udp-transient, ramp, rttfair, impact, speed-mismatch). Recorded traces are not ours to ship: the cellular rows are
-//! made by formula (`path/synthetic.rs`) with the mean rates of the recordings; give a recording as `trace=FILE`.
+//! Not here: rows that need another topology, cross traffic or a round-trip time per flow (parking-lot, reverse-cong,
+//! udp-transient, ramp, rttfair, impact, speed-mismatch). Recorded traces are not ours to ship, so the cellular rows
+//! are made by formula (`path/synthetic.rs`) with the mean rates of the recordings; give a recording as `trace=FILE`.
 //!
-//! Drops of the rate by name, `drop-2x-50mbit-40ms-4bdp-5s`, are no rows here but a formula too (`path/drops.rs`).
+//! Drops of the rate by name (`drop-2x-50mbit-40ms-4bdp-5s`) are made by formula too (`path/drops.rs`) and have no
+//! rows here.
 
 /// A named path.
 #[derive(Debug)]
 pub struct Preset {
-    /// What [`resolve`](super::resolve) knows it by: lower case, digits, hyphens.
+    /// The name that [`resolve`](super::resolve) knows it by: lower case, digits, hyphens.
     pub name: &'static str,
     /// Canonical path text.
     pub text: &'static str,
-    /// What it stands for, and its source in brackets.
+    /// What kind of path it models, and its source in brackets.
     pub about: &'static str,
 }
 
@@ -27,7 +29,7 @@ const fn row(name: &'static str, text: &'static str, about: &'static str) -> Pre
     Preset { name, text, about }
 }
 
-/// Every preset; a new one is one row here.
+/// Every preset. Adding a row here is all that a new one needs.
 pub const PRESETS: &[Preset] = &[
     row("clean", "20mbit 40ms queue=1bdp", "nothing but a bottleneck of 1 BDP [own]"),
     row(

@@ -1,4 +1,5 @@
-//! Writes a [`Path`] as its canonical text: the same path always gives the same text, which identifies it in raw files.
+//! Writes a [`Path`] as its canonical text. The same path always gives the same text, because raw files identify a
+//! path by it.
 
 use super::parse::CODEL;
 use super::units::{BDP, COUNT, DELAY, MOMENT, PACKETS, RATE, SHARE, SIZE, STEP_RATE};
@@ -70,14 +71,14 @@ fn rate(spec: &LinkSpec) -> String {
     }
 }
 
-/// One number for both directions where halving it gives both delays back, else the two delays.
+/// One number if halving it gives both delays back, else the two delays.
 fn round_trip(down_ns: u64, up_ns: u64) -> String {
     let sum_ns = down_ns + up_ns;
     let is_half = (down_ns, up_ns) == (sum_ns - sum_ns / 2, sum_ns / 2) && sum_ns <= DELAY.max;
     if is_half { DELAY.show(sum_ns) } else { format!("{}/{}", DELAY.show(down_ns), DELAY.show(up_ns)) }
 }
 
-/// Nothing for a link that cannot queue and was given no limit.
+/// The value of `queue=`; none for a link that cannot queue and has no limit.
 fn queue(spec: &LinkSpec, limit: Option<Limit>) -> Option<String> {
     let size = match limit.unwrap_or(Limit::Infinite) {
         Limit::Infinite => None,

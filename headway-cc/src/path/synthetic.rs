@@ -1,10 +1,12 @@
-//! Rate traces by formula, for links that no one may ship a recording of: `trace=cell:5.17mbit`, `trace=poisson:3mbit`.
+//! Rate traces made by formula, for links whose recordings we may not ship: `trace=cell:5.17mbit`,
+//! `trace=poisson:3mbit`.
 //!
-//! `poisson`: chances to send at independent random moments. `cell`: a cellular link after the model of Sprout
-//! (Winstein, Sivaraman and Balakrishnan, NSDI 2013, section 3.1): a Poisson process whose rate walks at random in ticks
-//! of 20 ms, and sticks to zero for a while whenever it gets there. Differs from Sprout: the walk keeps to 0 to twice
-//! the mean, its size is half the mean per root of a second (what Sprout's 200 packets a second are at the rates it was
-//! made for), an outage lasts 100 ms in the mean (Sprout: 1 s), and the trace as a whole has exactly the mean rate that is asked for.
+//! `poisson` has chances to send at independent random moments. `cell` is a cellular link after the model of Sprout
+//! (Winstein, Sivaraman and Balakrishnan, NSDI 2013, section 3.1): a Poisson process whose rate walks at random in
+//! ticks of 20 ms, and stays at zero for a while whenever it gets there. It differs from Sprout in four points. The
+//! walk stays between 0 and twice the mean. Its size is half the mean per root of a second, which is what Sprout's
+//! 200 packets a second are at the rates that it was made for. An outage lasts 100 ms in the mean (Sprout: 1 s). And
+//! the trace as a whole has exactly the mean rate that is asked for.
 //!
 //! The same word gives the same trace everywhere; it repeats after two minutes.
 
@@ -15,16 +17,18 @@ use crate::rand::Rng;
 
 const PERIOD_MS: u64 = 120_000;
 const TICK_MS: u64 = 20;
-/// Stream of the generator, apart from those of links and flows.
+/// Stream of the random generator, different from those of links and flows, so that a trace does not change with
+/// them.
 const STREAM: u64 = 3 << 32;
-/// The walk's unit: the mean rate.
+/// The mean rate in the units of the walk.
 const MEAN: i64 = 1 << 20;
 /// Standard deviation of one tick's step: half the mean times the root of 0.02.
 const STEP: i64 = MEAN * 707 / 10_000;
-/// Chance that an outage ends with a tick.
+/// Chance that an outage ends with a tick, in parts per billion: one in five, so that it lasts five ticks (100 ms) in
+/// the mean.
 const ESCAPE_PPB: u32 = 200_000_000;
 
-/// Mean rate: from one chance a second up to what stays cheap to make.
+/// The mean rates that are allowed: from one chance to send a second up to what is cheap to make.
 const MEAN_RATE: Kind = Kind {
     min: 12_000,
     max: 200_000_000,
@@ -54,7 +58,7 @@ pub(super) fn trace(word: Word) -> Option<Result<Trace, PathError>> {
     })
 }
 
-/// All chances but the last, tick by tick in proportion to the walk.
+/// Places all chances to send but the last, so that each tick has a share in proportion to the walk.
 fn walk(chances: u64, rng: &mut Rng) -> Vec<u32> {
     let mut level = MEAN;
     let levels: Vec<u64> = (0..PERIOD_MS / TICK_MS)
@@ -108,8 +112,8 @@ mod tests {
         }
     }
 
-    /// The variance of a Poisson process's counts is their mean; a cellular link's rate itself varies, and is nothing now
-    /// and then.
+    /// The counts of a Poisson process have a variance equal to their mean. The rate of a cellular link itself
+    /// varies, and is zero now and then.
     #[test]
     fn poisson_is_poisson_and_cell_wanders() {
         let (mean, variance) = mean_and_variance(&counts("poisson:12mbit", 100));

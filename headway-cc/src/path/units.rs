@@ -1,10 +1,10 @@
-//! Numbers with units: `100mbit`, `40ms`, `150kB`, `0.1%`. They are read and written as exact decimals: with floating
-//! point a path could read back as a slightly different one.
+//! Numbers with units: `100mbit`, `40ms`, `150kB`, `0.1%`. They are read and written as exact decimals, because with
+//! floating point a path could read back as a slightly different one.
 
 use super::PathError;
 use crate::link::MAX_RATE_BPS;
 
-/// A word of the text, or a part of one, and its byte offset.
+/// A word of the text, or a part of one, and its byte offset, which errors point at.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Word<'a> {
     pub text: &'a str,
@@ -34,11 +34,11 @@ impl<'a> Word<'a> {
     }
 }
 
-/// One kind of number: what to call it, its units as powers of ten of the base unit, its range.
+/// One kind of number: how errors describe it, its units as powers of ten of the base unit, and its range.
 #[derive(Debug)]
 pub(crate) struct Kind {
     pub expected: &'static str,
-    /// Rising; [`Kind::show`] uses the largest that fits.
+    /// From small to large; [`Kind::show`] uses the largest that fits.
     pub units: &'static [(&'static str, u32)],
     pub min: u64,
     pub max: u64,
@@ -58,7 +58,7 @@ pub(crate) const RATE: Kind = Kind {
     max: MAX_RATE_BPS,
     range: "a rate is at least 1bit and at most 1tbit",
 };
-/// Bits per second; 0 is an outage.
+/// Bits per second on a schedule, where 0 is an outage.
 pub(super) const STEP_RATE: Kind = Kind { min: 0, ..RATE };
 /// Nanoseconds of delay.
 pub(super) const DELAY: Kind =
@@ -115,7 +115,7 @@ pub(super) const SHARE: Kind = Kind {
 };
 
 impl Kind {
-    /// The number in base units.
+    /// Reads the number in base units. An error says what was expected.
     pub fn read(&self, word: Word) -> Result<u64, PathError> {
         if word.text.starts_with('-') {
             return word.fail(format!("must not be negative; expected {}", self.expected));
@@ -136,7 +136,7 @@ impl Kind {
         }
     }
 
-    /// The shortest exact text: the largest unit in which the number is at least 1.
+    /// Writes the number as its shortest exact text, in the largest unit in which it is at least 1.
     pub fn show(&self, n: u64) -> String {
         let fits = |u: &&(&str, u32)| n >= 10u64.pow(u.1);
         let usual = self.units.get(2).or(self.units.last());
@@ -177,7 +177,7 @@ enum Decimal {
     TooBig,
 }
 
-/// `digits[.digits]` times ten to the `power`.
+/// Reads `digits[.digits]` and multiplies it by ten to the `power`.
 fn decimal(text: &str, power: u32) -> Decimal {
     let (whole, fraction) = text.split_once('.').unwrap_or((text, "0"));
     let is_digits = |s: &str| !s.is_empty() && s.bytes().all(|b| b.is_ascii_digit());

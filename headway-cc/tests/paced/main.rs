@@ -1,4 +1,4 @@
-//! The paced socket around quinn 0.11, both whole, in virtual time.
+//! Runs the whole paced socket around the whole of quinn 0.11 in virtual time.
 
 mod world;
 
@@ -110,8 +110,8 @@ impl Pair {
     }
 }
 
-/// The rate within 5 % of the target and the controller's RTT within 1 ms of the path's, with exact timers and with
-/// those of tokio (1 ms). quinn's own RTT has the wait for a millisecond's or a packet's turn in it.
+/// The rate must be within 5 % of the target, and the controller's RTT within 1 ms of the path's, with exact timers
+/// and with those of tokio (1 ms). quinn's own RTT includes the time that packets are held.
 #[test]
 fn the_rate_is_kept_and_the_rtt_is_that_of_the_path() {
     for granularity_us in [0, 1000] {
@@ -152,7 +152,7 @@ fn the_rate_is_kept_and_the_rtt_is_that_of_the_path() {
     }
 }
 
-/// Where each way of pacing is the better one: see docs/quic.md for the table that this prints.
+/// Shows where each way of pacing is better; docs/quic.md has the table that this prints.
 #[test]
 fn the_socket_keeps_the_queue_shorter_than_the_window_does() {
     for (path, mbit) in [("20mbit 40ms queue=4bdp", 20), ("5mbit 100ms queue=2bdp", 5)] {

@@ -19,19 +19,19 @@ static ORIGIN: LazyLock<Instant> = LazyLock::new(|| {
     Instant::now()
 });
 
-/// From whom, marked how, what.
+/// A datagram: its sender, its ECN mark and its content.
 type Datagram = (SocketAddr, Option<EcnCodepoint>, Vec<u8>);
 type Task = Pin<Box<dyn Future<Output = ()> + Send>>;
 
 #[derive(Default)]
 struct State {
     now_ns: u64,
-    /// Timers fire at multiples of this.
+    /// Timers fire at multiples of this time.
     granularity_ns: u64,
     timers: BTreeMap<(u64, u64), Waker>,
     next_timer: u64,
     spawned: Vec<Task>,
-    /// Data and ACKs, by direction.
+    /// The two links: one for data, one for ACKs.
     links: Vec<Link<Datagram>>,
     inbound: [VecDeque<Datagram>; 2],
     readers: [Option<Waker>; 2],
@@ -119,7 +119,7 @@ impl World {
     }
 }
 
-/// The tasks of a world, each with whether it was woken.
+/// The tasks of a world, each with whether it has been woken.
 #[derive(Default)]
 pub struct Tasks(Vec<(Option<Task>, Arc<Woken>)>);
 

@@ -1,5 +1,5 @@
-//! Bad peers, bad paths and bad clocks: no panic, no stall longer than the stack's own. One file for both stacks, as
-//! `net.rs`.
+//! Bad peers, bad paths and bad clocks: nothing may panic or stall for longer than the stack itself would. Both
+//! stacks use this one file, as they do `net.rs`.
 
 use super::net::{Fate, Net, Spec};
 use crate::trace::Trace;
@@ -48,7 +48,7 @@ fn a_peer_that_does_not_acknowledge_is_probed_and_found_again() {
             net.run_until(13 * SECOND);
             let probes = net.sent.take().unwrap().len();
             assert!(filled < 500 && probes < 100, "{cc}: {filled} packets, then {probes}");
-            // The next probe comes when the stack's timer says so, which doubled all the while.
+            // The next probe comes with the stack's timer, which has doubled all the while.
             net.run_until(30 * SECOND);
             let rate = mbit(net);
             assert!(rate >= 10, "{cc}: {rate} Mbit/s");
@@ -105,7 +105,7 @@ fn the_mtu_falls() {
     );
 }
 
-/// Another port is the same path: the model goes on. Another address is another path: a new controller.
+/// Another port is the same path, so the model is kept. Another address is another path and gets a new controller.
 #[test]
 fn the_peer_moves() {
     for (ip, flows) in [([10, 0, 0, 1], 1), ([10, 0, 0, 9], 2)] {
@@ -133,7 +133,7 @@ fn the_clock_stands_still() {
                 3_000_000_000..3_500_000_000 => 3_000_000_000,
                 _ => ns - 500_000_000,
             };
-            // RTTs of nothing were measured while it stood: BBR believes its minimum for ten seconds.
+            // RTTs of 0 were measured while the clock stood still, and BBR believes its minimum for ten seconds.
             net.run_until(20 * SECOND);
             let rate = mbit(net);
             assert!(rate >= 15, "{cc}: {rate} Mbit/s");
@@ -141,7 +141,7 @@ fn the_clock_stands_still() {
     );
 }
 
-/// Wants one byte, at any pace.
+/// A controller that always asks for a window of one byte, without pacing.
 #[derive(Clone, Debug)]
 struct One;
 
@@ -159,7 +159,7 @@ impl Controller for One {
     }
 }
 
-/// A packet every round trip and the peer's delay of its ACK (25 ms).
+/// One packet is sent every round trip plus the peer's delay of its ACK (25 ms).
 #[test]
 fn a_window_of_one_packet() {
     let mut net = Net::new(&Spec::new(PATH, Factory::new("one", || Box::new(One))));
@@ -176,7 +176,7 @@ fn timers_fire_late() {
             net.late_ns = 50_000_000;
             net.run_until(10 * SECOND);
             let rate = mbit(net);
-            // What is sent between two timers is what the stack's bucket holds; ACKs come in between.
+            // Between two timers no more is sent than the stack's token bucket holds, except when ACKs come.
             assert!(rate >= 5, "{cc}: {rate} Mbit/s");
         },
     );

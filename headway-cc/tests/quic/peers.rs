@@ -1,5 +1,5 @@
-//! The confirmed defects of the peers' BBRv3 (quinn's PR #2481, of which noq's grew), looked for in what is
-//! published, and absent in ours. What noq has mended stays mended here.
+//! Looks for the confirmed defects of other BBRv3 implementations (quinn's PR #2481, from which noq's was made) in
+//! what is published, and checks that ours does not have them. What noq has mended must stay mended here.
 
 use crate::noq::net::{Net, Spec};
 use crate::trace::Trace;
@@ -16,7 +16,7 @@ const PATH: &str = "100mbit 20ms queue=2bdp";
 
 type Seen = Arc<Mutex<Vec<(Duration, ControllerMetrics)>>>;
 
-/// A peer's controller, with its metrics written down after each ACK.
+/// A controller of the stack, whose metrics are recorded after each ACK.
 #[derive(Debug)]
 struct Watched {
     inner: Box<dyn Controller>,
@@ -110,7 +110,7 @@ impl Controller for Watched {
     }
 }
 
-/// Runs noq's own BBRv3; what it said after each ACK, and what left.
+/// Runs noq's own BBRv3 and returns its metrics after each ACK, and what left.
 fn peer(seconds: u64) -> (Vec<(Duration, ControllerMetrics)>, Net) {
     let log = Log::default();
     let watch = Watch(Arc::new(Bbr3Config::default()), log.clone());
@@ -177,8 +177,9 @@ fn defect_4_is_in_noq_and_absent_here() {
     assert!(last.state("cycle_count") < 40 && last.state("round_count") > 800);
 }
 
-/// noq's own keeps the rate of InitialCwnd in 1 ms, which stands for an RTT that is not known yet (§5.6.2), when the RTT
-/// is known; in STARTUP a rate only rises. So it sends each window of the first round trips as fast as the ACKs come.
+/// Before an RTT is known, 1 ms stands in for it in the first pacing rate (§5.6.2). noq's own BBRv3 keeps that rate
+/// when the RTT is known, because in STARTUP a rate only rises. So it sends each window of the first round trips as
+/// fast as the ACKs come.
 #[test]
 fn noq_does_not_pace_the_first_round_trips_and_ours_does() {
     fn most_in_5_ms(factory: impl ControllerFactory + Send + Sync + 'static) -> u64 {
@@ -194,8 +195,8 @@ fn noq_does_not_pace_the_first_round_trips_and_ours_does() {
     assert!(ours < 20_000, "{ours}");
 }
 
-/// In no real stack has a packet the time of the ACK that it answers. Where the two were one time here, noq's own BBRv3 left
-/// STARTUP upon losses, as it seldom does on a kernel.
+/// In a real stack a packet is never sent at the same time as the ACK that it answers arrives. When the two times
+/// were equal here, noq's own BBRv3 left STARTUP because of losses, which it seldom does on a kernel.
 #[test]
 fn what_is_sent_upon_an_ack_is_sent_after_it() {
     let log = Log::default();
@@ -203,7 +204,7 @@ fn what_is_sent_upon_an_ack_is_sent_after_it() {
     Net::new(&Spec::new(PATH, watch)).run_until(2_000_000);
     let (seen, sent) = (log.seen.lock().unwrap(), log.sent.lock().unwrap());
     assert!(seen.len() > 1000 && sent.len() > 1000);
-    // An ACK may come in while a packet leaves that a timer has sent.
+    // An ACK may arrive just when a timer sends a packet.
     let alike = seen.iter().filter(|(at, _)| sent.binary_search(at).is_ok()).count();
     println!("{alike} of {} ACKs have the time of a packet", seen.len());
     assert!(alike * 10 < seen.len());

@@ -1,4 +1,4 @@
-//! What a stack writes into its qlog of a controller of ours: the window and the pacing rate, as they were decided.
+//! Checks that a stack's qlog has the window and the pacing rate that a controller of ours decided.
 
 use crate::trace::Trace;
 use serde_json::Value;
@@ -23,12 +23,13 @@ impl Write for Sink {
 /// The values of a metric, wherever an event has it.
 fn values(log: &[u8], name: &str) -> BTreeSet<u64> {
     let text = String::from_utf8_lossy(log);
-    // JSON-SEQ: each record begins with a byte of its own.
+    // In JSON-SEQ each record begins with a separator byte.
     let events = text.split('\u{1e}').filter_map(|record| serde_json::from_str::<Value>(record).ok());
     events.filter_map(|e| e["data"][name].as_f64()).map(|v| v as u64).collect()
 }
 
-/// Of the decisions in the trace the log has a good part: a stack writes once for several of them.
+/// The log must have a good part of the decisions in the trace. It cannot have all, because a stack writes once for
+/// several of them.
 fn check(trace: &Trace, log: &Mutex<Vec<u8>>, rate: impl Fn(u64) -> u64) {
     let (log, rows) = (log.lock().unwrap(), trace.rows());
     let windows: BTreeSet<u64> = rows.iter().map(|r| r.control.cwnd).collect();

@@ -79,9 +79,10 @@ fn maxbw_02_and_03_the_filter_advances_once_a_cycle() {
     let ups = changes(&rows, |s| s == Mode::ProbeBwUp, is_cycling);
     let drains = changes(&rows, |s| s == Mode::Drain, is_cycling);
     let probe_rtts = changes(&rows, |s| s == Mode::ProbeRtt, |_| true);
-    // A probe of the RTT every five seconds or so, and hardly ever none of the bandwidth between two.
+    // ProbeRTT comes about every five seconds, and hardly ever without a probe of the bandwidth between two.
     assert!(drains == 1 && probe_rtts >= 9 && ups + 1 >= probe_rtts, "{ups} {drains} {probe_rtts}");
-    // ProbeRTT starts a cycle too, or its application-limited samples cost the one that it met (MAXBW-04).
+    // ProbeRTT starts a cycle too, or ends one without advancing the filter, because its samples are
+    // application-limited (MAXBW-04).
     let (cycles, ends) = (last.state("cycle_count"), (ups + drains) as u64);
     assert!(cycles.abs_diff(ends) <= probe_rtts as u64, "{cycles}: {ups} {drains} {probe_rtts}");
     assert!(last.state("round_count") > 1000, "{}", last.state("round_count"));
@@ -93,8 +94,8 @@ fn maxbw_02_and_03_the_filter_advances_once_a_cycle() {
     assert!(mbit(net.received, 60) >= 18, "{} Mbit/s", mbit(net.received, 60));
 }
 
-/// Over every 10 ms no more leaves than the highest rate in force allows, one quantum, and the bucket of the stack's
-/// own pacer, which holds 2 ms or ten packets.
+/// In any 10 ms no more leaves than the highest rate in that time allows, plus one quantum, plus the token bucket of
+/// the stack's own pacer, which holds 2 ms or ten packets.
 #[test]
 fn pace_04_what_leaves_is_paced() {
     let (net, rows) = run("100mbit 40ms queue=1bdp", 10, |_| ());
@@ -128,7 +129,8 @@ fn pace_04_what_leaves_is_paced() {
     assert!(checked > 50_000, "{checked}");
 }
 
-/// The server's controller is made when the client's first packet arrives: the time of that on the network's clock.
+/// The time, on the network's clock, at which the client's first packet arrives, because that is when the server's
+/// controller is made.
 fn rows_start_us(packets: &[(u64, u64)], rows: &[Row]) -> u64 {
     let first_sent = rows.iter().find(|r| r.ack.event == Event::TxStart).unwrap();
     packets[0].0 - (first_sent.ack.now_us - START_US)
@@ -203,7 +205,7 @@ fn ecn_marks_count_as_congestion() {
     // No mark is missed; of an ACK with one, all it delivered counts.
     assert!(marked >= marks * 1200 && marked <= marks * 4 * 1452, "{marked} bytes of {marks} packets");
     assert!(rows.iter().any(|r| r.ack.event == Event::Ssthresh));
-    // ECN-02: like losses: they end probes, and in the other phases they bring the short-term bounds down.
+    // ECN-02: marks count as losses, so they end probes, and in the other phases they lower the short-term bounds.
     assert!(rows.iter().any(|r| r.state("inflight_longterm") < BBR3_INFINITY));
     assert!(rows.iter().any(|r| r.state("bw_shortterm") < BBR3_INFINITY));
     let queued_us = net.queued_us.unwrap();
@@ -224,12 +226,13 @@ fn rate_09_samples_of_a_quiet_application_are_marked() {
     assert!(rows.iter().filter(|r| r.ack.event == Event::TxStart).count() > 90);
     let (_, rows) = run("50mbit 40ms queue=1bdp", 10, |_| ());
     let acks: Vec<&Row> = rows.iter().filter(|r| r.ack.event == Event::Ack).collect();
-    // ProbeRTT marks what is in flight, an eighth of a second in five.
+    // Some samples are marked all the same, because ProbeRTT marks what is in flight for an eighth of a second in
+    // five.
     let marked = acks.iter().skip(50).filter(|r| r.ack.rs_is_app_limited).count();
     assert!(marked * 20 < acks.len(), "{marked} of {}", acks.len());
 }
 
-/// Startup on a clean path: the window doubles a round until the link is full, and nothing mistakes it for less.
+/// On a clean path Startup doubles the window each round until the link is full, and nothing ends it earlier.
 #[test]
 fn startup_01_fills_the_link() {
     let (_, rows) = run("100mbit 50ms queue=4bdp", 4, |_| ());
@@ -240,8 +243,8 @@ fn startup_01_fills_the_link() {
     assert!(drain.ack.now_us - START_US < 1_200_000, "{}", drain.ack.now_us);
 }
 
-/// A recovery period of RFC 9002 lasts a round and ends before the next begins, so none is of a full round: scattered losses
-/// do not end Startup before the link is full.
+/// A recovery period of RFC 9002 lasts a round and ends before the next one begins, so no round is wholly in
+/// recovery, and scattered losses do not end Startup before the link is full.
 #[test]
 fn startup_03_scattered_losses_do_not_end_startup() {
     let (_, rows) = run("50mbit 100ms queue=2bdp loss=3%", 6, |_| ());
