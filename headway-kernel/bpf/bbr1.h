@@ -23,81 +23,102 @@ enum bbr_mode {
 
 /* Tunables; reasons and values are in Bbr1Params. Gains and parts of 1 are times 2^16, times in microseconds. */
 struct bbr1_params {
-	u64 bw_rtts;	/* Rounds over which the largest rate sample counts */
+	u64 bw_rtts;	/* Rounds over which the largest rate sample is the bandwidth estimate */
 	u64 min_rtt_win_us;	/* How long a minimum RTT is believed before PROBE_RTT looks for it again */
 	u64 probe_rtt_mode_us;	/* Time spent at the minimum window in PROBE_RTT; 0 turns PROBE_RTT off */
-	u64 min_tso_rate;	/* Pacing rate in bytes per second below which a burst is one segment */
+	u64 min_tso_rate;	/* Pacing rate, in bytes per second, below which a burst is one segment */
 	u64 pacing_margin_percent;	/* How far the pacing rate stays below the estimate, in per cent */
-	u64 pacing_shift;	/* A burst lasts 2^-shift seconds (Linux sk_pacing_shift) */
+	/* The length of a burst as an exponent: at the pacing rate it lasts 2^-shift seconds (Linux
+	 * sk_pacing_shift) */
+	u64 pacing_shift;
 	/* Largest burst, in bytes (Linux GSO_LEGACY_MAX_SIZE - 1 - MAX_TCP_HEADER, with WLAN configured) */
 	u64 gso_max_bytes;
 	u64 max_tso_segs;	/* Largest burst, in segments */
-	u64 tso_budget;	/* Bursts that sit in the offload engines of both hosts */
-	u64 probe_bw_segs;	/* Segments added to the window in the probing phase */
-	u64 high_gain;	/* Pacing rate over bandwidth, and window over BDP, in STARTUP */
+	u64 tso_budget;	/* Number of bursts that wait in the offload engines of both hosts */
+	/* Segments added to the window in the probing phase, because a quarter of a very small BDP is less than a
+	 * packet */
+	u64 probe_bw_segs;
+	/* Pacing rate over bandwidth, and window over BDP, in STARTUP. 2/ln 2 is the least gain that doubles the
+	 * rate each round */
+	u64 high_gain;
 	u64 drain_gain;	/* Pacing rate over bandwidth in DRAIN */
 	u64 cwnd_gain;	/* Window over BDP in PROBE_BW */
 	u64 pacing_gain_up;	/* Pacing rate over bandwidth in phase 0 of PROBE_BW, which looks for more */
 	/* Pacing rate over bandwidth in phase 1 of PROBE_BW, which drains what phase 0 queued */
 	u64 pacing_gain_down;
 	u64 cycle_len;	/* Phases of the gain cycle, of one minimum RTT each */
-	u64 cycle_rand;	/* PROBE_BW starts at one of this many phases, by chance */
+	/* PROBE_BW starts at a random one of this many phases, so that flows that share a bottleneck do not probe
+	 * together */
+	u64 cycle_rand;
 	u64 cwnd_min_target;	/* Smallest window, in segments */
-	u64 init_cwnd;	/* Window without any RTT sample, in segments (Linux TCP_INIT_CWND) */
+	u64 init_cwnd;	/* Window before any RTT sample, in segments (Linux TCP_INIT_CWND) */
 	u64 init_rtt_us;	/* RTT that is assumed for pacing before the first sample */
-	u64 full_bw_thresh;	/* Growth of the bandwidth from round to round that says the pipe is not full yet */
-	u64 full_bw_cnt;	/* Rounds without such growth that say the pipe is full */
-	u64 lt_intvl_min_rtts;	/* Shortest interval in which the rate behind a policer is measured, in rounds */
+	/* Factor by which the bandwidth must grow from round to round for the pipe not to count as full */
+	u64 full_bw_thresh;
+	u64 full_bw_cnt;	/* Rounds in a row without such growth after which the pipe counts as full */
+	/* Shortest interval in which the rate behind a policer is measured, in rounds */
+	u64 lt_intvl_min_rtts;
 	u64 lt_intvl_max_rtts;	/* Longest such interval, in rounds */
 	/* Longest such interval, in milliseconds (Linux: as many as fit in 32 bits of microseconds) */
 	u64 lt_intvl_max_ms;
-	u64 lt_loss_thresh;	/* Lost over delivered data that makes an interval lossy */
+	u64 lt_loss_thresh;	/* Lost over delivered data above which an interval may come from a policer */
 	u64 lt_bw_ratio;	/* Two intervals agree when their rates differ by no more than this part */
-	u64 lt_bw_diff;	/* They agree, too, when their rates differ by no more than this many bytes per second */
-	u64 lt_bw_max_rtts;	/* Rounds for which a policer's rate is used */
-	u64 extra_acked_gain;	/* Part of the bunched ACKs that is added to the window */
-	u64 extra_acked_win_rtts;	/* Rounds that each of the two slots of bunched ACKs covers */
-	u64 ack_epoch_acked_reset_thresh;	/* Segments after which the measuring of a bunch begins anew */
-	u64 extra_acked_max_us;	/* The window has room for at most what the estimate delivers in this time */
+	/* They also agree when their rates differ by no more than this many bytes per second, because on slow
+	 * paths a single packet is a large part of the rate */
+	u64 lt_bw_diff;
+	u64 lt_bw_max_rtts;	/* Rounds for which the rate of a policer is used */
+	/* Part of the data that ACKs bring in bunches that is added to the window; 0 turns the measuring off */
+	u64 extra_acked_gain;
+	u64 extra_acked_win_rtts;	/* Rounds that each of the two slots of the filter for bunched ACKs covers */
+	/* Segments after which the measuring of a bunch starts over, because Linux keeps the count in a field of
+	 * 20 bits */
+	u64 ack_epoch_acked_reset_thresh;
+	/* Upper limit of what is added to the window for bunched ACKs: what the estimated bandwidth delivers in
+	 * this time */
+	u64 extra_acked_max_us;
 	struct brake_params brake;	/* The brake's parameters */
 };
 
 /* Everything a connection remembers. Bandwidths are times 2^24 units of data per microsecond, gains times 2^16. */
 struct bbr1_state {
-	u64 min_rtt_us;	/* Minimum RTT of the last window; NO_RTT before the first sample */
+	/* Minimum RTT of the last min_rtt_win_us, in microseconds; NO_RTT before the first sample */
+	u64 min_rtt_us;
 	u64 min_rtt_stamp;	/* When it was seen, in microseconds */
-	/* When PROBE_RTT may end, in microseconds; 0 while inflight has not fallen yet */
+	/* When PROBE_RTT may end, in microseconds; 0 while inflight has not yet come down to the minimum window */
 	u64 probe_rtt_done_stamp;
-	struct winmax bw;	/* Largest rate samples of late, by rtt_cnt */
+	struct winmax bw;	/* Filter of the largest rate samples of the last bw_rtts rounds */
 	u64 rtt_cnt;	/* Rounds so far */
 	u64 next_rtt_delivered;	/* delivered at which the round ends */
 	u64 cycle_mstamp;	/* Start of the phase of the gain cycle, in microseconds */
 	u64 mode;	/* Mode of the state machine */
 	u64 prev_ca_state;	/* State of loss recovery at the previous ACK */
-	/* Whether this is the first round of recovery, in which no more leaves than arrives */
+	/* Whether this is the first round of recovery, in which no more data leaves than arrives */
 	u64 packet_conservation;
 	u64 round_start;	/* Whether this ACK starts a round */
-	u64 idle_restart;	/* Whether nothing was delivered yet since the flow restarted from idle */
-	u64 probe_rtt_round_done;	/* Whether a round at the minimum window is over */
+	u64 idle_restart;	/* Whether nothing has been delivered since the flow restarted from idle */
+	u64 probe_rtt_round_done;	/* Whether the flow has spent a round at the minimum window of PROBE_RTT */
 	u64 lt_is_sampling;	/* Whether the rate behind a policer is being measured */
-	u64 lt_rtt_cnt;	/* Rounds in that interval, or rounds since a policer's rate is used */
+	/* Rounds in the interval that is being measured, or rounds since a policer's rate has been in use */
+	u64 lt_rtt_cnt;
 	u64 lt_use_bw;	/* Whether a policer's rate is the bandwidth estimate */
-	u64 lt_bw;	/* That rate; 0 before the first interval */
+	/* Rate of the last lossy interval, and the estimate while lt_use_bw; 0 before the first one */
+	u64 lt_bw;
 	u64 lt_last_delivered;	/* delivered at the start of the interval */
 	u64 lt_last_stamp;	/* Start of the interval, in milliseconds */
 	u64 lt_last_lost;	/* lost at the start of the interval */
 	u64 pacing_gain;	/* Pacing rate over bandwidth: that of the mode and, in PROBE_BW, of the phase */
 	u64 cwnd_gain;	/* Window over BDP: that of the mode */
 	u64 full_bw_reached;	/* Whether STARTUP has filled the pipe */
-	u64 full_bw_cnt;	/* Rounds without much growth of bandwidth */
+	u64 full_bw_cnt;	/* Rounds in a row in which the bandwidth grew by less than full_bw_thresh */
 	u64 cycle_idx;	/* Phase of the gain cycle, from 0 */
-	u64 has_seen_rtt;	/* Whether a smoothed RTT was used for pacing; until then a nominal one is */
-	u64 prior_cwnd;	/* Window to come back to after recovery or PROBE_RTT, in units of data */
+	/* Whether the pacing rate was computed from a measured RTT; before that init_rtt_us is used */
+	u64 has_seen_rtt;
+	u64 prior_cwnd;	/* Window to restore after recovery or PROBE_RTT, in units of data */
 	u64 full_bw;	/* Bandwidth against which growth is measured */
 	u64 ack_epoch_mstamp;	/* Start of the epoch in which a bunch of ACKs is measured, in microseconds */
 	/* Most data ACKed beyond expectation in one epoch, in units: two slots that take turns */
 	u64 extra_acked[2];
-	u64 ack_epoch_acked;	/* ACKed since the start of the epoch, in units */
+	u64 ack_epoch_acked;	/* Data ACKed since the start of the epoch, in units of data */
 	u64 extra_acked_win_rtts;	/* Age of the slot in use, in rounds */
 	u64 extra_acked_win_idx;	/* The slot in use, 0 or 1 */
 	struct brake brake;	/* What the brake remembers */
@@ -118,8 +139,8 @@ struct bbr1_sock {
 #include "bbr1/probe_rtt.h"
 
 /*
- * Updates the model, then the mode that depends on it; the order matters, because each step uses what those before
- * it found out.
+ * Updates the model, then the mode that depends on it. The order matters, because each step uses what the steps
+ * before it found out.
  */
 static __always_inline void bbr_update_model(struct bbr1_sock *sk)
 {
@@ -132,7 +153,10 @@ static __always_inline void bbr_update_model(struct bbr1_sock *sk)
 	bbr_update_gains(sk);
 }
 
-/* Tells the brake what it must know of this ACK and of the mode. */
+/*
+ * Hands this ACK to the brake. STARTUP and DRAIN are not watched, because both change the rate and the queue
+ * themselves; nor is a flow that uses a policer's rate.
+ */
 static __noinline void bbr_run_brake(struct bbr1_sock *sk)
 {
 	u64 is_probe_bw = sk->bbr->mode == BBR_PROBE_BW;
@@ -154,7 +178,10 @@ static __noinline void bbr_run_brake(struct bbr1_sock *sk)
 	brake_on_ack(&b);
 }
 
-/* One ACK: the model, the brake, the control. */
+/*
+ * Processes one ACK. The model learns from it first, then the brake may replace the model's bandwidth, and only then
+ * are the pacing rate and the window computed from the result.
+ */
 static __noinline void bbr_main(struct bbr1_sock *sk)
 {
 	const struct brake *brake = &sk->bbr->brake;
@@ -173,7 +200,10 @@ static __noinline void bbr_main(struct bbr1_sock *sk)
 		sk->out->cwnd = u64_min(sk->out->cwnd, brake->window);
 }
 
-/* A connection begins. */
+/*
+ * Sets the state for a new connection: the transport's minimum RTT so far, a first pacing rate from the window and
+ * the RTT, no policer, and STARTUP.
+ */
 static __noinline void bbr_init(struct bbr1_sock *sk)
 {
 	__builtin_memset(sk->bbr, 0, sizeof(*sk->bbr));
@@ -187,8 +217,8 @@ static __noinline void bbr_init(struct bbr1_sock *sk)
 }
 
 /*
- * The application sends again after nothing was in flight: it paces at the estimate, because a burst at the gain of
- * the phase would make the queue that the pause has emptied.
+ * Handles the application sending again after nothing was in flight. The flow paces at the estimate, because a burst
+ * at the gain of the phase would rebuild the queue that the pause has emptied.
  */
 static __noinline void bbr_cwnd_event(struct bbr1_sock *sk)
 {
@@ -203,15 +233,15 @@ static __noinline void bbr_cwnd_event(struct bbr1_sock *sk)
 		bbr_check_probe_rtt_done(sk);
 }
 
-/* The transport is about to cut the window. */
+/* Saves the window, because the transport is about to cut it and it is restored after recovery. */
 static __always_inline void bbr_ssthresh(struct bbr1_sock *sk)
 {
 	bbr_save_cwnd(sk);
 }
 
 /*
- * A retransmission timeout ends the round and counts as a loss; the search for a full pipe begins anew, because the
- * timeout says nothing of the rate.
+ * Handles a retransmission timeout. It ends the round and counts as a loss; the search for a full pipe begins again,
+ * because the timeout says nothing about the rate.
  */
 static __always_inline void bbr_set_state(struct bbr1_sock *sk)
 {
@@ -221,7 +251,7 @@ static __always_inline void bbr_set_state(struct bbr1_sock *sk)
 	bbr_lt_bw_sampling(sk, 1, 0);
 }
 
-/* The slow-down was spurious, so what it taught is forgotten. */
+/* Handles losses that proved spurious. What they taught about a full pipe and about a policer is forgotten. */
 static __always_inline void bbr_undo_cwnd(struct bbr1_sock *sk)
 {
 	sk->bbr->full_bw = 0;
@@ -229,7 +259,10 @@ static __always_inline void bbr_undo_cwnd(struct bbr1_sock *sk)
 	bbr_reset_lt_bw_sampling(sk);
 }
 
-/* Processes one event: the only way into this controller. */
+/*
+ * Processes one event and writes what the transport has to apply into out. It is the only entry; values that no step
+ * sets keep what the transport reports.
+ */
 static __always_inline void bbr1_on_event(struct bbr1_state *bbr, const struct bbr1_params *p,
 					  const struct ack *ack, struct control *out)
 {

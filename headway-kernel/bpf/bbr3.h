@@ -27,7 +27,7 @@ enum bbr3_mode {
 	BBR3_PROBE_RTT = 7,	/* has little in flight, to see the RTT without a queue */
 };
 
-/* Which phase of a probe the ACKs of now tell of. */
+/* Which part of a probe the present ACKs answer; ACKs come a round after sending. */
 enum bbr3_ack_phase {
 	BBR3_ACKS_INIT = 0,	/* no probe is being judged */
 	BBR3_ACKS_REFILLING = 1,	/* ACKs come for what was sent before the pipe was full */
@@ -36,16 +36,17 @@ enum bbr3_ack_phase {
 	BBR3_ACKS_PROBE_STOPPING = 4,	/* the probe is over, and its last ACKs come */
 };
 
-/* A bound that bounds nothing (the draft's Infinity). */
+/* The value of a bound that is not in force (the draft's Infinity). */
 #define BBR3_INFINITY U64_MAX
 
 /* Tunables; reasons and values are in Bbr3Params. Gains and parts of 1 are times 2^16, times in microseconds. */
 struct bbr3_params {
-	u64 startup_pacing_gain;	/* Pacing rate over bandwidth in Startup (§2.5 StartupPacingGain) */
+	/* Pacing rate over bandwidth in Startup (§2.5 StartupPacingGain). 4 ln 2 is the least gain that doubles
+	 * the rate each round */
+	u64 startup_pacing_gain;
 	u64 drain_pacing_gain;	/* Pacing rate over bandwidth in Drain (§2.5 DrainPacingGain) */
 	u64 down_pacing_gain;	/* Pacing rate over bandwidth in ProbeBW_DOWN (§5.6.1) */
-	/* Pacing rate over bandwidth in ProbeBW_CRUISE, ProbeBW_REFILL, ProbeRTT and after an idle period
-	 * (§5.6.1) */
+	/* Pacing rate over bandwidth in ProbeBW_CRUISE, ProbeBW_REFILL, ProbeRTT and after an idle period (§5.6.1) */
 	u64 cruise_pacing_gain;
 	u64 up_pacing_gain;	/* Pacing rate over bandwidth in ProbeBW_UP (§5.6.1) */
 	/* Window over BDP in all states but ProbeBW_UP and ProbeRTT (§2.6 DefaultCwndGain) */
@@ -54,56 +55,66 @@ struct bbr3_params {
 	u64 probe_rtt_cwnd_gain;	/* Window over BDP in ProbeRTT (§2.16.2 ProbeRTTCwndGain) */
 	/* How far the pacing rate stays below the estimate, in per cent (§2.5 PacingMarginPercent) */
 	u64 pacing_margin_percent;
-	/* Loss above which a volume in flight is too much, in thousandths of it (§2.8 LossThresh) */
+	/* Part of a volume in flight, in thousandths, above which its loss is too much (§2.8 LossThresh) */
 	u64 loss_thresh_permille;
-	u64 beta_permille;	/* What a reduction keeps, in thousandths (§2.8 Beta) */
+	u64 beta_permille;	/* The part that a reduction keeps, in thousandths (§2.8 Beta) */
 	/* What stays free below the long-term bound, in thousandths of it (§2.8 Headroom) */
 	u64 headroom_permille;
 	u64 min_pipe_cwnd;	/* The smallest window, in segments (§2.8 MinPipeCwnd) */
 	/* Rounds over which the largest bunch of ACKs counts (§2.12 ExtraAckedFilterLen) */
 	u64 extra_acked_filter_len;
-	u64 startup_extra_acked_filter_len;	/* The same before the pipe was full once, in rounds (§5.5.9) */
+	/* The same before the pipe was full for the first time, in rounds (§5.5.9) */
+	u64 startup_extra_acked_filter_len;
 	u64 min_rtt_filter_len_us;	/* How long a minimum RTT is believed (§2.16.1 MinRTTFilterLen) */
 	/* Time without a lower RTT after which ProbeRTT is due (§2.16.2 ProbeRTTInterval) */
 	u64 probe_rtt_interval_us;
 	u64 probe_rtt_duration_us;	/* How long ProbeRTT holds its window at least (§2.16.2 ProbeRTTDuration) */
-	/* Growth of the rate from round to round that says the pipe is not full yet (§5.3.1.2) */
+	/* Factor by which the rate must grow from round to round for the pipe not to count as full (§5.3.1.2) */
 	u64 full_bw_gain;
-	u64 full_bw_count;	/* Rounds without such growth that say the pipe is full (§5.3.1.2) */
-	/* Ranges lost in a round that, with too much loss, end Startup (§5.3.1.3 StartupFullLossCnt) */
+	/* Rounds in a row without such growth after which the pipe counts as full (§5.3.1.2) */
+	u64 full_bw_count;
+	/* Lost ranges in a round that end Startup if the loss is also too much (§5.3.1.3 StartupFullLossCnt) */
 	u64 startup_full_loss_count;
-	u64 drain_rounds;	/* Rounds after which Drain gives up (§5.3.2) */
+	/* Rounds after which Drain ends in any case (§5.3.2), because other flows may keep the queue up */
+	u64 drain_rounds;
 	u64 bw_probe_wait_us;	/* Shortest wait between two probes (§5.3.3.8) */
-	u64 bw_probe_wait_rand_us;	/* What chance adds to that wait at most (§5.3.3.8) */
+	/* Largest random time that is added to that wait (§5.3.3.8), so that flows that share a bottleneck do not
+	 * probe together */
+	u64 bw_probe_wait_rand_us;
 	u64 bw_probe_max_rounds;	/* Most rounds between two probes (§5.3.3.8) */
-	/* The count of rounds since the last probe starts at a random number below this (§5.3.3.8) */
+	/* The count of rounds since the last probe starts at a random number below this (§5.3.3.8), so that flows
+	 * that wait by rounds do not probe together either */
 	u64 bw_probe_rand_rounds;
-	/* Most doublings of the growth of the long-term bound in one probe (§5.3.3.9) */
+	/* How many times a probe may double the speed at which it raises the long-term bound (§5.3.3.9) */
 	u64 bw_probe_up_rounds_max;
-	u64 up_extra_segments;	/* Segments added to the window in ProbeBW_UP (§5.6.4.2) */
+	/* Segments added to the window in ProbeBW_UP (§5.6.4.2), because a quarter of a very small BDP is less
+	 * than a packet */
+	u64 up_extra_segments;
 	u64 send_quantum_us;	/* How long a burst lasts at the pacing rate (§5.6.3) */
 	u64 send_quantum_max_bytes;	/* Largest burst, in bytes (§5.6.3) */
 	u64 send_quantum_min_segments;	/* Smallest burst, in segments (§5.6.3) */
-	/* Bursts that the offload engines hold back with TCP, where a unit of data is a packet (§5.5.8.1) */
+	/* Bursts that wait in the offload engines with TCP, where a unit of data is a packet (§5.5.8.1) */
 	u64 tcp_offload_quanta;
-	/* Bursts that the hosts hold back with QUIC, where a unit of data is a byte (§5.5.8.2) */
-	u64 quic_offload_quanta;
+	u64 quic_offload_quanta;	/* The same with QUIC, where a unit of data is a byte (§5.5.8.2) */
 	u64 init_rtt_us;	/* RTT that is assumed for pacing before the first sample (§5.6.2) */
-	/* Whether the losses of an ACK's own sample can end a probe (1), or only packets marked lost, as the
-	 * draft's pseudocode has it (0) */
+	/* Whether a probe ends when the losses in an ACK's own sample are too many (1), as the draft's text says,
+	 * or only when packets marked lost are, as its pseudocode has it (0) */
 	u64 is_ack_judged;
-	/* Whether CE marks are answered as Linux BBRv3 does where the minimum RTT is short enough (1), or
-	 * always count as losses (0) */
+	/* Whether CE marks are answered as in Linux BBRv3 where the minimum RTT is short enough (1), or always
+	 * count as losses (0) */
 	u64 ecn;
-	/* Largest minimum RTT at which marks have an answer of their own (Linux bbr_ecn_max_rtt_us) */
+	/* Largest minimum RTT at which marks do not count as losses (Linux bbr_ecn_max_rtt_us) */
 	u64 ecn_max_rtt_us;
-	u64 ecn_alpha_gain;	/* Weight of the newest round in the average of marks (Linux bbr_ecn_alpha_gain) */
-	u64 ecn_alpha_init;	/* The average of marks to begin with, as a part of 1 (Linux bbr_ecn_alpha_init) */
-	/* A round with marks cuts the short-term bound by the average of marks times this (Linux
+	/* Weight of the newest round in the average of the marked part (Linux bbr_ecn_alpha_gain) */
+	u64 ecn_alpha_gain;
+	/* First value of the average of the marked part, where 1 is all (Linux bbr_ecn_alpha_init) */
+	u64 ecn_alpha_init;
+	/* A round with marks cuts the short-term bound by the average of the marked part times this (Linux
 	 * bbr_ecn_factor) */
 	u64 ecn_factor;
-	u64 ecn_thresh;	/* Marked part of a round that says there is too much in flight (Linux bbr_ecn_thresh) */
-	u64 startup_full_ecn_count;	/* Rounds above that threshold which end Startup (Linux bbr_full_ecn_cnt) */
+	u64 ecn_thresh;	/* Marked part of a round from which on too much is in flight (Linux bbr_ecn_thresh) */
+	/* Rounds in a row above that threshold that end Startup (Linux bbr_full_ecn_cnt) */
+	u64 startup_full_ecn_count;
 	struct brake_params brake;	/* The brake's parameters */
 };
 
@@ -113,21 +124,22 @@ struct bbr3_state {
 	u64 pacing_gain;	/* Pacing rate over bandwidth in this state (§5.6.1) */
 	u64 cwnd_gain;	/* Window over BDP in this state (§5.6.1) */
 	u64 init_cwnd;	/* The window when the connection began, in units of data (C.InitialCwnd) */
-	u64 has_seen_rtt;	/* Whether a smoothed RTT was used for pacing; until then a nominal one is */
+	/* Whether the pacing rate was computed from a measured RTT; before that init_rtt_us is used */
+	u64 has_seen_rtt;
 	u64 send_quantum;	/* Largest burst, in units of data (C.send_quantum) */
 	u64 round_count;	/* Rounds so far */
 	u64 next_round_delivered;	/* delivered at which the round ends */
 	u64 round_start;	/* Whether this ACK starts a round */
-	u64 max_bw_0;	/* Largest rate of the probe cycle before this one: the older slot of the filter (§5.5.6) */
+	/* Largest rate of the probe cycle before this one: the older slot of the filter (§5.5.6) */
+	u64 max_bw_0;
 	u64 max_bw_1;	/* Largest rate of this probe cycle, the newer slot; 0 before its first sample */
-	u64 max_bw;	/* The larger of the two slots: what the path was seen to carry */
+	u64 max_bw;	/* The larger of the two slots: the most that the path was seen to carry */
 	u64 bw;	/* Bandwidth in use: max_bw, but no more than bw_shortterm or the brake allow */
 	u64 cycle_count;	/* Times the filter was advanced */
-	/* Short-term bound of the bandwidth: cut after a round with loss, lifted before the next probe
-	 * (§5.5.10.3) */
+	/* Short-term bound of the bandwidth: cut after a round with loss, lifted before the next probe (§5.5.10.3) */
 	u64 bw_shortterm;
-	/* Short-term bound of the volume in flight, in units; cut and lifted with bw_shortterm, or cut alone
-	 * by CE marks (§5.5.10.3) */
+	/* Short-term bound of the volume in flight, in units; cut and lifted with bw_shortterm, or cut alone by CE
+	 * marks (§5.5.10.3) */
 	u64 inflight_shortterm;
 	/* Long-term bound of the volume in flight, in units: what the path was seen to bear without much loss
 	 * (§5.5.10.2) */
@@ -145,43 +157,50 @@ struct bbr3_state {
 	/* When that was seen, or when ProbeRTT ended if that was later, in microseconds */
 	u64 probe_rtt_min_stamp;
 	u64 probe_rtt_expired;	/* Whether probe_rtt_min_delay_us is due for a refresh */
-	u64 probe_rtt_done_stamp;	/* When ProbeRTT may end, in microseconds; 0 while inflight has not fallen yet */
-	u64 probe_rtt_round_done;	/* Whether a round at the window of ProbeRTT is over */
-	u64 idle_restart;	/* Whether nothing was delivered yet since the flow restarted from idle */
-	struct winmax extra_acked_filter;	/* Largest bunches of ACKs of late, in units, by round_count (§5.5.9) */
-	u64 extra_acked;	/* The filter's value in units: the window has room for so much more than the BDP */
-	u64 extra_acked_interval_start;	/* Start of the interval in which a bunch is measured, in microseconds */
+	/* When ProbeRTT may end, in microseconds; 0 while inflight has not yet come down to ProbeRTT's window */
+	u64 probe_rtt_done_stamp;
+	u64 probe_rtt_round_done;	/* Whether the flow has spent a round at ProbeRTT's window */
+	u64 idle_restart;	/* Whether nothing has been delivered since the flow restarted from idle */
+	/* Filter of the largest bunches of ACKs of the last rounds, in units (§5.5.9) */
+	struct winmax extra_acked_filter;
+	/* Largest bunch in that filter, in units: the window has room for this much beyond the BDP */
+	u64 extra_acked;
+	/* Start of the interval in which a bunch is measured, in microseconds */
+	u64 extra_acked_interval_start;
 	u64 extra_acked_delivered;	/* ACKed since the start of the interval, in units */
 	u64 full_bw_reached;	/* Whether the pipe was full once: Startup is over for good */
 	u64 full_bw_now;	/* Whether the search that runs now has found the pipe full */
 	u64 full_bw;	/* Rate against which growth is measured */
-	u64 full_bw_count;	/* Rounds without much growth */
+	u64 full_bw_count;	/* Rounds in a row in which the rate grew by less than full_bw_gain */
 	u64 drain_start_round;	/* round_count when Drain was entered */
-	u64 ack_phase;	/* Which phase of a probe the ACKs of now tell of */
+	u64 ack_phase;	/* Which part of a probe the present ACKs answer */
 	u64 cycle_stamp;	/* When ProbeBW_DOWN was entered, in microseconds */
-	u64 bw_probe_wait_us;	/* Wait from there until the next probe */
+	u64 bw_probe_wait_us;	/* Time from cycle_stamp until the next probe, in microseconds */
 	u64 rounds_since_probe_up;	/* Rounds since the last probe, plus a random start */
-	u64 bw_probe_up_rounds;	/* Doublings of the growth of inflight_longterm in this probe */
-	u64 bw_probe_up_acked;	/* ACKed since it was raised last, in units */
-	u64 probe_up_acked_per_inc;	/* ACKed data that raises it by one segment, in units */
-	u64 is_bw_probe_sample;	/* Whether lost packets may stem from a probe */
+	/* How many times this probe has doubled the speed at which it raises inflight_longterm */
+	u64 bw_probe_up_rounds;
+	u64 bw_probe_up_acked;	/* Data ACKed since inflight_longterm was raised last, in units */
+	/* Data that has to be ACKed for inflight_longterm to rise by one segment, in units */
+	u64 probe_up_acked_per_inc;
+	u64 is_bw_probe_sample;	/* Whether packets that are lost now may have been sent in a probe */
 	u64 prev_probe_too_high;	/* Whether the last probe met too much loss */
 	u64 prev_probe_precautionary;	/* Whether the last probe was ended early, out of caution */
 	u64 prev_ca_state;	/* State of loss recovery at the previous ACK */
 	u64 recovery_delivered;	/* delivered when fast recovery was seen to begin; infinite outside of it */
-	u64 prior_cwnd;	/* Window to come back to after recovery or ProbeRTT, in units */
+	u64 prior_cwnd;	/* Window to restore after recovery or ProbeRTT, in units */
 	u64 is_undo_saved;	/* Whether the state before this recovery is saved */
-	u64 undo_state;	/* State that this recovery made the flow leave; none if it did not */
+	/* State that the losses of this recovery made the flow leave; BBR3_NONE if they did not */
+	u64 undo_state;
 	u64 undo_bw_shortterm;	/* bw_shortterm before this recovery (§5.5.11.1) */
 	u64 undo_inflight_shortterm;	/* inflight_shortterm before this recovery */
 	u64 undo_inflight_longterm;	/* inflight_longterm before this recovery */
 	u64 unbraked_inflight_longterm;	/* inflight_longterm when the brake was put on */
 	u64 delivered_ce;	/* CE-marked data delivered up to the previous ACK, in units */
-	/* Whether something was marked in this loss round, where marks do not count as losses */
+	/* Whether data was CE-marked in this loss round; not set where marks count as losses */
 	u64 is_ce_in_round;
 	u64 ecn_alpha;	/* Moving average of the marked part of what is delivered, a gain */
-	u64 alpha_last_delivered;	/* delivered when that was updated last */
-	u64 alpha_last_delivered_ce;	/* delivered_ce when that was updated last */
+	u64 alpha_last_delivered;	/* delivered when ecn_alpha was updated last */
+	u64 alpha_last_delivered_ce;	/* delivered_ce when ecn_alpha was updated last */
 	u64 startup_ecn_rounds;	/* Rounds of Startup in a row above the threshold of marks */
 	struct brake brake;	/* What the brake remembers */
 };
@@ -204,8 +223,8 @@ struct bbr3_conn {
 #include "bbr3/braking.h"
 
 /*
- * Updates the model, then the state that depends on it; the order matters, because each step uses what those before
- * it found out (§5.2.3 UpdateModelAndState).
+ * Updates the model, then the state that depends on it (§5.2.3 UpdateModelAndState). The order matters, because each
+ * step uses what the steps before it found out.
  */
 static __always_inline void bbr3_update_model_and_state(struct bbr3_conn *c)
 {
@@ -230,7 +249,10 @@ static __always_inline void bbr3_update_control_parameters(struct bbr3_conn *c)
 	bbr3_set_cwnd(c);
 }
 
-/* One ACK: the model, the brake, the control (§5.2.3 UpdateOnACK). */
+/*
+ * Processes one ACK (§5.2.3 UpdateOnACK). The model learns from it first, then the brake may replace the model's
+ * bandwidth, and only then are rate, burst and window computed from the result.
+ */
 static __always_inline void bbr3_update_on_ack(struct bbr3_conn *c)
 {
 	if (!c->ack->newly_acked)
@@ -245,7 +267,10 @@ static __always_inline void bbr3_update_on_ack(struct bbr3_conn *c)
 	bbr3_bound_cwnd_for_brake(c);
 }
 
-/* A connection begins (§5.2.1 OnInit). */
+/*
+ * Sets the state for a new connection (§5.2.1 OnInit). The draft leaves two points open: here ProbeRTT is due one
+ * interval from now, and the first loss round ends only after a whole flight.
+ */
 static __noinline void bbr3_on_init(struct bbr3_conn *c)
 {
 	u64 now_us = c->ack->now_us, srtt_us = c->ack->srtt_us;
@@ -280,7 +305,10 @@ static __always_inline u64 bbr3_min_tso_segs(const struct bbr3_params *p)
 	return p->send_quantum_min_segments;
 }
 
-/* Processes one event: the only way into this controller. */
+/*
+ * Processes one event and writes what the transport has to apply into out. It is the only entry; values that no step
+ * sets keep what the transport reports.
+ */
 static __always_inline void bbr3_on_event(struct bbr3_state *bbr, const struct bbr3_params *p,
 					  const struct ack *ack, struct control *out)
 {

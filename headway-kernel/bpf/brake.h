@@ -2,16 +2,18 @@
 /*
  * The brake: what a BBR does when the path becomes slower than its model. One module for BBRv1 and BBRv3.
  *
- * A BBR goes on at the old rate until its maximum filter forgets it, and everything that is too much waits in the queue.
- * The brake gathers ACKs in short slots. A slot that is clearly slower than usual and met a queue puts it on (BRAKE_DRAIN:
- * pace at what arrives, until the queue is gone); then it looks for the old rate (BRAKE_HOLD).
+ * When the path becomes slower, a BBR goes on at the old rate until its maximum filter forgets it, and the excess waits
+ * in the queue. The brake gathers ACKs in short slots. A slot that is clearly slower than the baseline (the average of
+ * the slots before, in the fields usual_*) and met a queue puts it on: the flow paces at what arrives until the queue is
+ * gone (BRAKE_DRAIN). Then it looks for the old rate (BRAKE_HOLD).
  *
- * Use: a controller has a struct brake_params as the last of its parameters and a struct brake as the last of its state.
- * Once an ACK, after its model, it calls brake_on_ack(); then brake_bw() is its bandwidth, brake_gain() its pacing gain
- * and brake.window the bound of its window.
+ * Use: a controller has a struct brake_params as the last of its parameters and a struct brake as the last of its
+ * state. Once an ACK, after its model is updated, it calls brake_on_ack(). From then on it takes its bandwidth from
+ * brake_bw(), its pacing gain from brake_gain(), and keeps its window within brake.window.
  *
- * Twin: headway-cc/src/cc/brake.rs, which leads: same functions in the same order; reasons and numbers are there. All is
- * inline: the verifiers of 7.1 and 7.2 lose sight of struct brake_ack in any frame but the reader's own.
+ * Twin: headway-cc/src/cc/brake.rs, which leads: same functions in the same order; reasons and numbers are there. All
+ * functions are inline, because the verifiers of Linux 7.1 and 7.2 lose track of struct brake_ack in any stack frame but
+ * the one that reads it.
  */
 #ifndef HEADWAY_BRAKE_H
 #define HEADWAY_BRAKE_H
@@ -19,80 +21,94 @@
 #include "fixed.h"
 
 enum brake_mode {
-	BRAKE_WATCH = 0,	/* off: slots are watched and learned from, nothing is bounded */
-	BRAKE_DRAIN = 1,	/* on: the queue is being emptied */
-	BRAKE_HOLD = 2,	/* on: the queue is gone, and the bound rises as far as the path lets it */
+	BRAKE_WATCH = 0,	/* off: slots are averaged into the baseline, the flow is not limited */
+	BRAKE_DRAIN = 1,	/* on: the flow sends at the rate that arrives, so that its queue drains */
+	BRAKE_HOLD = 2,	/* on: the queue is gone, and the allowed rate rises until a new one appears */
 };
 
 /* Tunables; reasons and values are in BrakeParams. Gains and parts of 1 are times 2^16, times in microseconds. */
 struct brake_params {
 	u64 is_on;	/* Whether the flow yields when the path becomes slower: 1 yes, 0 no */
-	u64 slot;	/* How long a slot of ACKs lasts at least while the brake is off, as a part of the minimum RTT */
+	/* How long a slot of ACKs lasts at least while the brake is off, as a part of the minimum RTT */
+	u64 slot;
 	/* How long a slot of ACKs lasts at least while the brake is on, as a part of the minimum RTT */
 	u64 slot_braked;
-	u64 slot_min_acks;	/* Fewest ACKs of a slot, where ACKs that come together count as one */
-	u64 slot_min_segments;	/* Segments that a slot delivers at least, or half of them in twice the time */
-	/* A queue is an RTT above the usual one by more than this part of the minimum RTT, while the brake is
-	 * off */
+	/* Fewest ACKs of a slot. ACKs that come together count as one, because a bunch of ACKs tells no rate. */
+	u64 slot_min_acks;
+	/* Segments that a slot delivers at least. Fewer tell no rate, but a slot may also end without them when
+	 * twice as many should have arrived, because then the path has become slower. */
+	u64 slot_min_segments;
+	/* While the brake is off, an RTT counts as a queue when it is above the baseline by more than this part of
+	 * the minimum RTT */
 	u64 rtt;
 	u64 rtt_braked;	/* The same while the brake is on */
-	u64 rtt_us;	/* An RTT must be above the usual one by more than this time, too, to be a queue */
+	u64 rtt_us;	/* An RTT must also be above the baseline by more than this time to count as a queue */
 	u64 rate;	/* A slot is slow when its rate is below the expected one by more than this part */
-	u64 deviations;	/* Rate and RTT must both be this many mean deviations away from the usual, too */
+	u64 deviations;	/* Rate and RTT must also differ from the baseline by this many mean deviations */
 	u64 loss;	/* A slow slot that lost more than this part of what arrived is lossy */
-	u64 loss_slots;	/* Lossy slots in a row that put the brake on without a longer RTT */
-	u64 memory;	/* Weight of the newest slot in what is usual */
-	u64 grow;	/* Once the queue is gone, the bound is this times what arrives */
-	u64 grow_fast;	/* The same once more arrives than the slower path let through */
-	/* Rounds without a queue after which the bound rises though no more arrives, and during which the
-	 * model has forgotten nothing */
+	u64 loss_slots;	/* Number of lossy slots in a row that put the brake on without a longer RTT */
+	u64 memory;	/* Weight of the newest slot in the averages of the baseline */
+	u64 grow;	/* Once the queue is gone, the allowed rate is this times what arrives */
+	u64 grow_fast;	/* The same factor once more arrives than the slower path let through */
+	/* Rounds without a queue and without more data after which the allowed rate rises all the same. It also
+	 * limits how many RTTs the brake may have been on for the model to count as still knowing the old rate. */
 	u64 patience;
-	u64 hold_us;	/* How long the old rate is looked for */
-	u64 extra_segments;	/* Segments that bursts put into the queue whatever the rate is */
+	u64 hold_us;	/* How long the brake looks for the old rate at least before it gives up */
+	u64 extra_segments;	/* Segments that the sender's bursts add to the queue at any rate */
 };
 
 /* What the brake remembers of a connection. */
 struct brake {
-	u64 mode;	/* What the brake does: watch, drain or hold */
-	u64 bw;	/* Bandwidth that is used instead of the model's while the brake is on */
-	u64 window;	/* Bound on the window, in units of data; no bound while the brake is off */
+	u64 mode;	/* Whether the brake is off (watch), drains the queue, or looks for the old rate (hold) */
+	u64 bw;	/* Bandwidth that the controller uses instead of the model's while the brake is on */
+	u64 window;	/* Upper bound of the window, in units of data; all ones while the brake is off */
 	u64 slot_us;	/* When the slot began, in microseconds */
 	u64 slot_delivered;	/* delivered when the slot began */
 	u64 slot_lost;	/* lost when the slot began */
 	u64 slot_ce;	/* delivered_ce when the slot began */
-	u64 slot_prior;	/* Smallest rs_prior_delivered of the slot: when its oldest packet was sent */
-	u64 slot_acks;	/* ACKs of the slot that did not come together */
+	/* Smallest rs_prior_delivered among the slot's ACKs: the value of delivered when the oldest of their
+	 * packets was sent */
+	u64 slot_prior;
+	u64 slot_acks;	/* ACKs of the slot so far, where ACKs that came together count as one */
 	u64 slot_ack_us;	/* When the last ACK that slot_acks counts came, in microseconds */
-	u64 slot_gap_us;	/* Longest time between two ACKs of the slot */
-	u64 slot_rtt_us;	/* Smallest RTT of the slot; NO_RTT before its first sample */
-	u64 slot_is_app_limited;	/* Whether the slot has samples that the application limited */
-	u64 slot_is_marked;	/* Whether the slot has samples that only ProbeRTT's mark calls application-limited */
+	u64 slot_gap_us;	/* Longest time between two ACKs of the slot, in microseconds */
+	u64 slot_rtt_us;	/* Smallest RTT of the slot, in microseconds; NO_RTT before its first sample */
+	/* Whether the slot has samples that were limited by the application, which say nothing about the path's
+	 * rate */
+	u64 slot_is_app_limited;
+	/* Whether the slot has samples that are marked as application-limited only because ProbeRTT marked what
+	 * was in flight */
+	u64 slot_is_marked;
 	u64 marked_start;	/* delivered when ProbeRTT last marked what is sent as application-limited */
-	/* The mark lasts until delivered exceeds this: it counts what was in flight at the mark, too */
+	/* The mark lasts until delivered exceeds this, because it also covers what was in flight when it was set */
 	u64 marked_end;
 	u64 last_us;	/* When the previous ACK came, in microseconds */
-	u64 last_bw;	/* Rate of the previous slot; 0 where it does not count */
-	u64 usual_rtt_us;	/* Mean of the slots' smallest RTTs; 0 while it is not known */
-	u64 usual_rtt_dev_us;	/* Mean deviation of the slots' smallest RTTs */
-	u64 usual_bw;	/* Mean of the slots' rates; 0 while it is not known */
-	u64 usual_bw_dev;	/* Mean deviation of the slots' rates */
-	u64 paced_bw;	/* Least bandwidth that was paced at in this round */
-	u64 paced_bw_before;	/* Least bandwidth that was paced at in the round before */
+	/* Rate of the previous slot; 0 where there is none, or where it was measured before the path became slower */
+	u64 last_bw;
+	/* Baseline RTT: the mean of the slots' smallest RTTs, in microseconds; 0 while it is not known */
+	u64 usual_rtt_us;
+	/* Mean deviation of the slots' smallest RTTs from the baseline, in microseconds */
+	u64 usual_rtt_dev_us;
+	u64 usual_bw;	/* Baseline rate: the mean of the slots' rates; 0 while it is not known */
+	u64 usual_bw_dev;	/* Mean deviation of the slots' rates from the baseline */
+	u64 paced_bw;	/* Lowest bandwidth at which the flow has paced in this round */
+	u64 paced_bw_before;	/* Lowest bandwidth at which the flow paced in the round before */
 	u64 lossy_slots;	/* Slots in a row that were slow and lossy */
 	u64 target_bw;	/* The old rate: the model's largest bandwidth when the brake was put on */
 	u64 base_bw;	/* The slower path's rate: what arrived when the queue was gone */
 	u64 entry_us;	/* When the brake was put on, in microseconds */
-	/* RTT behind the longest queue since the brake was put on, or since the last round with no more than
-	 * the bound in flight */
+	/* Longest RTT, in microseconds, since the brake was put on, or since the end of the last round that had no
+	 * more in flight than the window allows */
 	u64 queue_rtt_us;
-	/* delivered when inflight had come down to the bound, or when a round with no more was over; 0 before */
+	/* delivered when inflight had come down to the window, or when the last round at that level ended; 0
+	 * before */
 	u64 quiet_delivered;
-	u64 back_delivered;	/* delivered when the old rate arrived again; 0 before */
-	u64 raise_rounds;	/* rounds when the bound was raised last */
+	u64 back_delivered;	/* delivered when data first arrived at the old rate again; 0 before */
+	u64 raise_rounds;	/* Value of rounds when the allowed rate was raised last */
 	u64 entries;	/* Times the brake was put on */
 	u64 rounds;	/* Rounds in which it was on */
-	u64 releases;	/* Times it was let go because the old rate was back or not to be found */
-	u64 false_entries;	/* Times it was let go because the queue was somebody else's */
+	u64 releases;	/* Times it was let go because the old rate was back or could not be found */
+	u64 false_entries;	/* Times it was let go because the queue belonged to other flows */
 };
 
 /* One ACK as the brake sees it: what the controller tells of itself. */
@@ -106,8 +122,10 @@ struct brake_ack {
 	u64 pacing_gain;	/* The gain that the model would pace with */
 	u64 is_round_start;	/* Whether the model has begun a round with this ACK */
 	u64 is_marking;	/* Whether ProbeRTT marks what is sent from now on as application-limited */
-	u64 is_watching;	/* Whether ACKs of this phase tell of the path */
-	u64 is_steady;	/* Whether the phase neither builds a queue nor empties one, so that its slots are usual */
+	u64 is_watching;	/* Whether ACKs of this phase show what the path can do */
+	/* Whether the phase neither builds a queue nor empties one, so that its slots may be averaged into the
+	 * baseline */
+	u64 is_steady;
 	u64 floor;	/* The smallest window, in units of data */
 };
 
@@ -117,15 +135,15 @@ static __always_inline u64 brake_span_us(u64 bw, u64 data)
 	return sat_mul(data, BW_UNIT) / u64_max(bw, 1);
 }
 
-/* What bursts put into the queue whatever the rate is: two segments. */
+/* The data that the sender's own bursts add to the queue at any rate (two segments by default), in units of data. */
 static __always_inline u64 brake_extra(const struct brake_ack *b)
 {
 	return sat_mul(b->p->extra_segments, u64_max(b->ack->smss, 1));
 }
 
 /*
- * The bound on the window: what fills the path at the brake's bandwidth, so that the rest of the flight can leave
- * the queue.
+ * The upper bound of the window, in units of data: the BDP at the brake's bandwidth, so that what is in flight beyond
+ * it can leave the queue.
  */
 static __always_inline u64 brake_window(const struct brake_ack *b)
 {
@@ -135,28 +153,31 @@ static __always_inline u64 brake_window(const struct brake_ack *b)
 	return u64_max(sat_add(bdp, extra), b->floor);
 }
 
-/* The bandwidth in force: the model's, or the brake's while it is on. */
+/* The bandwidth that the controller has to use: the model's, or the brake's while it is on. */
 static __always_inline u64 brake_bw(const struct brake *s, u64 bw)
 {
 	return s->mode == BRAKE_WATCH ? bw : s->bw;
 }
 
-/* The pacing gain in force. */
+/*
+ * The pacing gain that the controller has to use. While the brake is on, it looks for more bandwidth by itself, and a
+ * gain above 1 on top of that would only build a queue.
+ */
 static __always_inline u64 brake_gain(u64 mode, u64 gain)
 {
 	return mode == BRAKE_WATCH ? gain : u64_min(gain, GAIN_UNIT);
 }
 
 /*
- * How long a slot lasts at least, in microseconds: long enough to hold some ACKs, short enough to see a slower path
- * within a part of a round.
+ * How long a slot lasts at least, in microseconds. It must be long enough to hold some ACKs and short enough to show
+ * a slower path within a part of a round.
  */
 static __always_inline u64 brake_slot_us(const struct brake_ack *b)
 {
 	return gain_apply(b->min_rtt_us, b->s->mode == BRAKE_WATCH ? b->p->slot : b->p->slot_braked);
 }
 
-/* Begins a slot with this ACK: all that is measured counts from here. */
+/* Begins a slot with this ACK. Rates are differences of counters, so their present values are noted. */
 static __always_inline void brake_start_slot(const struct brake_ack *b)
 {
 	b->s->slot_us = b->ack->now_us;
@@ -181,13 +202,19 @@ static __always_inline u64 brake_is_of_probe_rtt(const struct brake_ack *b)
 	return b->ack->rs_is_app_limited && b->ack->rs_prior_delivered < b->s->marked_start;
 }
 
-/* Whether the packet was sent in the round after ProbeRTT. */
+/*
+ * Whether the packet was sent in the round after ProbeRTT. It is still marked as limited by the application, but the
+ * old window was back, so its ACK does count.
+ */
 static __always_inline u64 brake_is_only_marked(const struct brake_ack *b)
 {
 	return b->ack->rs_prior_delivered >= b->s->marked_start && b->ack->rs_prior_delivered <= b->s->marked_end;
 }
 
-/* Takes the ACK into the slot. */
+/*
+ * Counts the ACK in the slot. ACKs that come within an eighth of a slot's length count as one, because a bunch of
+ * ACKs tells no rate.
+ */
 static __always_inline void brake_note_ack(const struct brake_ack *b)
 {
 	u64 now_us = b->ack->now_us;
@@ -206,8 +233,8 @@ static __always_inline void brake_note_ack(const struct brake_ack *b)
 }
 
 /*
- * The RTT in microseconds up to which there is no queue worth speaking of: the usual RTT, and what noise and our
- * own bursts add to it.
+ * The RTT, in microseconds, up to which no queue is assumed: the baseline, plus the largest of the margins that
+ * hosts, noise and the path itself explain, plus the time that our own bursts take while the brake is on.
  */
 static __always_inline u64 brake_rtt_limit(const struct brake_ack *b)
 {
@@ -219,19 +246,25 @@ static __always_inline u64 brake_rtt_limit(const struct brake_ack *b)
 	return sat_add(sat_add(b->s->usual_rtt_us, margin_us), burst_us);
 }
 
-/* Whether even the luckiest packet of the slot met a queue. */
+/* Whether the slot met a queue. The smallest RTT decides, because a single late ACK must not look like a queue. */
 static __always_inline u64 brake_is_inflated(const struct brake_ack *b)
 {
 	return b->s->slot_rtt_us < NO_RTT && b->s->usual_rtt_us && b->s->slot_rtt_us > brake_rtt_limit(b);
 }
 
-/* The rate that usually arrives, but no more than the model believes in. */
+/*
+ * The baseline rate, but no more than the model's largest bandwidth: a path that has become slower for good lowers
+ * the model, and the baseline must follow.
+ */
 static __always_inline u64 brake_usual_bw(const struct brake_ack *b)
 {
 	return u64_min(b->s->usual_bw, b->max_bw);
 }
 
-/* The rate that should have arrived in this slot: the usual one, or less if less was sent. */
+/*
+ * The rate that should have arrived in this slot: the baseline rate, or less if the flow sent less. Behind a clear
+ * queue (twice the margin) it does not matter what was sent, because the queue keeps the path busy.
+ */
 static __always_inline u64 brake_expected_bw(const struct brake_ack *b)
 {
 	u64 limit_us = brake_rtt_limit(b);
@@ -250,7 +283,10 @@ static __always_inline u64 brake_is_below(const struct brake_ack *b, u64 bw, u64
 	return bw < sat_sub(gain_apply(expected, sat_sub(GAIN_UNIT, b->p->rate)), noise);
 }
 
-/* Whether the slot tells a rate: enough has arrived, or twice the time is over in which it should have. */
+/*
+ * Whether the slot is long enough to tell a rate: slot_min_segments have arrived, or twice as many should have
+ * arrived by now, which is how a path that hardly delivers any more is noticed.
+ */
 static __always_inline u64 brake_has_slot_data(const struct brake_ack *b, u64 span_us)
 {
 	u64 enough = sat_mul(b->p->slot_min_segments, u64_max(b->ack->smss, 1));
@@ -260,7 +296,10 @@ static __always_inline u64 brake_has_slot_data(const struct brake_ack *b, u64 sp
 	return b->s->mode == BRAKE_WATCH && bw_data(brake_expected_bw(b), span_us) >= sat_mul(enough, 2);
 }
 
-/* Whether loss or marks stand for a queue, where the buffer is too short to hold one. */
+/*
+ * Whether loss or CE marks show congestion where the buffer is too short for a longer RTT to show it. Either more
+ * than half of the missing data was lost and the loss is above loss, or more than half of what arrived is marked.
+ */
 static __always_inline u64 brake_is_lossy(const struct brake_ack *b, u64 span_us)
 {
 	u64 delivered = sat_sub(b->ack->delivered, b->s->slot_delivered);
@@ -271,7 +310,9 @@ static __always_inline u64 brake_is_lossy(const struct brake_ack *b, u64 span_us
 	return (sat_mul(lost, 2) > missing && lost > gain_apply(delivered, b->p->loss)) || sat_mul(ce, 2) > delivered;
 }
 
-/* Goes a part of the way from one value to another: an average that forgets. */
+/*
+ * Moves an average towards a new value by weight of the difference, so that old values are forgotten exponentially.
+ */
 static __always_inline u64 brake_step(u64 from, u64 to, u64 weight)
 {
 	if (to >= from)
@@ -284,7 +325,7 @@ static __always_inline u64 brake_diff(u64 a, u64 b)
 	return a > b ? a - b : b - a;
 }
 
-/* Takes the slot into what is usual: averages of the RTT and of the rate, and of how far slots are away from them. */
+/* Averages the slot into the baseline: RTT, rate, and how far slots are away from both. The first slot sets it. */
 static __always_inline void brake_learn(const struct brake_ack *b, u64 bw)
 {
 	u64 rtt_us = b->s->slot_rtt_us, weight = b->p->memory;
@@ -301,13 +342,18 @@ static __always_inline void brake_learn(const struct brake_ack *b, u64 bw)
 	b->s->usual_bw = brake_step(b->s->usual_bw, bw, weight);
 }
 
-/* Every change of mode goes through here. */
+/*
+ * Changes the mode. It is the only place that does; the twin in Rust checks each change against a table of reasons.
+ */
 static __always_inline void brake_set_mode(const struct brake_ack *b, u64 mode)
 {
 	b->s->mode = mode;
 }
 
-/* Puts the brake on: from now on the flow sends no more than arrives, and its queue drains. */
+/*
+ * Puts the brake on: from now on the flow sends no more than arrives, and its queue drains. What arrives through a
+ * queue is the rate of the path.
+ */
 static __always_inline void brake_enter_drain(const struct brake_ack *b, u64 bw)
 {
 	brake_set_mode(b, BRAKE_DRAIN);
@@ -317,8 +363,8 @@ static __always_inline void brake_enter_drain(const struct brake_ack *b, u64 bw)
 }
 
 /*
- * Judges a slot while the brake is off: it goes on when the slot is slow and has met a queue, or when slots in a
- * row were slow and lossy.
+ * Judges a slot while the brake is off: it goes on when the slot is slow and has met a queue, or when slots in a row
+ * were slow and lossy.
  */
 static __always_inline void brake_watch(const struct brake_ack *b, u64 bw, u64 span_us)
 {
@@ -337,18 +383,21 @@ static __always_inline void brake_watch(const struct brake_ack *b, u64 bw, u64 s
 		return;
 	}
 	b->s->usual_bw = brake_usual_bw(b);
-	/* A slower path must not become usual while too little was sent to say so, nor an empty queue. */
+	/* The baseline must not take in a slower path that too little was sent to show, nor an empty queue. */
 	if (is_usual && b->s->slot_rtt_us < NO_RTT && !brake_is_below(b, bw, b->s->usual_bw))
 		brake_learn(b, bw);
 }
 
-/* Whether for a round no more than the bound was in flight, so that a queue of ours would be gone by now. */
+/* Whether no more than the window was in flight for a whole round, after which a queue of our own would be gone. */
 static __always_inline u64 brake_was_quiet(const struct brake_ack *b)
 {
 	return b->s->quiet_delivered && b->s->slot_prior >= b->s->quiet_delivered;
 }
 
-/* Whether half of the queue still stands after such a round: then it is somebody else's. */
+/*
+ * Whether half of the queue still stands after such a round, which shows that it belongs to other flows. With a
+ * window at its minimum nothing can be told, because we cannot send less.
+ */
 static __always_inline u64 brake_is_not_ours(const struct brake_ack *b)
 {
 	u64 excess_us = sat_sub(b->s->queue_rtt_us, b->s->usual_rtt_us);
@@ -356,7 +405,7 @@ static __always_inline u64 brake_is_not_ours(const struct brake_ack *b)
 	return b->s->slot_rtt_us > sat_add(b->s->usual_rtt_us, excess_us / 2) && brake_window(b) > b->floor;
 }
 
-/* Judges a slot while the queue drains. */
+/* Judges a slot while the queue drains. Once the queue is gone, the flow begins to look for its rate. */
 static __always_inline void brake_drain(const struct brake_ack *b, u64 bw)
 {
 	if (!brake_is_inflated(b)) {
@@ -375,7 +424,7 @@ static __always_inline void brake_drain(const struct brake_ack *b, u64 bw)
 		b->s->usual_bw = bw;
 		return;
 	} else {
-		/* What is left of a queue goes in the next round, or is not ours. */
+		/* What is left of the queue goes in the next round, or belongs to other flows. */
 		b->s->queue_rtt_us = b->s->slot_rtt_us;
 		b->s->quiet_delivered = b->ack->delivered;
 	}
@@ -383,15 +432,18 @@ static __always_inline void brake_drain(const struct brake_ack *b, u64 bw)
 }
 
 /*
- * Whether the bound has brought neither a queue nor more data for some rounds: then something else keeps the rate
- * down.
+ * Whether the raised rate has brought neither a queue nor more data for patience rounds. Then something else limits
+ * the flow, such as its application.
  */
 static __always_inline u64 brake_is_unused(const struct brake_ack *b)
 {
 	return sat_sub(b->s->rounds, b->s->raise_rounds) > b->p->patience;
 }
 
-/* The bound after a slot without a queue: above what arrives, and far above it once the path is clearly faster. */
+/*
+ * The allowed rate after a slot without a queue: above what arrives, and far above it once the path is clearly
+ * faster.
+ */
 static __always_inline u64 brake_raised_bw(const struct brake_ack *b, u64 bw)
 {
 	u64 is_faster = bw > gain_apply(b->s->base_bw, b->p->grow);
@@ -407,7 +459,11 @@ static __always_inline u64 brake_is_brief(const struct brake_ack *b)
 	return sat_sub(b->ack->now_us, b->s->entry_us) <= sat_mul(b->s->usual_rtt_us, b->p->patience);
 }
 
-/* Whether the old rate arrives again, and has for a round unless the brake was brief. */
+/*
+ * Whether the old rate arrives again. Unless the brake was on only briefly, it must have done so for a round: let go
+ * earlier, the flow would pace at the slower path's rate until its next probe, because the model has not seen more
+ * yet.
+ */
 static __always_inline u64 brake_is_back(const struct brake_ack *b, u64 is_nearly)
 {
 	if (!b->s->back_delivered && is_nearly)
@@ -415,7 +471,10 @@ static __always_inline u64 brake_is_back(const struct brake_ack *b, u64 is_nearl
 	return b->s->back_delivered && (brake_is_brief(b) || b->s->slot_prior >= b->s->back_delivered);
 }
 
-/* Judges a slot while the flow looks for its rate. */
+/*
+ * Judges a slot while the flow looks for its old rate. Hold ends when that rate is back, when the flow is allowed it
+ * and does not use it, or when the search has lasted hold_us and the model knows no higher rate.
+ */
 static __always_inline void brake_hold(const struct brake_ack *b, u64 bw)
 {
 	u64 nearly = gain_apply(b->s->target_bw, sat_sub(GAIN_UNIT, b->p->rate));
@@ -437,7 +496,10 @@ static __always_inline void brake_hold(const struct brake_ack *b, u64 bw)
 	}
 }
 
-/* A slot is over, and the mode decides what it means. */
+/*
+ * Judges a slot that is over, by the rules of the mode. If half of its time was a single gap between two ACKs, it
+ * shows a stall and not a rate, so it is ignored.
+ */
 static __always_inline void brake_judge_slot(const struct brake_ack *b, u64 span_us)
 {
 	u64 bw;
@@ -456,7 +518,10 @@ static __always_inline void brake_judge_slot(const struct brake_ack *b, u64 span
 	b->s->last_bw = bw;
 }
 
-/* Notes what is paced, so that what arrives a round later can be compared with what was sent. */
+/*
+ * Notes the pace of this round and of the one before. Data arrives a round after it was sent, so a slow slot is only
+ * a sign of a slow path if the flow did send faster.
+ */
 static __always_inline void brake_note_pacing(const struct brake_ack *b)
 {
 	u64 paced_bw = gain_apply(brake_bw(b->s, b->bw), brake_gain(b->s->mode, b->pacing_gain));
@@ -469,7 +534,10 @@ static __always_inline void brake_note_pacing(const struct brake_ack *b)
 	b->s->paced_bw = u64_min(b->s->paced_bw, paced_bw);
 }
 
-/* One ACK, after the controller's model and before its control: the only way into the brake. */
+/*
+ * Processes one ACK, after the controller has updated its model and before it sets its rate and window. It is the
+ * only entry to the brake. Outside the phases that show what the path can do, each ACK begins a new slot.
+ */
 static __always_inline void brake_on_ack(const struct brake_ack *b)
 {
 	u64 span_us = sat_sub(b->ack->now_us, b->s->slot_us);

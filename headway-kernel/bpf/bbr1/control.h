@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-3-Clause */
-/* What the transport is told: the pacing rate, the size of a burst and the window; and the volumes they are made of. Part of bbr1.h; twin: headway-cc/src/cc/bbr1/control.rs. */
+/*
+ * Computes what the transport is told: the pacing rate, the size of a burst and the window, and the volumes that
+ * these are made of. Part of bbr1.h; twin: headway-cc/src/cc/bbr1/control.rs.
+ */
 #ifndef HEADWAY_BBR1_CONTROL_H
 #define HEADWAY_BBR1_CONTROL_H
 
@@ -16,8 +19,8 @@ static __always_inline u64 bbr_unit_bytes(const struct bbr1_sock *sk)
 }
 
 /*
- * The largest rate sample of the last ten rounds: queues and pauses only lower samples, so the largest is the
- * path's.
+ * The largest rate sample of the last ten rounds. Queues and pauses only lower samples, so the largest is the path's
+ * rate.
  */
 static __always_inline u64 bbr_max_bw(const struct bbr1_sock *sk)
 {
@@ -25,21 +28,21 @@ static __always_inline u64 bbr_max_bw(const struct bbr1_sock *sk)
 }
 
 /*
- * The bandwidth in use: the windowed maximum, or a policer's rate where one was found, since the bursts that a
- * policer lets through would mislead the maximum.
+ * The bandwidth in use: the windowed maximum, or a policer's rate where one was found, because the bursts that a
+ * policer lets through make the maximum too high.
  */
 static __always_inline u64 bbr_bw(const struct bbr1_sock *sk)
 {
 	return sk->bbr->lt_use_bw ? sk->bbr->lt_bw : bbr_max_bw(sk);
 }
 
-/* The most data that was ACKed beyond expectation in the last one to two windows. */
+/* The most data that was ACKed in one bunch beyond what the bandwidth explains, over the last one to two slots. */
 static __always_inline u64 bbr_extra_acked(const struct bbr1_sock *sk)
 {
 	return u64_max(sk->bbr->extra_acked[0], sk->bbr->extra_acked[1]);
 }
 
-/* A bandwidth times a gain in bytes per second, a per cent less so that a queue that exists shrinks. */
+/* A bandwidth times a gain in bytes per second, less one per cent, so that an existing queue shrinks. */
 static __noinline u64 bbr_rate_bytes_per_sec(const struct bbr1_sock *sk, u64 bw, u64 gain)
 {
 	u64 rate = gain_apply(sat_mul(bw, bbr_unit_bytes(sk)), gain);
@@ -47,13 +50,16 @@ static __noinline u64 bbr_rate_bytes_per_sec(const struct bbr1_sock *sk, u64 bw,
 	return mul_shift(rate, USEC_PER_SEC / 100 * sat_sub(100, sk->p->pacing_margin_percent), BW_SCALE);
 }
 
-/* The same, within the limit that the application sets. */
+/* The pacing rate for a bandwidth and a gain, in bytes per second, within the limit that the application sets. */
 static __always_inline u64 bbr_bw_to_pacing_rate(const struct bbr1_sock *sk, u64 bw, u64 gain)
 {
 	return u64_min(bbr_rate_bytes_per_sec(sk, bw, gain), sk->ack->max_pacing_rate);
 }
 
-/* The first rate is the window per smoothed RTT, times the gain of STARTUP. */
+/*
+ * Sets the first pacing rate: the window per smoothed RTT, times the gain of STARTUP. Before there is an RTT a
+ * millisecond is assumed, so that a fast path does not begin slowly.
+ */
 static __always_inline void bbr_init_pacing_rate_from_rtt(struct bbr1_sock *sk)
 {
 	u64 rtt_us = sk->p->init_rtt_us;
@@ -65,7 +71,10 @@ static __always_inline void bbr_init_pacing_rate_from_rtt(struct bbr1_sock *sk)
 	sk->out->pacing_rate = bbr_bw_to_pacing_rate(sk, bw_from(sk->out->cwnd, rtt_us), sk->p->high_gain);
 }
 
-/* Paces at bandwidth times gain. */
+/*
+ * Sets the pacing rate to bandwidth times gain. Until the pipe was full once the rate only rises, because a low
+ * sample early on must not slow down STARTUP.
+ */
 static __noinline void bbr_set_pacing_rate(struct bbr1_sock *sk, u64 bw, u64 gain)
 {
 	u64 rate = bbr_bw_to_pacing_rate(sk, bw, gain);
@@ -76,15 +85,18 @@ static __noinline void bbr_set_pacing_rate(struct bbr1_sock *sk, u64 bw, u64 gai
 		sk->out->pacing_rate = rate;
 }
 
-/* The fewest segments worth one burst at this pacing rate (bytes/s): on slow paths even two would be a queue. */
+/*
+ * The smallest burst at this pacing rate (bytes per second), in segments. On slow paths even two segments would be a
+ * noticeable queue.
+ */
 static __always_inline u64 bbr1_min_tso_segs(const struct bbr1_params *p, u64 pacing_rate)
 {
 	return pacing_rate < p->min_tso_rate ? 1 : 2;
 }
 
 /*
- * How much leaves in one burst at the pacing rate in force: about a millisecond's worth, since larger bursts make
- * queues and smaller ones cost CPU time.
+ * How much leaves in one burst, in units of data: what the pacing rate sends in about a millisecond, because larger
+ * bursts make queues and smaller ones cost CPU time.
  */
 static __noinline u64 bbr_tso_segs_goal(const struct bbr1_sock *sk)
 {
@@ -95,18 +107,21 @@ static __noinline u64 bbr_tso_segs_goal(const struct bbr1_sock *sk)
 	return bbr_segs(sk, u64_min(segs, sk->p->max_tso_segs));
 }
 
-/* Notes the window to come back to, before loss recovery or PROBE_RTT cut it for a while. */
+/* Saves the window before recovery or PROBE_RTT reduces it, so that it can be restored. */
 static __always_inline void bbr_save_cwnd(struct bbr1_sock *sk)
 {
 	struct bbr1_state *bbr = sk->bbr;
 
 	if (bbr->prev_ca_state < CA_RECOVERY && bbr->mode != BBR_PROBE_RTT)
 		bbr->prior_cwnd = sk->out->cwnd;
-	else /* already cut for a while: the earlier note may be the better one */
+	else /* reduced already: the earlier value may be the better one */
 		bbr->prior_cwnd = u64_max(bbr->prior_cwnd, sk->out->cwnd);
 }
 
-/* The volume that fills the path without a queue (bandwidth times minimum RTT), times a gain. */
+/*
+ * The BDP (bandwidth times minimum RTT, the volume that fills the path without a queue), times a gain. It is rounded
+ * up, because a pipe that holds 3.2 packets is not full with 3. Without an RTT the initial window stands in for it.
+ */
 static __noinline u64 bbr_bdp(const struct bbr1_sock *sk, u64 bw, u64 gain)
 {
 	u64 w;
@@ -118,30 +133,30 @@ static __noinline u64 bbr_bdp(const struct bbr1_sock *sk, u64 bw, u64 gain)
 }
 
 /*
- * Adds to a window what sits in the offload engines of both hosts, and in the probing phase something extra,
- * because a quarter of a very small BDP would be no probe at all.
+ * Adds to a window what waits in the offload engines of both hosts, and in the probing phase two segments more,
+ * because a quarter of a very small BDP is less than a packet.
  */
 static __noinline u64 bbr_quantization_budget(const struct bbr1_sock *sk, u64 cwnd)
 {
 	u64 pair = bbr_segs(sk, 2);
 
 	cwnd = sat_add(cwnd, sat_mul(sk->p->tso_budget, bbr_tso_segs_goal(sk)));
-	/* An even number of segments: receivers ACK every other one. */
+	/* An even number, because receivers acknowledge every second segment. */
 	cwnd = sat_mul(sat_add(cwnd, pair - 1) / pair, pair);
 	if (sk->bbr->mode == BBR_PROBE_BW && sk->bbr->cycle_idx == 0)
 		cwnd = sat_add(cwnd, bbr_segs(sk, sk->p->probe_bw_segs));
 	return cwnd;
 }
 
-/* How much to have in flight for this bandwidth and gain, on real hosts. */
+/* How much to have in flight for this bandwidth and gain, with the room that real hosts need. */
 static __always_inline u64 bbr_inflight(const struct bbr1_sock *sk, u64 bw, u64 gain)
 {
 	return bbr_quantization_budget(sk, bbr_bdp(sk, bw, gain));
 }
 
 /*
- * Of the data in flight, what is still in the network when the next packet departs: pacing has scheduled that for
- * later, and some will have arrived by then.
+ * How much of the data in flight will still be in the network when the next packet departs. Pacing has scheduled that
+ * departure for later, and some data will have arrived by then.
  */
 static __always_inline u64 bbr_packets_in_net_at_edt(const struct bbr1_sock *sk, u64 inflight_now)
 {
@@ -153,7 +168,7 @@ static __always_inline u64 bbr_packets_in_net_at_edt(const struct bbr1_sock *sk,
 }
 
 /*
- * What the window has to hold more because ACKs come in bunches: without it the flow would run dry between two
+ * What the window needs beyond the BDP because ACKs come in bunches. Without it the flow would run dry between two
  * bunches.
  */
 static __always_inline u64 bbr_ack_aggregation_cwnd(const struct bbr1_sock *sk)
@@ -165,8 +180,8 @@ static __always_inline u64 bbr_ack_aggregation_cwnd(const struct bbr1_sock *sk)
 }
 
 /*
- * In the first round of recovery no more leaves than arrives, since nothing is known of the queue yet; afterwards
- * the window comes back, because loss alone says little of the path.
+ * Handles recovery. In its first round no more data leaves than arrives, because nothing is known of the queue yet;
+ * at its end the window is restored, because loss alone says little about the path.
  */
 static __always_inline u64 bbr_set_cwnd_to_recover_or_restore(struct bbr1_sock *sk, u64 acked, u64 *new_cwnd)
 {
@@ -191,8 +206,8 @@ static __always_inline u64 bbr_set_cwnd_to_recover_or_restore(struct bbr1_sock *
 }
 
 /*
- * Moves the window towards its target by no more than what was ACKed, so that inflight never jumps, then applies
- * the bounds.
+ * Moves the window towards its target by no more than what was ACKed, so that inflight never jumps, and then applies
+ * the limits.
  */
 static __always_inline void bbr_set_cwnd(struct bbr1_sock *sk, u64 acked, u64 bw, u64 gain)
 {

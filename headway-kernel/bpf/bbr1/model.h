@@ -1,9 +1,15 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-3-Clause */
-/* The model of the path: the windowed maximum of rate samples, and how much ACKs come in bunches. Part of bbr1.h; twin: headway-cc/src/cc/bbr1/model.rs. */
+/*
+ * The model of the path: the windowed maximum of rate samples, and how much ACKs come in bunches. Part of bbr1.h;
+ * twin: headway-cc/src/cc/bbr1/model.rs.
+ */
 #ifndef HEADWAY_BBR1_MODEL_H
 #define HEADWAY_BBR1_MODEL_H
 
-/* Counts rounds, which are the clock of the model, and takes the rate sample into the windowed maximum. */
+/*
+ * Counts rounds and takes the rate sample into the windowed maximum. A sample that the application limited says
+ * little about the path, unless it is at least as high as the maximum.
+ */
 static __always_inline void bbr_update_bw(struct bbr1_sock *sk)
 {
 	struct bbr1_state *bbr = sk->bbr;
@@ -27,7 +33,8 @@ static __always_inline void bbr_update_bw(struct bbr1_sock *sk)
 }
 
 /*
- * Measures how much more than the bandwidth explains arrives in one bunch of ACKs; the window needs that much room.
+ * Measures how much more data one bunch of ACKs brings than the bandwidth explains, because the window needs that
+ * much room.
  */
 static __always_inline void bbr_update_ack_aggregation(struct bbr1_sock *sk)
 {

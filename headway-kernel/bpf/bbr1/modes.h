@@ -3,7 +3,10 @@
 #ifndef HEADWAY_BBR1_MODES_H
 #define HEADWAY_BBR1_MODES_H
 
-/* Whether this phase of the gain cycle has done its work. */
+/*
+ * Whether this phase of the gain cycle is over. A phase at gain 1 lasts one minimum RTT; the probing and the draining
+ * phase also depend on how much is in flight.
+ */
 static __always_inline u64 bbr_is_next_cycle_phase(const struct bbr1_sock *sk)
 {
 	const struct bbr1_state *bbr = sk->bbr;
@@ -13,7 +16,7 @@ static __always_inline u64 bbr_is_next_cycle_phase(const struct bbr1_sock *sk)
 	if (bbr->pacing_gain == GAIN_UNIT)
 		return is_full_length;
 	inflight = bbr_packets_in_net_at_edt(sk, sk->ack->prior_inflight);
-	/* Probing lasts until inflight got there, unless the queue cannot hold that much. */
+	/* Probing goes on until inflight is reached, unless losses show that the buffer is too short. */
 	if (bbr->pacing_gain > GAIN_UNIT)
 		return is_full_length && (sk->ack->newly_lost ||
 					  inflight >= bbr_inflight(sk, bbr_max_bw(sk), bbr->pacing_gain));
@@ -21,7 +24,7 @@ static __always_inline u64 bbr_is_next_cycle_phase(const struct bbr1_sock *sk)
 	return is_full_length || inflight <= bbr_inflight(sk, bbr_max_bw(sk), GAIN_UNIT);
 }
 
-/* Steps to the next phase of the gain cycle. */
+/* Goes to the next phase of the gain cycle and notes its start, from which its length is measured. */
 static __always_inline void bbr_advance_cycle_phase(struct bbr1_sock *sk)
 {
 	u64 next = sk->bbr->cycle_idx + 1;
@@ -31,8 +34,8 @@ static __always_inline void bbr_advance_cycle_phase(struct bbr1_sock *sk)
 }
 
 /*
- * Goes round the cycle of gains in PROBE_BW: a quarter faster to find out whether there is more, as much slower to
- * drain what that queued, then six phases at the estimate.
+ * Advances the gain cycle of PROBE_BW: one phase a quarter faster to find out whether there is more, one as much
+ * slower to drain what that queued, then six at the estimate.
  */
 static __always_inline void bbr_update_cycle_phase(struct bbr1_sock *sk)
 {
@@ -40,21 +43,23 @@ static __always_inline void bbr_update_cycle_phase(struct bbr1_sock *sk)
 		bbr_advance_cycle_phase(sk);
 }
 
-/* Every change of mode goes through here. */
+/*
+ * Changes the mode. It is the only place that does; the twin in Rust checks each change against a table of reasons.
+ */
 static __always_inline void bbr_set_mode(struct bbr1_sock *sk, u64 mode)
 {
 	sk->bbr->mode = mode;
 }
 
-/* Looks for the path's rate from scratch, doubling each round. */
+/* Begins to look for the path's rate, doubling the rate each round. */
 static __always_inline void bbr_reset_startup_mode(struct bbr1_sock *sk)
 {
 	bbr_set_mode(sk, BBR_STARTUP);
 }
 
 /*
- * Begins the gain cycle at a random phase, so that flows that share a bottleneck do not probe together; never at
- * the draining one, since nothing was queued.
+ * Begins the gain cycle at a random phase, so that flows that share a bottleneck do not probe together. It is never
+ * the draining phase, because nothing was queued.
  */
 static __always_inline void bbr_reset_probe_bw_mode(struct bbr1_sock *sk)
 {
@@ -65,7 +70,9 @@ static __always_inline void bbr_reset_probe_bw_mode(struct bbr1_sock *sk)
 	bbr_advance_cycle_phase(sk);
 }
 
-/* Goes back to the mode that PROBE_RTT interrupted. */
+/*
+ * Goes back to STARTUP or PROBE_BW after PROBE_RTT. DRAIN needs no return, because PROBE_RTT has emptied the queue.
+ */
 static __always_inline void bbr_reset_mode(struct bbr1_sock *sk)
 {
 	if (!sk->bbr->full_bw_reached)
@@ -75,8 +82,8 @@ static __always_inline void bbr_reset_mode(struct bbr1_sock *sk)
 }
 
 /*
- * The pipe is full when bandwidth has not grown by a quarter for three rounds: had there been room, sending faster
- * would have delivered faster.
+ * Decides whether the pipe is full: the bandwidth has not grown by a quarter for three rounds. Had there been room,
+ * sending faster would have delivered faster.
  */
 static __always_inline void bbr_check_full_bw_reached(struct bbr1_sock *sk)
 {
@@ -103,7 +110,7 @@ static __always_inline void bbr_check_drain(struct bbr1_sock *sk)
 		bbr_reset_probe_bw_mode(sk);
 }
 
-/* Sets how fast the mode sends, and how much it may have in flight, in proportion to the model. */
+/* Sets the gains of the mode: how fast it sends, and how much it may have in flight, in proportion to the model. */
 static __always_inline void bbr_update_gains(struct bbr1_sock *sk)
 {
 	struct bbr1_state *bbr = sk->bbr;

@@ -12,7 +12,7 @@ static __always_inline void bbr_reset_lt_bw_sampling_interval(struct bbr1_sock *
 	sk->bbr->lt_rtt_cnt = 0;
 }
 
-/* Forgets what is known of a policer: the windowed maximum counts again. */
+/* Forgets the policer, so that the windowed maximum is the estimate again. */
 static __always_inline void bbr_reset_lt_bw_sampling(struct bbr1_sock *sk)
 {
 	sk->bbr->lt_bw = 0;
@@ -22,8 +22,8 @@ static __always_inline void bbr_reset_lt_bw_sampling(struct bbr1_sock *sk)
 }
 
 /*
- * Two lossy intervals in a row with about the same rate are a policer: from now on that rate is used, because
- * pacing faster would only lose packets.
+ * Compares the rate of a lossy interval with that of the one before. If both are about the same, a policer is assumed
+ * and their mean rate is used from now on, because pacing faster would only lose packets.
  */
 static __always_inline void bbr_lt_bw_interval_done(struct bbr1_sock *sk, u64 bw)
 {
@@ -42,7 +42,10 @@ static __always_inline void bbr_lt_bw_interval_done(struct bbr1_sock *sk, u64 bw
 	bbr_reset_lt_bw_sampling_interval(sk);
 }
 
-/* An interval may end here: if it lost much, its rate is compared with that of the one before. */
+/*
+ * Ends the interval if it lost enough, and compares its rate with that of the interval before. One that lasted too
+ * long for a policer starts the sampling over.
+ */
 static __always_inline void bbr_lt_bw_interval_end(struct bbr1_sock *sk)
 {
 	const struct bbr1_params *p = sk->p;
@@ -59,8 +62,8 @@ static __always_inline void bbr_lt_bw_interval_end(struct bbr1_sock *sk)
 }
 
 /*
- * Looks for a policer, whose token bucket lets bursts through and drops the rest: intervals of 4 to 16 rounds, from
- * loss to loss, that lose a fifth.
+ * Looks for a policer on each ACK. Its intervals last 4 to 16 rounds, go from loss to loss, and must lose a fifth.
+ * Without this the flow would pace by the bursts that the policer lets through and lose everything beyond the tokens.
  */
 static __noinline void bbr_lt_bw_sampling(struct bbr1_sock *sk, u64 losses, u64 is_app_limited)
 {

@@ -3,7 +3,7 @@
 #ifndef HEADWAY_BBR1_PROBE_RTT_H
 #define HEADWAY_BBR1_PROBE_RTT_H
 
-/* Leaves PROBE_RTT when its time is up, and brings back the window. */
+/* Leaves PROBE_RTT when its time is up, and restores the window. */
 static __always_inline void bbr_check_probe_rtt_done(struct bbr1_sock *sk)
 {
 	struct bbr1_state *bbr = sk->bbr;
@@ -15,7 +15,11 @@ static __always_inline void bbr_check_probe_rtt_done(struct bbr1_sock *sk)
 	bbr_reset_mode(sk);
 }
 
-/* Tracks the minimum RTT of the last 10 s, which is that without a queue. */
+/*
+ * Tracks the minimum RTT of the last 10 s, which is the RTT without a queue. When it was not seen for that long,
+ * PROBE_RTT holds four segments in flight to see it again; otherwise a standing queue would count as part of the
+ * path.
+ */
 static __always_inline void bbr_update_min_rtt(struct bbr1_sock *sk)
 {
 	struct bbr1_state *bbr = sk->bbr;

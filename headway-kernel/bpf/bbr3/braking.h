@@ -7,8 +7,8 @@
 #define HEADWAY_BBR3_BRAKING_H
 
 /*
- * What probes and losses say of the slower path must not hold back the faster one: once the brake allows the old
- * rate again, the long-term model does so, too.
+ * Restores the long-term bound of before the slow-down once the brake allows the old rate again. Losses on the slower
+ * path have lowered the bound meanwhile, and it must not hold back the faster path.
  */
 static __always_inline void bbr3_adapt_inflight_longterm_to_brake(struct bbr3_conn *c, u64 mode, u64 bw)
 {
@@ -20,7 +20,10 @@ static __always_inline void bbr3_adapt_inflight_longterm_to_brake(struct bbr3_co
 		c->bbr->inflight_longterm = u64_max(c->bbr->inflight_longterm, c->bbr->unbraked_inflight_longterm);
 }
 
-/* Tells the brake what it must know of this ACK and of the phase, and takes over its bandwidth. */
+/*
+ * Hands this ACK to the brake and takes over its bandwidth. Startup and Drain are not watched, because both change
+ * the rate and the queue themselves.
+ */
 static __noinline void bbr3_run_brake(struct bbr3_conn *c)
 {
 	struct brake_ack b = {
@@ -44,7 +47,7 @@ static __noinline void bbr3_run_brake(struct bbr3_conn *c)
 	c->bbr->bw = brake_bw(b.s, c->bbr->bw);
 }
 
-/* Lets the brake judge the ACK, if there is one. */
+/* Lets the brake judge the ACK if it is switched on. */
 static __always_inline void bbr3_update_brake(struct bbr3_conn *c)
 {
 	if (c->p->brake.is_on)
@@ -52,7 +55,7 @@ static __always_inline void bbr3_update_brake(struct bbr3_conn *c)
 }
 
 /*
- * Keeps the window within the brake's bound: pacing slower would stop a queue from growing, only less in flight
+ * Keeps the window within the brake's bound. Pacing slower only stops a queue from growing; less data in flight
  * empties it.
  */
 static __always_inline void bbr3_bound_cwnd_for_brake(struct bbr3_conn *c)

@@ -18,7 +18,10 @@ static __always_inline u64 bbr3_unit_bytes(const struct bbr3_conn *c)
 	return u64_max(c->ack->unit_bytes, 1);
 }
 
-/* Thousandths of a value, rounded down. */
+/*
+ * Thousandths of a value, rounded down. In packets this may be a packet less than the exact number, which makes
+ * bounds and headroom smaller rather than larger.
+ */
 static __always_inline u64 bbr3_permille(u64 value, u64 permille)
 {
 	return sat_mul(value, permille) / 1000;
@@ -42,7 +45,10 @@ static __always_inline u64 bbr3_is_in_a_probe_bw_state(const struct bbr3_conn *c
 	return c->bbr->state >= BBR3_PROBE_BW_DOWN && c->bbr->state <= BBR3_PROBE_BW_UP;
 }
 
-/* Sets how fast this state sends, and how much it may have in flight, in proportion to the model (§5.6.1). */
+/*
+ * Sets the gains of the state (§5.6.1): how fast it sends, and how much it may have in flight, in proportion to the
+ * model.
+ */
 static __always_inline void bbr3_set_gains(struct bbr3_conn *c)
 {
 	u64 state = c->bbr->state;
@@ -63,7 +69,10 @@ static __always_inline void bbr3_set_gains(struct bbr3_conn *c)
 	}
 }
 
-/* Every change of state goes through here; Rust holds each against the table of those that the draft knows. */
+/*
+ * Changes the state. It is the only place that does, so that no state is entered with the gains of another. Debug
+ * builds also check each change against the table of those that have a reason.
+ */
 static __always_inline void bbr3_set_state(struct bbr3_conn *c, u64 state)
 {
 	c->bbr->state = state;
@@ -71,8 +80,8 @@ static __always_inline void bbr3_set_state(struct bbr3_conn *c, u64 state)
 }
 
 /*
- * The volume that fills the path without a queue (bandwidth times minimum RTT), times a gain (§5.6.4.2
- * BDPMultiple).
+ * The BDP (bandwidth times minimum RTT, the volume that fills the path without a queue), times a gain (§5.6.4.2
+ * BDPMultiple). It is rounded up, because a pipe that holds 3.2 packets is not full with 3.
  */
 static __noinline u64 bbr3_bdp_multiple(const struct bbr3_conn *c, u64 bw, u64 gain)
 {
@@ -85,8 +94,8 @@ static __noinline u64 bbr3_bdp_multiple(const struct bbr3_conn *c, u64 bw, u64 g
 }
 
 /*
- * Data that the offload engines of both hosts hold back in bursts: without room for it a small window would be
- * stuck there (§5.5.8 UpdateOffloadBudget).
+ * Data that waits in the offload engines of both hosts, in units: without room for it a small window would be stuck
+ * there (§5.5.8 UpdateOffloadBudget). A unit of several bytes is a packet, which means TCP; QUIC offloads less.
  */
 static __always_inline u64 bbr3_offload_budget(const struct bbr3_conn *c)
 {
@@ -96,8 +105,8 @@ static __always_inline u64 bbr3_offload_budget(const struct bbr3_conn *c)
 }
 
 /*
- * Rounds a volume up to what works on real hosts: room for offload, the smallest window, and in ProbeBW_UP
- * something extra, because a quarter of a very small BDP would be no probe at all (§5.6.4.2 QuantizationBudget).
+ * Rounds a volume up to what real hosts need (§5.6.4.2 QuantizationBudget): room for offload, the smallest window,
+ * and in ProbeBW_UP two segments more, because a quarter of a very small BDP is less than a packet.
  */
 static __noinline u64 bbr3_quantization_budget(const struct bbr3_conn *c, u64 inflight_cap)
 {
@@ -108,15 +117,15 @@ static __noinline u64 bbr3_quantization_budget(const struct bbr3_conn *c, u64 in
 	return cap;
 }
 
-/* How much to have in flight for this bandwidth and gain, on real hosts (§5.6.4.2 Inflight). */
+/* How much to have in flight for this bandwidth and gain, with the room that real hosts need (§5.6.4.2 Inflight). */
 static __always_inline u64 bbr3_inflight(const struct bbr3_conn *c, u64 bw, u64 gain)
 {
 	return bbr3_quantization_budget(c, bbr3_bdp_multiple(c, bw, gain));
 }
 
 /*
- * The long-term bound less a part that stays free, so that flows that come to the bottleneck find room without
- * losing packets first (§5.3.3.9 InflightWithHeadroom).
+ * The long-term bound less a part that stays free, so that flows that come to the bottleneck find room without losing
+ * packets first (§5.3.3.9 InflightWithHeadroom). At least one segment stays free.
  */
 static __noinline u64 bbr3_inflight_with_headroom(const struct bbr3_conn *c)
 {
@@ -128,15 +137,18 @@ static __noinline u64 bbr3_inflight_with_headroom(const struct bbr3_conn *c)
 	return u64_max(sat_sub(longterm, headroom), bbr3_min_pipe_cwnd(c));
 }
 
-/* Puts a rate in bytes per second into force, within the limit that the application sets. */
+/*
+ * Sets the pacing rate, in bytes per second, within the limit that the application sets. It is never 0, which would
+ * stop the flow for ever.
+ */
 static __always_inline void bbr3_apply_pacing_rate(struct bbr3_conn *c, u64 rate)
 {
 	c->out->pacing_rate = u64_max(u64_min(rate, c->ack->max_pacing_rate), 1);
 }
 
 /*
- * The first rate is the initial window per RTT, times the gain of Startup; unpaced, the first flight would leave as
- * one burst (§5.6.2 InitPacingRate).
+ * Sets the first pacing rate: the initial window per RTT, times the gain of Startup (§5.6.2 InitPacingRate). Without
+ * it the first flight would leave as one burst.
  */
 static __noinline void bbr3_init_pacing_rate(struct bbr3_conn *c)
 {
@@ -152,7 +164,7 @@ static __noinline void bbr3_init_pacing_rate(struct bbr3_conn *c)
 }
 
 /*
- * Paces at a multiple of the estimated bandwidth, a per cent below it, so that a queue that exists shrinks (§5.6.2
+ * Paces at a multiple of the estimated bandwidth, less one per cent, so that an existing queue shrinks (§5.6.2
  * SetPacingRateWithGain).
  */
 static __noinline void bbr3_set_pacing_rate_with_gain(struct bbr3_conn *c, u64 gain)
@@ -165,7 +177,10 @@ static __noinline void bbr3_set_pacing_rate_with_gain(struct bbr3_conn *c, u64 g
 		bbr3_apply_pacing_rate(c, rate);
 }
 
-/* The pacing rate after this ACK: that of the state, within what the brake allows (§5.6.2 SetPacingRate). */
+/*
+ * Sets the pacing rate after an ACK: that of the state, within what the brake allows (§5.6.2 SetPacingRate). The
+ * first RTT that is measured replaces the assumed one in the initial rate.
+ */
 static __always_inline void bbr3_set_pacing_rate(struct bbr3_conn *c)
 {
 	if (!c->bbr->has_seen_rtt && c->ack->srtt_us)
@@ -174,8 +189,8 @@ static __always_inline void bbr3_set_pacing_rate(struct bbr3_conn *c)
 }
 
 /*
- * How much may leave at once: a millisecond's worth, since larger bursts make queues and smaller ones cost CPU time
- * (§5.6.3 SetSendQuantum).
+ * Sets how much may leave at once: what the rate sends in a millisecond, because larger bursts make queues and
+ * smaller ones cost CPU time (§5.6.3 SetSendQuantum). Where the unit is a packet it is rounded down to whole packets.
  */
 static __noinline void bbr3_set_send_quantum(struct bbr3_conn *c)
 {
@@ -186,8 +201,8 @@ static __noinline void bbr3_set_send_quantum(struct bbr3_conn *c)
 }
 
 /*
- * The window of ProbeRTT: half of what fills the path, so that every queue of ours empties and the RTT without one
- * is seen (§5.6.4.5 ProbeRTTCwnd).
+ * The window of ProbeRTT: half of the BDP, so that our part of any queue empties and the RTT without a queue is seen
+ * (§5.6.4.5 ProbeRTTCwnd).
  */
 static __always_inline u64 bbr3_probe_rtt_cwnd(const struct bbr3_conn *c)
 {
@@ -195,7 +210,7 @@ static __always_inline u64 bbr3_probe_rtt_cwnd(const struct bbr3_conn *c)
 }
 
 /*
- * The largest window that the model justifies: the BDP times the state's gain, and what bunched ACKs hold back
+ * The largest window that the model justifies: the BDP times the state's gain, plus what bunches of ACKs hold back
  * (§5.6.4.2 UpdateMaxInflight).
  */
 static __always_inline u64 bbr3_max_inflight(const struct bbr3_conn *c)
@@ -228,8 +243,8 @@ static __always_inline void bbr3_clamp_cwnd(struct bbr3_conn *c)
 }
 
 /*
- * Moves the window towards its target by no more than what was ACKed, so that inflight never jumps (§5.6.4.6
- * SetCwnd, with §5.6.4.5 BoundCwndForProbeRTT).
+ * Moves the window towards its target by no more than what was ACKed, so that inflight never jumps (§5.6.4.6 SetCwnd,
+ * with §5.6.4.5 BoundCwndForProbeRTT).
  */
 static __noinline void bbr3_set_cwnd(struct bbr3_conn *c)
 {

@@ -7,18 +7,15 @@
 #define HEADWAY_BBR3_MODEL_H
 
 /*
- * Begins a round, which ends when what is sent from now on is delivered: a path answers after one RTT, so rounds
- * are the clock of the model (§5.5.1 StartRound).
+ * Begins a round, which ends when what is sent from now on is delivered (§5.5.1 StartRound). The path's answer takes
+ * one RTT, so rounds are the clock of the model.
  */
 static __always_inline void bbr3_start_round(struct bbr3_conn *c)
 {
 	c->bbr->next_round_delivered = c->ack->delivered;
 }
 
-/*
- * Notes whether this ACK is for a packet that was sent after the round had begun; if so it ends the round (§5.5.1
- * UpdateRound).
- */
+/* Ends the round if this ACK is for a packet that was sent after the round had begun (§5.5.1 UpdateRound). */
 static __always_inline void bbr3_update_round(struct bbr3_conn *c)
 {
 	c->bbr->round_start = c->ack->rs_prior_delivered >= c->bbr->next_round_delivered;
@@ -30,8 +27,8 @@ static __always_inline void bbr3_update_round(struct bbr3_conn *c)
 }
 
 /*
- * Takes the rate sample into the maximum of this probe cycle: queues and pauses only lower samples, so the largest
- * is the path's (§5.5.5 UpdateMaxBw).
+ * Takes the rate sample into the maximum of this probe cycle: queues and pauses only lower samples, so the largest is
+ * the path's (§5.5.5 UpdateMaxBw).
  */
 static __always_inline void bbr3_update_max_bw(struct bbr3_conn *c)
 {
@@ -46,7 +43,8 @@ static __always_inline void bbr3_update_max_bw(struct bbr3_conn *c)
 
 /*
  * Ends a cycle of the maximum filter: the older of its two slots is forgotten, so that a path that became slower is
- * believed after two cycles (§5.5.6 AdvanceMaxBwFilter).
+ * believed after two cycles (§5.5.6 AdvanceMaxBwFilter). A cycle without any sample does not push out the one before
+ * it.
  */
 static __always_inline void bbr3_advance_max_bw_filter(struct bbr3_conn *c)
 {
@@ -58,7 +56,7 @@ static __always_inline void bbr3_advance_max_bw_filter(struct bbr3_conn *c)
 	}
 }
 
-/* Forgets the search for a full pipe, because each probe needs one of its own (§5.3.1.2 ResetFullBW). */
+/* Starts the search for a full pipe over, because each probe needs one of its own (§5.3.1.2 ResetFullBW). */
 static __always_inline void bbr3_reset_full_bw(struct bbr3_conn *c)
 {
 	c->bbr->full_bw = 0;
@@ -67,8 +65,8 @@ static __always_inline void bbr3_reset_full_bw(struct bbr3_conn *c)
 }
 
 /*
- * The pipe is full when three rounds in a row brought less than a quarter more: had there been room, sending faster
- * would have delivered faster (§5.3.1.2 CheckFullBWReached).
+ * Decides whether the pipe is full: three rounds in a row brought less than a quarter more (§5.3.1.2
+ * CheckFullBWReached). Had there been room, sending faster would have delivered faster.
  */
 static __noinline void bbr3_check_full_bw_reached(struct bbr3_conn *c)
 {
@@ -89,8 +87,8 @@ static __noinline void bbr3_check_full_bw_reached(struct bbr3_conn *c)
 }
 
 /*
- * Collects what this loss round delivers: the path can do at least that much, however much it loses (§5.5.10.3
- * UpdateLatestDeliverySignals).
+ * Collects the largest rate and volume that this loss round delivers (§5.5.10.3 UpdateLatestDeliverySignals): the
+ * path can do at least that much, however much it loses. Also notes whether this ACK ends the loss round.
  */
 static __always_inline void bbr3_update_latest_delivery_signals(struct bbr3_conn *c)
 {
@@ -103,7 +101,10 @@ static __always_inline void bbr3_update_latest_delivery_signals(struct bbr3_conn
 	}
 }
 
-/* Begins the next loss round with this ACK's own sample (§5.5.10.3 AdvanceLatestDeliverySignals). */
+/*
+ * Begins the next loss round with this ACK's own sample, so that nothing older counts in it (§5.5.10.3
+ * AdvanceLatestDeliverySignals).
+ */
 static __always_inline void bbr3_advance_latest_delivery_signals(struct bbr3_conn *c)
 {
 	if (c->bbr->loss_round_start) {
@@ -114,8 +115,8 @@ static __always_inline void bbr3_advance_latest_delivery_signals(struct bbr3_con
 }
 
 /*
- * Forgets the losses and marks of this round, so that a new phase is not blamed for the one before it (§5.5.10.3
- * ResetCongestionSignals).
+ * Forgets the losses and marks of this round, so that the next phase does not answer for those of the last one
+ * (§5.5.10.3 ResetCongestionSignals).
  */
 static __always_inline void bbr3_reset_congestion_signals(struct bbr3_conn *c)
 {
@@ -126,7 +127,7 @@ static __always_inline void bbr3_reset_congestion_signals(struct bbr3_conn *c)
 }
 
 /*
- * Lifts the short-term bounds: only without them can a probe find out whether what caused them is over (§5.5.10.3
+ * Lifts the short-term bounds, because only without them can a probe find out whether their cause is over (§5.5.10.3
  * ResetShortTermModel).
  */
 static __always_inline void bbr3_reset_short_term_model(struct bbr3_conn *c)
@@ -136,8 +137,8 @@ static __always_inline void bbr3_reset_short_term_model(struct bbr3_conn *c)
 }
 
 /*
- * Whether the flow sends faster on purpose: then loss is the price of the search, and does not cut the short-term
- * bounds (§5.3.3.9 IsProbingBW).
+ * Whether the flow sends faster on purpose (§5.3.3.9 IsProbingBW). Some loss is to be expected then, and it does not
+ * cut the short-term bounds.
  */
 static __always_inline u64 bbr3_is_probing_bw(const struct bbr3_conn *c)
 {
@@ -146,8 +147,8 @@ static __always_inline u64 bbr3_is_probing_bw(const struct bbr3_conn *c)
 }
 
 /*
- * Whether CE marks have an answer of their own: the parameter asks for it, and the RTT is that of a data centre,
- * where switches mark long before they drop. Otherwise a mark counts as a loss (§3.7).
+ * Whether CE marks are answered as marks and not as losses (§3.7): the parameter asks for it, and the RTT is that of
+ * a data centre, where switches mark long before they drop.
  */
 static __always_inline u64 bbr3_is_ecn_eligible(const struct bbr3_conn *c)
 {
@@ -155,8 +156,8 @@ static __always_inline u64 bbr3_is_ecn_eligible(const struct bbr3_conn *c)
 }
 
 /*
- * Takes the marked part of each round into a moving average, so that the cut is in proportion to how much was
- * marked lately, as in DCTCP (Linux bbr_update_ecn_alpha).
+ * Averages the marked part of each round, so that the cut is in proportion to how much was marked in the last rounds,
+ * as in DCTCP (Linux bbr_update_ecn_alpha).
  */
 static __noinline void bbr3_update_ecn_alpha(struct bbr3_conn *c)
 {
@@ -175,8 +176,8 @@ static __noinline void bbr3_update_ecn_alpha(struct bbr3_conn *c)
 }
 
 /*
- * The volume that a round with marks leaves in flight: less by a third of the average marked part (Linux
- * bbr_ecn_lower_bounds).
+ * The short-term bound after a round with marks: lower by a third of the average marked part (Linux
+ * bbr_ecn_lower_bounds). Infinity where nothing was marked.
  */
 static __noinline u64 bbr3_ecn_inflight_shortterm(const struct bbr3_conn *c)
 {
@@ -192,8 +193,8 @@ static __noinline u64 bbr3_ecn_inflight_shortterm(const struct bbr3_conn *c)
 }
 
 /*
- * A round with loss cuts both short-term bounds by 30 %, but never below what the round has delivered in spite of
- * it (§5.5.10.3 InitLowerBounds and LossLowerBounds).
+ * Cuts both short-term bounds by 30 % after a round with loss, but never below what the round delivered in spite of
+ * it (§5.5.10.3 InitLowerBounds and LossLowerBounds). The first loss cuts from the estimates in use.
  */
 static __noinline void bbr3_loss_lower_bounds(struct bbr3_conn *c)
 {
@@ -210,8 +211,8 @@ static __noinline void bbr3_loss_lower_bounds(struct bbr3_conn *c)
 }
 
 /*
- * Answers the losses and marks of a round, except while probing: otherwise the flow would keep its rate into a
- * queue that overflows until the next probe (§5.5.10.3 AdaptLowerBoundsFromCongestion).
+ * Answers the losses and marks of a round, except while probing (§5.5.10.3 AdaptLowerBoundsFromCongestion). Without
+ * this the flow would keep its rate until the next probe although the queue overflows.
  */
 static __always_inline void bbr3_adapt_lower_bounds_from_congestion(struct bbr3_conn *c)
 {
@@ -226,8 +227,8 @@ static __always_inline void bbr3_adapt_lower_bounds_from_congestion(struct bbr3_
 }
 
 /*
- * Answers losses once a loss round, because all losses of one round stem from one congested moment (§5.5.10.3
- * UpdateCongestionSignals).
+ * Answers losses once per loss round, because all losses of one round come from the same moment of congestion
+ * (§5.5.10.3 UpdateCongestionSignals).
  */
 static __always_inline void bbr3_update_congestion_signals(struct bbr3_conn *c)
 {
@@ -240,13 +241,16 @@ static __always_inline void bbr3_update_congestion_signals(struct bbr3_conn *c)
 	c->bbr->is_ce_in_round = 0;
 }
 
-/* The bandwidth in use is the long-term maximum, unless recent loss says less (§5.5.10.3 BoundBWForModel). */
+/* Sets the bandwidth in use: the long-term maximum, or less if recent loss has cut it (§5.5.10.3 BoundBWForModel). */
 static __always_inline void bbr3_bound_bw_for_model(struct bbr3_conn *c)
 {
 	c->bbr->bw = u64_min(c->bbr->max_bw, c->bbr->bw_shortterm);
 }
 
-/* Notes the window to come back to, before loss or ProbeRTT cut it for a while (§5.6.4.4 SaveCwnd). */
+/*
+ * Saves the window before loss or ProbeRTT reduces it, so that it can be restored (§5.6.4.4 SaveCwnd). If it is
+ * reduced already, it says little about the path, and the larger of the two values counts.
+ */
 static __always_inline void bbr3_save_cwnd(struct bbr3_conn *c)
 {
 	if (c->bbr->prev_ca_state < CA_RECOVERY && c->bbr->state != BBR3_PROBE_RTT)
@@ -255,15 +259,15 @@ static __always_inline void bbr3_save_cwnd(struct bbr3_conn *c)
 		c->bbr->prior_cwnd = u64_max(c->bbr->prior_cwnd, c->out->cwnd);
 }
 
-/* Brings back the window that was in use before the cut, whose reason has passed (§5.6.4.4 RestoreCwnd). */
+/* Restores the window from before the reduction, whose reason is over (§5.6.4.4 RestoreCwnd). */
 static __always_inline void bbr3_restore_cwnd(struct bbr3_conn *c)
 {
 	c->out->cwnd = u64_max(c->out->cwnd, c->bbr->prior_cwnd);
 }
 
 /*
- * Notes the bounds before the first answer to a recovery, so that all of it can be taken back if the losses prove
- * to be reordering (§5.5.11.1 SaveStateUponLoss).
+ * Saves the bounds before the first reaction to a recovery, so that all of it can be undone if the losses prove to be
+ * reordering (§5.5.11.1 SaveStateUponLoss).
  */
 static __always_inline void bbr3_save_state_upon_loss(struct bbr3_conn *c)
 {
@@ -278,8 +282,8 @@ static __always_inline void bbr3_save_state_upon_loss(struct bbr3_conn *c)
 }
 
 /*
- * A packet is lost: a loss round begins unless one runs, and ranges of losses are counted, by which Startup tells a
- * full buffer from chance (§5.5.10.2 NoteLoss).
+ * Handles the loss of a packet (§5.5.10.2 NoteLoss). A loss round begins unless one is under way, and ranges of
+ * losses are counted, because by their number Startup tells a full buffer from random loss.
  */
 static __noinline void bbr3_note_loss(struct bbr3_conn *c, u64 starts_range)
 {
@@ -293,8 +297,8 @@ static __noinline void bbr3_note_loss(struct bbr3_conn *c, u64 starts_range)
 }
 
 /*
- * Measures how much more arrives in one bunch of ACKs than the bandwidth explains: the window needs that much room,
- * or the flow would run dry between two bunches (§5.5.9 UpdateACKAggregation).
+ * Measures how much more data one bunch of ACKs brings than the bandwidth explains (§5.5.9 UpdateACKAggregation). The
+ * window needs that much room, or the flow would run dry between two bunches.
  */
 static __noinline void bbr3_update_ack_aggregation(struct bbr3_conn *c)
 {
@@ -316,8 +320,8 @@ static __noinline void bbr3_update_ack_aggregation(struct bbr3_conn *c)
 }
 
 /*
- * Tracks the RTT without a queue in two filters: the short one says when ProbeRTT is due, the long one is the
- * model's (§5.3.4.3 UpdateMinRTT).
+ * Tracks the RTT without a queue in two filters (§5.3.4.3 UpdateMinRTT). The short one says when ProbeRTT is due, the
+ * long one is the model's.
  */
 static __noinline void bbr3_update_min_rtt(struct bbr3_conn *c)
 {
@@ -340,8 +344,8 @@ static __noinline void bbr3_update_min_rtt(struct bbr3_conn *c)
 }
 
 /*
- * Whether more than 2 % of what was in flight is lost: more than chance loses, less than a buffer that overflows
- * (§5.5.10.2, the loss half of IsInflightTooHigh).
+ * Whether more than 2 % of what was in flight is lost, which is more than random loss and less than an overflowing
+ * buffer loses (§5.5.10.2, the loss half of IsInflightTooHigh). Where tx_in_flight is unknown (0) the answer is no.
  */
 static __noinline u64 bbr3_is_loss_too_high(const struct bbr3_conn *c, u64 lost, u64 tx_in_flight)
 {
@@ -351,7 +355,10 @@ static __noinline u64 bbr3_is_loss_too_high(const struct bbr3_conn *c, u64 lost,
 	       !c->ack->has_selective_acks;
 }
 
-/* Whether this ACK's own sample lost too much or was marked too much (§5.5.10.2 IsInflightTooHigh). */
+/*
+ * Whether this ACK's own sample lost too much or was marked too much (§5.5.10.2 IsInflightTooHigh). Marks that are
+ * not answered as marks count as losses.
+ */
 static __noinline u64 bbr3_is_inflight_too_high(const struct bbr3_conn *c)
 {
 	const struct ack *ack = c->ack;
@@ -364,8 +371,8 @@ static __noinline u64 bbr3_is_inflight_too_high(const struct bbr3_conn *c)
 }
 
 /*
- * The volume in flight at which losses crossed the threshold: the packet may be a burst of many segments, and the
- * bound belongs where loss became too much, not where the burst ended (§5.5.10.2 InflightAtLoss).
+ * The volume in flight at which losses crossed the threshold (§5.5.10.2 InflightAtLoss). The lost packet may be a
+ * burst of many segments, and the bound belongs where loss became too much, not where the burst ended.
  */
 static __always_inline u64 bbr3_inflight_at_loss(const struct bbr3_conn *c)
 {

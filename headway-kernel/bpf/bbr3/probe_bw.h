@@ -7,8 +7,8 @@
 #define HEADWAY_BBR3_PROBE_BW_H
 
 /*
- * Draws how long until the next probe: flows that share a bottleneck must not probe together, or each would blame
- * itself for the other's queue (§5.3.3.8 PickProbeWait).
+ * Draws the time until the next probe (§5.3.3.8 PickProbeWait). Flows that share a bottleneck must not probe
+ * together, or each would take the other's queue for its own.
  */
 static __always_inline void bbr3_pick_probe_wait(struct bbr3_conn *c)
 {
@@ -20,8 +20,8 @@ static __always_inline void bbr3_pick_probe_wait(struct bbr3_conn *c)
 }
 
 /*
- * Sends slower than the estimate after a probe or after Drain, until the queue is gone and headroom is left; the
- * wait for the next probe begins (§5.3.3.9 StartProbeBW_DOWN).
+ * Begins DOWN, which sends slower than the estimate after a probe or after Drain until the queue is gone and headroom
+ * is left; the wait for the next probe begins (§5.3.3.9 StartProbeBW_DOWN).
  */
 static __noinline void bbr3_start_probe_bw_down(struct bbr3_conn *c)
 {
@@ -35,7 +35,7 @@ static __noinline void bbr3_start_probe_bw_down(struct bbr3_conn *c)
 }
 
 /*
- * Sends at the estimate, which neither makes a queue nor drains one; a flow spends most of its life here (§5.3.3.9
+ * Begins CRUISE, which sends at the estimate and so neither makes a queue nor drains one (§5.3.3.9
  * StartProbeBW_CRUISE).
  */
 static __always_inline void bbr3_start_probe_bw_cruise(struct bbr3_conn *c)
@@ -44,8 +44,8 @@ static __always_inline void bbr3_start_probe_bw_cruise(struct bbr3_conn *c)
 }
 
 /*
- * Fills the pipe for one round at the estimate and without short-term bounds, so that the losses of the probe that
- * follows tell of too much in flight and of nothing older (§5.3.3.9 StartProbeBW_REFILL).
+ * Begins REFILL, which fills the pipe for one round at the estimate and without short-term bounds, so that losses in
+ * the probe that follows show that too much is in flight, and nothing older (§5.3.3.9 StartProbeBW_REFILL).
  */
 static __noinline void bbr3_start_probe_bw_refill(struct bbr3_conn *c)
 {
@@ -58,10 +58,7 @@ static __noinline void bbr3_start_probe_bw_refill(struct bbr3_conn *c)
 	bbr3_set_state(c, BBR3_PROBE_BW_REFILL);
 }
 
-/*
- * Doubles once a round how fast the long-term bound grows: slowly at first, so that little is lost where the bound
- * was right, then fast, so that a path with far more room is found soon (§5.3.3.9 RaiseInflightLongtermSlope).
- */
+/* Doubles, once a round, how fast the long-term bound grows (§5.3.3.9 RaiseInflightLongtermSlope). */
 static __always_inline void bbr3_raise_inflight_longterm_slope(struct bbr3_conn *c)
 {
 	u64 per_inc = c->out->cwnd >> (c->bbr->bw_probe_up_rounds & 63);
@@ -70,7 +67,9 @@ static __always_inline void bbr3_raise_inflight_longterm_slope(struct bbr3_conn 
 	c->bbr->probe_up_acked_per_inc = u64_max(per_inc, bbr3_segments(c, 1));
 }
 
-/* Sends a quarter faster than the estimate, to see whether more arrives (§5.3.3.9 StartProbeBW_UP). */
+/*
+ * Begins UP, which sends a quarter faster than the estimate to see whether more arrives (§5.3.3.9 StartProbeBW_UP).
+ */
 static __always_inline void bbr3_start_probe_bw_up(struct bbr3_conn *c)
 {
 	c->bbr->ack_phase = BBR3_ACKS_PROBE_STARTING;
@@ -82,8 +81,8 @@ static __always_inline void bbr3_start_probe_bw_up(struct bbr3_conn *c)
 }
 
 /*
- * Whether a Reno flow with this window would have met loss by now, which takes it about as many rounds as it has
- * segments: probing as often as that leaves Reno its share (§5.3.3.8 IsRenoCoexistenceProbeTime).
+ * Whether a Reno flow with this window would have met loss by now (§5.3.3.8 IsRenoCoexistenceProbeTime). That takes
+ * it about as many rounds as it has segments, and probing no more often than that leaves Reno its share.
  */
 static __always_inline u64 bbr3_is_reno_coexistence_probe_time(const struct bbr3_conn *c)
 {
@@ -105,8 +104,8 @@ static __noinline u64 bbr3_is_time_to_probe_bw(struct bbr3_conn *c)
 }
 
 /*
- * Whether DOWN has done its work: inflight leaves headroom below the long-term bound, and fits into the path
- * without a queue (§5.3.3.9 IsTimeToCruise).
+ * Whether DOWN has done its work: inflight leaves headroom below the long-term bound, and fits into the path without
+ * a queue (§5.3.3.9 IsTimeToCruise).
  */
 static __always_inline u64 bbr3_is_time_to_cruise(const struct bbr3_conn *c)
 {
@@ -115,8 +114,8 @@ static __always_inline u64 bbr3_is_time_to_cruise(const struct bbr3_conn *c)
 }
 
 /*
- * Whether the long-term bound is what holds the flow back: the window is all used, and no smaller than the bound.
- * Only then does raising the bound try anything.
+ * Whether the long-term bound is what limits the flow: the window is all used, and no smaller than the bound. Only
+ * then does raising the bound have an effect.
  */
 static __always_inline u64 bbr3_is_limited_by_inflight_longterm(const struct bbr3_conn *c)
 {
@@ -125,6 +124,7 @@ static __always_inline u64 bbr3_is_limited_by_inflight_longterm(const struct bbr
 
 /*
  * Whether inflight has come up to the long-term bound, so that not one segment more was allowed when this ACK came.
+ * After the ACK there is room again, so what was in flight before it counts too.
  */
 static __always_inline u64 bbr3_has_reached_inflight_longterm(const struct bbr3_conn *c)
 {
@@ -133,7 +133,10 @@ static __always_inline u64 bbr3_has_reached_inflight_longterm(const struct bbr3_
 	return sat_add(inflight, bbr3_segments(c, 1)) > c->bbr->inflight_longterm;
 }
 
-/* Whether the probe is over (§5.3.3.9 IsTimeToGoDown). */
+/*
+ * Whether the probe is over (§5.3.3.9 IsTimeToGoDown). After a probe that lost too much, the next one stops out of
+ * caution at the bound that it left. While the bound holds the flow back, a rate that does not grow proves nothing.
+ */
 static __always_inline u64 bbr3_is_time_to_go_down(struct bbr3_conn *c)
 {
 	if (c->bbr->prev_probe_too_high && bbr3_has_reached_inflight_longterm(c)) {
@@ -149,8 +152,8 @@ static __always_inline u64 bbr3_is_time_to_go_down(struct bbr3_conn *c)
 }
 
 /*
- * Raises the long-term bound by a segment for each so much of ACKed data, as long as the bound is what limits the
- * flow (§5.3.3.9 ProbeInflightLongtermUpward).
+ * Raises the long-term bound by a segment for every probe_up_acked_per_inc of ACKed data, as long as the bound is
+ * what limits the flow (§5.3.3.9 ProbeInflightLongtermUpward). The remainder is kept for the next segment.
  */
 static __noinline void bbr3_probe_inflight_longterm_upward(struct bbr3_conn *c)
 {
@@ -169,8 +172,9 @@ static __noinline void bbr3_probe_inflight_longterm_upward(struct bbr3_conn *c)
 }
 
 /*
- * With this volume in flight the path lost too much: it becomes the long-term bound, and the probe is over
- * (§5.5.10.2 HandleInflightTooHigh).
+ * Handles a probe that lost too much: the volume in flight becomes the long-term bound, and the probe is over
+ * (§5.5.10.2 HandleInflightTooHigh). This happens once per probe, because the losses that follow come from the same
+ * flight.
  */
 static __noinline void bbr3_handle_inflight_too_high(struct bbr3_conn *c, u64 tx_in_flight)
 {
@@ -186,8 +190,8 @@ static __noinline void bbr3_handle_inflight_too_high(struct bbr3_conn *c, u64 tx
 }
 
 /*
- * A packet was marked lost: if it may stem from a probe, and too much of its flight is lost, the probe was too high
- * (§5.5.10.2 HandleLostPacket).
+ * Handles a packet that was marked lost (§5.5.10.2 HandleLostPacket). If it may have been sent in a probe, and too
+ * much of its flight is lost, the probe was too high.
  */
 static __noinline void bbr3_handle_lost_packet(struct bbr3_conn *c)
 {
@@ -197,8 +201,8 @@ static __noinline void bbr3_handle_lost_packet(struct bbr3_conn *c)
 }
 
 /*
- * Takes the CE marks that this ACK reports: as marks where they have an answer of their own, else as one range of
- * losses an ACK (§3.7).
+ * Takes the CE marks that this ACK reports. Where they do not count as marks, they count as one range of losses per
+ * ACK (§3.7).
  */
 static __always_inline void bbr3_note_ce(struct bbr3_conn *c)
 {
@@ -212,8 +216,8 @@ static __always_inline void bbr3_note_ce(struct bbr3_conn *c)
 }
 
 /*
- * Follows which phase of a probe the ACKs of now tell of, since they lag behind sending by a round; true when it
- * has started a refill (§5.3.3.9 AdaptLongTermModel, the first half).
+ * Tracks which part of a probe the present ACKs answer, because they lag behind sending by a round (§5.3.3.9
+ * AdaptLongTermModel, the first half). True when it has started a refill.
  */
 static __always_inline u64 bbr3_advance_ack_phase(struct bbr3_conn *c)
 {
@@ -229,7 +233,7 @@ static __always_inline u64 bbr3_advance_ack_phase(struct bbr3_conn *c)
 		return 0;
 	if (!c->ack->rs_is_app_limited)
 		bbr3_advance_max_bw_filter(c);
-	/* §5.3.3.6: the cautious probe met no loss, so the next may go on where it stopped. */
+	/* The probe stopped early and met no loss, so the next may go on where it stopped (§5.3.3.6). */
 	if (!c->bbr->prev_probe_precautionary || c->bbr->prev_probe_too_high)
 		return 0;
 	bbr3_start_probe_bw_refill(c);
@@ -237,7 +241,7 @@ static __always_inline u64 bbr3_advance_ack_phase(struct bbr3_conn *c)
 }
 
 /*
- * The long-term bound rises with a volume that proved safe, and falls with one that proved too much (§5.3.3.9
+ * Raises the long-term bound to a volume that proved safe, and lowers it to one that proved too much (§5.3.3.9
  * AdaptLongTermModel, the second half).
  */
 static __always_inline void bbr3_adapt_inflight_longterm(struct bbr3_conn *c)
@@ -254,7 +258,7 @@ static __always_inline void bbr3_adapt_inflight_longterm(struct bbr3_conn *c)
 		bbr3_probe_inflight_longterm_upward(c);
 }
 
-/* Goes on in the cycle of probes where the phase has done its work (§5.3.3.9 UpdateProbeBWCyclePhase). */
+/* Moves to the next phase of the cycle once the present one is over (§5.3.3.9 UpdateProbeBWCyclePhase). */
 static __noinline void bbr3_update_probe_bw_cycle_phase(struct bbr3_conn *c)
 {
 	if (!c->bbr->full_bw_reached || bbr3_advance_ack_phase(c))

@@ -6,7 +6,10 @@
 #ifndef HEADWAY_BBR3_PROBE_RTT_H
 #define HEADWAY_BBR3_PROBE_RTT_H
 
-/* Begins to look for the minimum RTT (§5.3.4.3 EnterProbeRTT). */
+/*
+ * Begins to look for the minimum RTT (§5.3.4.3 EnterProbeRTT). The window is saved before the state changes: in
+ * ProbeRTT saving keeps the larger of two values, so that an older, larger window would survive.
+ */
 static __always_inline void bbr3_enter_probe_rtt(struct bbr3_conn *c)
 {
 	bbr3_save_cwnd(c);
@@ -17,8 +20,8 @@ static __always_inline void bbr3_enter_probe_rtt(struct bbr3_conn *c)
 }
 
 /*
- * Goes back to the search for the rate if the pipe was never full, else to cruising; the short-term bounds go,
- * because ProbeRTT made the samples that they came from stale (§5.3.4.4 ExitProbeRTT).
+ * Leaves ProbeRTT for Startup if the pipe was never full, else for CRUISE (§5.3.4.4 ExitProbeRTT). The short-term
+ * bounds are lifted, because the samples that they came from are old by now.
  */
 static __always_inline void bbr3_exit_probe_rtt(struct bbr3_conn *c)
 {
@@ -31,7 +34,7 @@ static __always_inline void bbr3_exit_probe_rtt(struct bbr3_conn *c)
 	}
 }
 
-/* Leaves ProbeRTT when its time is up, and brings back the window (§5.3.4.3 CheckProbeRTTDone). */
+/* Leaves ProbeRTT when its time is up, and restores the window (§5.3.4.3 CheckProbeRTTDone). */
 static __noinline void bbr3_check_probe_rtt_done(struct bbr3_conn *c)
 {
 	if (c->bbr->probe_rtt_done_stamp && c->ack->now_us > c->bbr->probe_rtt_done_stamp) {
@@ -42,7 +45,7 @@ static __noinline void bbr3_check_probe_rtt_done(struct bbr3_conn *c)
 }
 
 /*
- * Waits until inflight is low, then for 200 ms and a round, which is long enough for all flows to empty the queue
+ * Waits until inflight is low, and then for 200 ms and a round, which is long enough for all flows to empty the queue
  * together (§5.3.4.3 HandleProbeRTT).
  */
 static __noinline void bbr3_handle_probe_rtt(struct bbr3_conn *c)
@@ -60,7 +63,10 @@ static __noinline void bbr3_handle_probe_rtt(struct bbr3_conn *c)
 	}
 }
 
-/* Enters ProbeRTT when the minimum RTT was not seen for too long (§5.3.4.3 CheckProbeRTT). */
+/*
+ * Enters ProbeRTT when no lower RTT was seen for too long (§5.3.4.3 CheckProbeRTT). It does not do so after an idle
+ * period, which has emptied the queue anyway.
+ */
 static __always_inline void bbr3_check_probe_rtt(struct bbr3_conn *c)
 {
 	if (c->bbr->state != BBR3_PROBE_RTT && c->bbr->probe_rtt_expired && !c->bbr->idle_restart)

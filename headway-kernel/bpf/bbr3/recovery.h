@@ -7,8 +7,8 @@
 #define HEADWAY_BBR3_RECOVERY_H
 
 /*
- * Notes when recovery begins and ends; its end brings the window back, which loss alone must not shrink for good
- * (§5.6.4.4).
+ * Notes when recovery begins and ends. At its end the window is restored, because loss alone must not shrink it for
+ * good (§5.6.4.4).
  */
 static __always_inline void bbr3_update_recovery(struct bbr3_conn *c)
 {
@@ -29,8 +29,8 @@ static __always_inline void bbr3_update_recovery(struct bbr3_conn *c)
 }
 
 /*
- * The transport is about to cut the window: what there is now is saved for the end of recovery and for an undo
- * (§5.6.4.4 OnEnterFastRecovery).
+ * Saves the window and the bounds when the transport is about to cut the window, for the end of recovery and for an
+ * undo (§5.6.4.4 OnEnterFastRecovery).
  */
 static __noinline void bbr3_on_enter_fast_recovery(struct bbr3_conn *c)
 {
@@ -39,8 +39,8 @@ static __noinline void bbr3_on_enter_fast_recovery(struct bbr3_conn *c)
 }
 
 /*
- * After a timeout nothing is known of what is still in flight, so the window leaves room for one segment more and
- * grows from there (§5.6.4.4 OnEnterRTO).
+ * Handles a retransmission timeout (§5.6.4.4 OnEnterRTO). Nothing is known of what is still in flight, so the window
+ * leaves room for one segment more and grows from there.
  */
 static __noinline void bbr3_on_enter_rto(struct bbr3_conn *c)
 {
@@ -53,8 +53,8 @@ static __noinline void bbr3_on_enter_rto(struct bbr3_conn *c)
 }
 
 /*
- * The losses were none: takes back the window, the bounds and the change of state that they caused (§5.5.11.2
- * HandleSpuriousLossDetection).
+ * Handles losses that proved spurious: undoes what they did to the window, the bounds and the state (§5.5.11.2
+ * HandleSpuriousLossDetection). The bounds are not lowered, because they may have grown for other reasons.
  */
 static __noinline void bbr3_handle_spurious_loss_detection(struct bbr3_conn *c)
 {
@@ -80,8 +80,8 @@ static __noinline void bbr3_handle_spurious_loss_detection(struct bbr3_conn *c)
 }
 
 /*
- * The application sends again after nothing was in flight: it paces at the estimate, because a burst at the gain of
- * the phase would make the queue that the pause has emptied (§5.4.1 HandleRestartFromIdle).
+ * Handles the application sending again after nothing was in flight (§5.4.1 HandleRestartFromIdle). The flow paces at
+ * the estimate, because a burst at the gain of the phase would rebuild the queue that the pause has emptied.
  */
 static __noinline void bbr3_handle_restart_from_idle(struct bbr3_conn *c)
 {

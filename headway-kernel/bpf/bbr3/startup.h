@@ -6,15 +6,15 @@
 #ifndef HEADWAY_BBR3_STARTUP_H
 #define HEADWAY_BBR3_STARTUP_H
 
-/* Looks for the path's rate from scratch, doubling each round (§5.3.1.1 EnterStartup). */
+/* Begins to look for the path's rate, doubling the rate each round (§5.3.1.1 EnterStartup). */
 static __always_inline void bbr3_enter_startup(struct bbr3_conn *c)
 {
 	bbr3_set_state(c, BBR3_STARTUP);
 }
 
 /*
- * Sends at half of the rate found, so that the queue that Startup built in its last rounds is gone within about one
- * (§5.3.2 EnterDrain).
+ * Begins Drain, which sends at half of the rate found, so that the queue that Startup built in its last rounds is
+ * gone within about one (§5.3.2 EnterDrain).
  */
 static __always_inline void bbr3_enter_drain(struct bbr3_conn *c)
 {
@@ -23,8 +23,8 @@ static __always_inline void bbr3_enter_drain(struct bbr3_conn *c)
 }
 
 /*
- * Whether loss says that the pipe is full before the rate does: many ranges, and too much of the volume, in a whole
- * round of fast recovery (§5.3.1.3).
+ * Whether loss shows that the pipe is full before the rate does (§5.3.1.3). One burst of random loss must not end
+ * Startup, so there must be many ranges, too much of the volume lost, and a whole round of fast recovery.
  */
 static __always_inline u64 bbr3_is_startup_loss_high(const struct bbr3_conn *c)
 {
@@ -49,8 +49,8 @@ static __always_inline u64 bbr3_is_startup_ecn_high(const struct bbr3_conn *c)
 }
 
 /*
- * Ends the search when loss or marks say that the pipe is full: a shallow buffer overflows long before the rate
- * stops growing (§5.3.1.3 CheckStartupHighLoss).
+ * Ends the search when loss or marks show that the pipe is full, because a shallow buffer overflows long before the
+ * rate stops growing (§5.3.1.3 CheckStartupHighLoss).
  */
 static __noinline void bbr3_check_startup_high_loss(struct bbr3_conn *c)
 {
@@ -73,8 +73,8 @@ static __always_inline void bbr3_check_startup_done(struct bbr3_conn *c)
 }
 
 /*
- * Leaves Drain when the queue is gone: inflight fits into the path (§5.3.2 CheckDrainDone, with §5.3.3.9
- * EnterProbeBW).
+ * Leaves Drain when inflight fits into the path, because the queue is gone then (§5.3.2 CheckDrainDone, with §5.3.3.9
+ * EnterProbeBW). After three rounds it ends in any case, because other flows may keep the queue up.
  */
 static __noinline void bbr3_check_drain_done(struct bbr3_conn *c)
 {
