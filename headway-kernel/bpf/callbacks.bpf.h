@@ -15,7 +15,7 @@
  *
  * then includes this file, adds cc_min_tso_segs and ends with CC_TABLE("NAME"): bbr1.bpf.c is the whole of it.
  *
- * With CC_WANTS_LOST the controller hears of losses before the next event: one EVENT_LOST for each run of adjacent packets
+ * With CC_WANTS_LOST the controller is told of losses before the next event: one EVENT_LOST for each run of adjacent packets
  * that have the same entry in the ring, with their number in newly_lost and what was in flight with the last of them in
  * rs_tx_in_flight. What it decides on that is applied before the next event is filled.
  * Where it is not known what was in flight, rs_tx_in_flight and rs_lost are 0, in EVENT_LOST as in EVENT_ACK, and the
@@ -254,7 +254,7 @@ int cc_set_state(u64 *ctx)
 
 /*
  * Called when the kernel finds that a reduction was spurious: nothing was lost, only late. It asks for the window to go back
- * to. It also takes all marks of losses away, so we forget which packets we told of.
+ * to. It also takes all marks of losses away, so we forget which packets we have reported.
  */
 SEC("struct_ops/undo_cwnd")
 int cc_undo_cwnd(u64 *ctx)

@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-3-Clause */
 /*
- * What a stock kernel does not keep with a packet, reconstructed for controllers that define CC_WANTS_LOST: how much
- * was in flight when it was sent and how much was lost since (rs_tx_in_flight, rs_lost), for the sample of an ACK and for
- * EVENT_LOST. ring.h says how, docs/kernel.md how exact it is. For other controllers nothing of it is compiled.
+ * Reconstructs what a stock kernel does not keep with a packet: how much was in flight when it was sent, and how much
+ * was lost since (rs_tx_in_flight, rs_lost), for the sample of an ACK and for EVENT_LOST. ring.h says how,
+ * docs/kernel.md how exact it is. It is compiled only for controllers that define CC_WANTS_LOST.
  *
- * The kernel calls nobody when it marks a packet lost. But it counts such packets (`tp->lost`), and they stay in the queue of
- * what may be sent again, which keeps with each where it lies in the stream and how much was delivered when it was sent. So
- * before each event, if the count has grown, we walk that queue as tcp_xmit_retransmit_queue() will, and tell of each run of
- * packets that were marked since the last event. The steps are those of headway-cc/src/sim/kernel_record.rs.
+ * The kernel has no callback for packets that it marks lost. But it counts them (`tp->lost`), and they stay in the
+ * queue of what may be sent again, which has for each packet its place in the stream and how much was delivered when
+ * it was sent. So before each event, if the count has grown, we walk that queue as tcp_xmit_retransmit_queue() will,
+ * and report each run of packets that were marked since the last event. The steps are those of
+ * headway-cc/src/sim/kernel_record.rs.
  */
 #ifndef HEADWAY_LOST_BPF_H
 #define HEADWAY_LOST_BPF_H
@@ -16,9 +17,9 @@
 
 #ifdef CC_WANTS_LOST
 
-/* At most so many EVENT_LOST come before one event, and the last tells of all that is left: the verifier wants a bound. */
+/* Most EVENT_LOST before one event; the last reports all that is left. The verifier demands a bound. */
 #define LOST_EVENTS 8
-/* At most so many packets are looked at before one event, so that an ACK's cost has a bound. */
+/* Most packets that are looked at before one event, so that the cost of an ACK has a bound. */
 #define LOST_STEPS 256
 /* A red-black tree of 2^20 nodes, far more packets than a window holds, is not deeper. */
 #define RB_DEPTH 40
@@ -67,8 +68,9 @@ __noinline u64 rb_next(u64 at)
 }
 
 /*
- * Whether one packet was sent after another; of those sent in one burst the later in the stream. RACK marks packets lost in
- * the order of sending, so what was sent no later than the last packet told of was told of before.
+ * Whether one packet was sent after another; of those sent in one burst, the later one in the stream. RACK marks
+ * packets lost in the order of sending, so a packet sent no later than the last one reported has been reported
+ * already.
  */
 static __always_inline bool is_sent_after(u64 sent_ns, u32 end, u64 than_ns, u32 than_end)
 {
@@ -150,8 +152,8 @@ __noinline int find_run(struct flow *flow)
 }
 
 /*
- * Fills rs_tx_in_flight and rs_lost for a packet with this entry, 0 and 0 when there is none. A packet was in flight with
- * itself at least.
+ * Fills rs_tx_in_flight and rs_lost for a packet with this entry of the ring, with 0 and 0 if there is none. At least
+ * the packet itself was in flight.
  */
 static __always_inline void fill_transmission(struct flow *flow, const struct ring_packet *p, u32 at)
 {
@@ -168,7 +170,7 @@ static __always_inline void fill_transmission(struct flow *flow, const struct ri
 	ack->rs_lost = (u32)ack->lost - flow->ring.entries[at].lost;
 }
 
-/* At an ACK, before anything is looked up in the ring: what the ring must know of it. */
+/* Brings the ring up to date at an ACK, before anything is looked up in it. */
 static __always_inline void see_sample(struct flow *flow, const struct rate_sample *rs)
 {
 	ring_raise(&flow->ring, rs->prior_in_flight);
@@ -181,7 +183,7 @@ static __always_inline void see_sample(struct flow *flow, const struct rate_samp
 	flow->ring.sample_delivered = rs->prior_delivered;
 }
 
-/* At an ACK, after fill_sample(): what was in flight with the packet of the sample, and lost since. */
+/* Fills what was in flight with the packet of the sample, and what was lost since; at an ACK, after fill_sample(). */
 static __always_inline void fill_record(struct flow *flow, const struct rate_sample *rs)
 {
 	struct ack *ack = &flow->record.ack;
@@ -193,15 +195,16 @@ static __always_inline void fill_record(struct flow *flow, const struct rate_sam
 		flow->ring.sample_lost = (u32)ack->lost - (u32)ack->rs_lost;
 }
 
-/* How many packets the kernel has marked lost that the controller has not heard of. */
+/* The number of packets that the kernel has marked lost and that were not reported to the controller yet. */
 static __always_inline u32 untold(const struct flow *flow, const struct tcp_sock *tp)
 {
 	return tp->lost - (u32)flow->record.ack.lost;
 }
 
 /*
- * Begins the walk where TCP will look for what to send again. The kernel's hint stands at or before whatever was marked last
- * (tcp_verify_retransmit_hint()), and is empty after a timeout, when all of the queue must be looked at.
+ * Begins the walk where TCP will look for what to send again. The kernel's hint points at or before the packet that
+ * was marked last (tcp_verify_retransmit_hint()). It is empty after a timeout, when all of the queue must be looked
+ * at.
  */
 static __always_inline void start_walk(struct flow *flow, const struct tcp_sock *tp)
 {
@@ -218,10 +221,10 @@ static __always_inline void start_walk(struct flow *flow, const struct tcp_sock 
 }
 
 /*
- * Fills an EVENT_LOST, if there is anything left to tell. It tells of the next run of packets, or of all that is left if this
- * is the last event. Where no packet is found, because it was sent again already (RACK's timer calls nobody) or was never
- * marked, it tells of all that is left, with the data of the latest sample's packet: that one was sent right after what
- * RACK marks.
+ * Fills an EVENT_LOST if any loss is left to report. It reports the next run of packets, or all that is left if this
+ * is the last event. If no packet is found, because it was sent again already (there is no callback for RACK's timer)
+ * or was never marked, it reports all that is left with the data of the latest sample's packet, because that one was
+ * sent right after what RACK marks.
  */
 static __noinline int fill_lost(struct flow *flow, struct tcp_sock *tp, u32 repaired, u32 is_last)
 {
@@ -256,9 +259,9 @@ static __noinline int fill_lost(struct flow *flow, struct tcp_sock *tp, u32 repa
 }
 
 /*
- * Whether a tail loss probe has filled a hole: the kernel reduces the window, and no packet was marked lost. It concludes so
- * at the first ACK beyond what it had sent when the probe left, and has forgotten that place (tlp_high_seq) by the time it
- * calls us, so probe_is_out keeps it.
+ * Whether a tail loss probe has filled a hole, so that the kernel reduces the window although no packet was marked
+ * lost. The kernel concludes this at the first ACK beyond what it had sent when the probe left, and has cleared that
+ * place (tlp_high_seq) by the time it calls us, so probe_is_out remembers it.
  */
 static __always_inline bool tail_was_repaired(const struct flow *flow, const struct tcp_sock *tp)
 {
@@ -267,8 +270,8 @@ static __always_inline bool tail_was_repaired(const struct flow *flow, const str
 }
 
 /*
- * From now on only packets sent after `until_ns` count as not told of. At the start those sent before are none of ours; after
- * an undo (0) all have lost their marks, so that any mark is a new one.
+ * From now on only packets sent after `until_ns` are reported. At the start of a flow, those sent before do not
+ * belong to the controller. After an undo (0) all packets have lost their marks, so any mark is a new one.
  */
 static __always_inline void forget_marks(struct flow *flow, u64 until_ns)
 {
@@ -276,13 +279,16 @@ static __always_inline void forget_marks(struct flow *flow, u64 until_ns)
 	flow->walk.newest_ns = until_ns;
 }
 
-/* At a flow's start: what was sent before the socket came to us has no entry in the ring, and is not told of. */
+/*
+ * Starts the record of a flow. What was sent before the socket came to us has no entry in the ring and is not
+ * reported.
+ */
 static __always_inline void start_record(struct flow *flow, const struct tcp_sock *tp)
 {
 	forget_marks(flow, tp->tcp_wstamp_ns);
 }
 
-/* After an event that changes what is in flight or lost: offers how things stand now to the ring. */
+/* Offers the present state to the ring, after an event that changes what is in flight or lost. */
 static __always_inline void keep_record(struct flow *flow, const struct tcp_sock *tp)
 {
 	const struct ack *ack = &flow->record.ack;

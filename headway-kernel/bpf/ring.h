@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-3-Clause */
 /*
- * How much was in flight when a packet was sent, and how much was lost since, on a kernel that keeps neither with the packet.
- * After some ACKs the ring notes how things stand; a packet finds the newest entry that was there when it was sent.
- * Twin: headway-cc/src/reconstruct.rs, which says why this works and how exactly; same names in the same order.
+ * How much was in flight when a packet was sent, and how much was lost since, for a kernel that keeps neither with
+ * the packet. After some ACKs the ring notes the present counters, and a packet finds the newest entry that existed
+ * when it was sent. Twin: headway-cc/src/reconstruct.rs, which says why this works and how exactly; same names in the
+ * same order.
  *
- * Plain C without kernel types: compiles for BPF and natively. Amounts are in packets, the low 32 bits of the counters; places
- * in the stream are in bytes, and wrap too.
+ * Plain C without kernel types: compiles for BPF and natively. Amounts are in packets, the low 32 bits of the
+ * counters; places in the stream are in bytes, and wrap too.
  */
 #ifndef HEADWAY_RING_H
 #define HEADWAY_RING_H
@@ -62,8 +63,8 @@ static __always_inline struct ring_entry *ring_entry(struct ring *r, u64 number)
 }
 
 /*
- * At each ACK, first: what was in flight before it is the most that any packet sent since the newest entry can have seen,
- * if it is more than the entry says.
+ * Raises the newest entry to what was in flight before this ACK, if that is more, because packets sent since the
+ * entry may have seen so much. It must be the first step of each ACK.
  */
 static __always_inline void ring_raise(struct ring *r, u32 prior_inflight)
 {
@@ -74,8 +75,8 @@ static __always_inline void ring_raise(struct ring *r, u32 prior_inflight)
 }
 
 /*
- * After an event: packets that are sent from now on find this entry, if enough has changed since the last one to make it. With
- * an entry for each ACK a flight of many ACKs would not fit into the ring.
+ * Makes an entry for the packets that are sent from now on, if enough has changed since the last one. With an entry
+ * for each ACK, a flight of many ACKs would not fit into the ring.
  */
 RING_FN int ring_note(struct ring *r, const struct ring_entry *now)
 {
