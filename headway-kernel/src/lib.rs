@@ -66,6 +66,7 @@ use error::{Context, ensure};
 use need::demand_bpf;
 use object::{COUNTERS, ONLY_KEY, RING, TABLE, Wanted, load, map_of, put_in_force, read_counters, table_of};
 use programs::{PROGRAMS, Program, check_name, free_name};
+use trace::Columns;
 
 /// What the running kernel can use.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -180,7 +181,7 @@ impl Attached {
     pub fn trace(&mut self, sink: impl Write + Send + 'static) -> Result<Trace> {
         ensure!(self.has_trace, "`{}` has no trace, or it was taken already", self.name);
         self.has_trace = false;
-        let columns = self.program.columns(&self.params)?;
+        let columns = Columns::of(self.program, &self.params)?;
         Trace::start(map_of(&self.object, RING)?, map_of(&self.object, COUNTERS)?, columns, Box::new(sink))
     }
 

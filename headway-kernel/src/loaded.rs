@@ -16,11 +16,11 @@ use std::time::{Duration, Instant, SystemTime};
 
 use libbpf_rs::query::{LinkTypeInfo, ProgInfoIter, ProgInfoQueryOptions};
 use libbpf_rs::{Link, MapCore, MapFlags, MapHandle, MapMut};
-use rustix::fs::{FlockOperation, flock, statfs};
+use rustix::fs::{FlockOperation, flock};
 
 use crate::btf::Api;
 use crate::error::{Context, Error, Result, bail, ensure};
-use crate::need::{demand_bpf, has_rights};
+use crate::need::{BPF_FS, demand_bpf, demand_bpf_fs, has_rights};
 use crate::object::{
     COUNTERS, ONLY_KEY, SETTINGS, SWITCHES, Wanted, is_named, load, put_in_force, read_counters, table_of,
     to_words, with_log,
@@ -28,13 +28,8 @@ use crate::object::{
 use crate::programs::{PROGRAMS, Program, check_name};
 use crate::{Counters, is_registered, read_line, release};
 
-/// Where the kernel's BPF file system belongs.
-const BPF_FS: &str = "/sys/fs/bpf";
-const BPF_FS_MAGIC: u64 = 0xcafe_4a11;
+/// Where our controllers are, a folder for each and in it a file for each name.
 const OURS: &str = "/sys/fs/bpf/headway";
-
-/// How to mount it where it is missing.
-pub(crate) const MOUNT: &str = "mount -t bpf bpf /sys/fs/bpf";
 
 /// The controller of sockets that do not choose one, in the caller's network namespace.
 const DEFAULT: &str = "/proc/sys/net/ipv4/tcp_congestion_control";
@@ -233,21 +228,6 @@ pub fn loaded() -> Result<Vec<Loaded>> {
     let mut all: Vec<_> = pins.iter().filter_map(|(by, pin)| Loaded::open(by, pin, &api).ok()).collect();
     all.sort_by(|a, b| a.name.cmp(&b.name));
     Ok(all)
-}
-
-pub(crate) fn has_bpf_fs() -> bool {
-    statfs(BPF_FS).is_ok_and(|s| s.f_type as u64 & 0xffff_ffff == BPF_FS_MAGIC)
-}
-
-/// We do not mount it: in a container the mount, and with it the controller, would end with the container.
-fn demand_bpf_fs() -> Result<()> {
-    match has_bpf_fs() {
-        true => Ok(()),
-        false => {
-            let what = format!("{BPF_FS} is not the kernel's BPF file system, where it would be kept");
-            Err(Error::new(what).with_hint(MOUNT))
-        }
-    }
 }
 
 /// One load or unload at a time, until dropped.

@@ -4,10 +4,18 @@
 use std::fs;
 use std::path::Path;
 
+use rustix::fs::statfs;
+
 use crate::btf::{Api, BTF_FILE};
 use crate::error::{Error, Result};
-use crate::loaded::{MOUNT, has_bpf_fs};
 use crate::{read_line, release};
+
+/// Where the kernel's BPF file system belongs, and the number by which `statfs` tells it (`linux/magic.h`).
+pub(crate) const BPF_FS: &str = "/sys/fs/bpf";
+const BPF_FS_MAGIC: u64 = 0xcafe_4a11;
+
+/// How to mount it where it is missing.
+const MOUNT: &str = "mount -t bpf bpf /sys/fs/bpf";
 
 /// One thing that something needs of this machine.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -81,6 +89,21 @@ pub(crate) fn demand_bpf() -> Result<()> {
     match bpf_needs().into_iter().find(|c| c.required && !c.ok) {
         Some(c) => Err(Error::new(format!("this machine lacks: {}", c.what)).with_hint(c.hint)),
         None => Ok(()),
+    }
+}
+
+fn has_bpf_fs() -> bool {
+    statfs(BPF_FS).is_ok_and(|s| s.f_type as u64 & 0xffff_ffff == BPF_FS_MAGIC)
+}
+
+/// Fails where there is no BPF file system. We do not mount it: in a container the mount, and with it the controller, would end with the container.
+pub(crate) fn demand_bpf_fs() -> Result<()> {
+    match has_bpf_fs() {
+        true => Ok(()),
+        false => {
+            let what = format!("{BPF_FS} is not the kernel's BPF file system, where it would be kept");
+            Err(Error::new(what).with_hint(MOUNT))
+        }
     }
 }
 

@@ -184,13 +184,12 @@ mod tests {
     use crate::programs::{PROGRAMS, check_name};
 
     #[test]
-    fn every_program_has_a_rust_twin_and_room_for_its_parameters() {
+    fn every_program_has_room_for_its_parameters() {
         for program in PROGRAMS {
             let words = SWITCHES + (program.params.defaults)().len();
             let mut open = ObjectBuilder::default().open_memory(program.object).unwrap();
             let map = open.maps_mut().find(|m| m.name().to_string_lossy().ends_with(SETTINGS)).unwrap();
             assert_eq!(map.initial_value().unwrap().len(), words * 8, "{}", program.name);
-            assert!(program.columns(&(program.params.defaults)()).is_ok());
             assert!(check_name(program.name).is_ok());
         }
     }

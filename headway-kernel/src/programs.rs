@@ -3,9 +3,8 @@
 use headway_cc::cc::params::{self, ParamTable};
 use headway_cc::cc::{self, Controller};
 
-use crate::error::{Context, Error, Result};
+use crate::error::{Error, Result};
 use crate::is_registered;
-use crate::trace::Columns;
 
 /// A controller that exists as a BPF program.
 #[derive(Debug)]
@@ -54,13 +53,6 @@ impl Program {
     /// The Rust twin with such parameters; `None` when they are not as many.
     pub(crate) fn twin(&self, params: &[u64]) -> Option<Box<dyn Controller>> {
         cc::entry(self.name)?.with(params)
-    }
-
-    /// What a trace of this controller with such parameters says before its events.
-    pub(crate) fn columns(&self, params: &[u64]) -> Result<Columns> {
-        let twin = self.twin(params);
-        let twin = twin.with_context(|| format!("the Rust twin of `{}` has other parameters", self.name))?;
-        Ok(Columns { names: cc::trace_columns(self.name, &*twin), set: self.params.changed(params) })
     }
 }
 

@@ -97,7 +97,7 @@ mod tests {
     fn trace_of(program: &'static Program, set: &[&str]) -> String {
         let params = program.params.with(set.iter().copied()).unwrap();
         let mut cc = program.twin(&params).unwrap();
-        let mut text = program.columns(&params).unwrap().header();
+        let mut text = crate::trace::Columns::of(program, &params).unwrap().header();
         for event in [Event::Init, Event::Ack, Event::Ack] {
             let ack = Ack { event, smss: 1, unit_bytes: 1448, cwnd: 10, cwnd_clamp: 1000, ..Ack::default() };
             let ack = Ack { newly_acked: event.into(), max_pacing_rate: u64::MAX, ..ack };

@@ -12,6 +12,7 @@ use libbpf_rs::{MapHandle, RingBufferBuilder};
 
 use crate::error::{Context, Error, Result, ensure};
 use crate::object::{read_counters, to_words};
+use crate::programs::Program;
 
 /// How often the reader empties the ring. It polls because being woken would make each event cost ten times as much.
 const POLL: Duration = Duration::from_millis(20);
@@ -29,6 +30,14 @@ pub(crate) struct Columns {
 }
 
 impl Columns {
+    /// What a trace of this controller with such parameters says.
+    pub(crate) fn of(program: &Program, params: &[u64]) -> Result<Self> {
+        let twin = program.twin(params);
+        let twin =
+            twin.with_context(|| format!("the Rust twin of `{}` has other parameters", program.name))?;
+        Ok(Self { names: cc::trace_columns(program.name, &*twin), set: program.params.changed(params) })
+    }
+
     /// The lines before the events.
     pub(crate) fn header(&self) -> String {
         cc::trace_header(&self.names, &self.set)
@@ -145,4 +154,16 @@ fn write_line(sink: &mut impl Write, columns: &Columns, record: &[u8]) -> Result
     }
     line.push('\n');
     sink.write_all(line.as_bytes()).context("cannot write the trace")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_program_has_a_rust_twin() {
+        for program in crate::programs::PROGRAMS {
+            assert!(Columns::of(program, &(program.params.defaults)()).is_ok(), "{}", program.name);
+        }
+    }
 }
