@@ -1,5 +1,6 @@
-//! The subcommands: one file each, or one for a family. A file holds the arguments as clap reads them, with the help text, and a
-//! function that does what was asked and returns the exit code. What takes more than a few lines is done in the rooms below.
+//! The subcommands: one file each, or one for a family. A file holds the arguments as clap reads them, with the help
+//! text, and a function that does what was asked and returns the exit code. What takes more than a few lines is done
+//! in the rooms below.
 
 pub mod bench;
 mod check_switching;

@@ -10,12 +10,12 @@
 //!  └────────────────┘        └──────────────────────────────────────┘        └────────────────┘
 //! ```
 //!
-//! The link model is the simulator's, so one path text means the same in both; here real packets of this machine's kernel
-//! pass through it in real time (in the lab: in virtual time). Everything is held by file descriptors, so the end of the
-//! process, however it comes, is the end of the devices and the namespaces.
+//! The link model is the simulator's, so one path text means the same in both; here real packets of this machine's
+//! kernel pass through it in real time (in the lab: in virtual time). Everything is held by file descriptors, so the
+//! end of the process, however it comes, is the end of the devices and the namespaces.
 //!
-//! [`ends`] makes devices, addresses and routes; [`forward`] is the thread's loop; [`segment`] and [`packet`] divide the
-//! kernel's large packets and join them again; [`log`] counts. Called by `cell`, and by `headway emu`.
+//! [`ends`] makes devices, addresses and routes; [`forward`] is the thread's loop; [`segment`] and [`packet`] divide
+//! the kernel's large packets and join them again; [`log`] counts. Called by `cell`, and by `headway emu`.
 
 mod ends;
 mod forward;
@@ -52,8 +52,8 @@ pub enum Far {
     Caller,
 }
 
-/// Gives some flows a longer round trip than the others of the same path: IPv4 packets with this TCP port at either end
-/// wait before they meet the bottleneck, for half of the extra time in each direction.
+/// Gives some flows a longer round trip than the others of the same path: IPv4 packets with this TCP port at either
+/// end wait before they meet the bottleneck, for half of the extra time in each direction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Detour {
     pub port: u16,
@@ -68,8 +68,8 @@ pub struct EmuOptions {
     /// Decides every random part of the path: loss, jitter and the like.
     pub seed: u64,
     pub far: Far,
-    /// Lets the kernel hand over several packets as one, up to 64 KB (GSO), which saves most of the CPU time. The links see
-    /// packets of the MTU all the same.
+    /// Lets the kernel hand over several packets as one, up to 64 KB (GSO), which saves most of the CPU time. The
+    /// links see packets of the MTU all the same.
     pub offload: bool,
     pub detour: Option<Detour>,
     /// Length of a bin of the log in microseconds.
@@ -113,8 +113,8 @@ pub struct EmuLog {
     pub late: Lateness,
     pub down: LinkStats,
     pub up: LinkStats,
-    /// Packets that the kernel lost on the way into or out of the emulator. The model knows nothing of them, so a run with
-    /// any does not count.
+    /// Packets that the kernel lost on the way into or out of the emulator. The model knows nothing of them, so a run
+    /// with any does not count.
     pub kernel_drops: u64,
     /// Reads of the devices: fewer than packets when the kernel hands over several at once.
     #[cfg(test)]
@@ -140,8 +140,8 @@ impl EmuLog {
 }
 
 impl Emu {
-    /// Makes namespaces and devices and starts to carry packets, with the values that the path has at time 0. Fails, with
-    /// a hint, where a privilege or a device is missing, and leaves nothing behind then.
+    /// Makes namespaces and devices and starts to carry packets, with the values that the path has at time 0. Fails,
+    /// with a hint, where a privilege or a device is missing, and leaves nothing behind then.
     pub fn up(path: &Path, options: &EmuOptions) -> Result<Emu> {
         ensure!((576..=9000).contains(&options.mtu), "MTU {} is not within 576 to 9000", options.mtu);
         for trace in [&path.down, &path.up].iter().filter_map(|spec| spec.trace.as_ref()) {
@@ -172,14 +172,15 @@ impl Emu {
         Ok(Emu { path, near, far, ends, orders, started, thread })
     }
 
-    /// Makes this moment t = 0 of the path's schedule, of its random numbers and of the log. Until then the path only carries
-    /// what the ends need to set up. Packets under way are delivered unchanged. Only the first call has an effect.
+    /// Makes this moment t = 0 of the path's schedule, of its random numbers and of the log. Until then the path only
+    /// carries what the ends need to set up. Packets under way are delivered unchanged. Only the first call has an
+    /// effect.
     pub fn start_clock(&self) {
         let now_ns = monotonic_ns();
         if self.orders.zero_ns.compare_exchange(0, now_ns, Ordering::Release, Ordering::Relaxed).is_ok() {
             self.wake();
-            // Returns only when the loop has the new clock: what the caller sends next must meet it. An error means that
-            // the loop has ended early, which `stop` will report.
+            // Returns only when the loop has the new clock: what the caller sends next must meet it. An error means
+            // that the loop has ended early, which `stop` will report.
             let _ = self.started.lock().map(|started| started.recv());
         }
     }

@@ -1,5 +1,5 @@
-//! How errors are told to the user. Every error is an `anyhow::Error` whose causes may each end in `\nhint: …` lines that say
-//! what to do; this room joins them into one text and tells a wrong argument from a failure.
+//! How errors are told to the user. Every error is an `anyhow::Error` whose causes may each end in `\nhint: …` lines
+//! that say what to do; this room joins them into one text and tells a wrong argument from a failure.
 
 use anyhow::Result;
 
@@ -20,8 +20,8 @@ pub fn usage<T>(result: Result<T, impl Into<anyhow::Error>>) -> Result<T> {
     result.map_err(|e| Usage(sentence(&e.into())).into())
 }
 
-/// What failed, from the outermost cause to the innermost, and then what to do about it: the hints of all causes come last,
-/// so that they do not stand in the middle of the sentence.
+/// What failed, from the outermost cause to the innermost, and then what to do about it: the hints of all causes come
+/// last, so that they do not stand in the middle of the sentence.
 pub fn sentence(e: &anyhow::Error) -> String {
     let (mut what, mut hints) = (Vec::new(), Vec::new());
     for cause in e.chain().map(ToString::to_string) {

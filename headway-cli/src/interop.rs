@@ -1,8 +1,8 @@
-//! Other programs' formats, which nothing else in the program knows: `headway export`, `import` and `plan`, and the packets
-//! of `headway sim`.
+//! Other programs' formats, which nothing else in the program knows: `headway export`, `import` and `plan`, and the
+//! packets of `headway sim`.
 //!
-//! `reading` is what every reader of somebody else's run returns. `flent` reads and writes, `ping` and `pscheduler` read,
-//! `import` finds out which of them a file is for, `packets` writes captures.
+//! `reading` is what every reader of somebody else's run returns. `flent` reads and writes, `ping` and `pscheduler`
+//! read, `import` finds out which of them a file is for, `packets` writes captures.
 
 pub mod flent;
 pub mod import;
@@ -18,8 +18,8 @@ use anyhow::{Context, Result, ensure};
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// Writes one file into `to` for each cell that counts, and returns their names. `file` makes the end of the file's name and
-/// its content.
+/// Writes one file into `to` for each cell that counts, and returns their names. `file` makes the end of the file's
+/// name and its content.
 ///
 /// # Errors
 /// No cell counts, a cell cannot be exported, or a file cannot be written.

@@ -1,19 +1,19 @@
 //! The lab: one cell inside a distribution's own kernel, which QEMU runs in virtual time.
 //!
-//! The guest's single CPU executes one instruction each nanosecond of the guest's clock (`-icount`), and time in which it
-//! is idle is skipped. What the guest measures therefore depends on the plan and the seed alone, not on how busy the host
-//! is: the same cell gives the same bytes on every run. The guest's first process is this very program ([`guest`]), which
-//! runs the cell with the code of `--in here`.
+//! The guest's single CPU executes one instruction each nanosecond of the guest's clock (`-icount`), and time in
+//! which it is idle is skipped. What the guest measures therefore depends on the plan and the seed alone, not on how
+//! busy the host is: the same cell gives the same bytes on every run. The guest's first process is this very program
+//! ([`guest`]), which runs the cell with the code of `--in here`.
 //!
 //! ```text
 //! Kernel::find ─► initramfs (once per process) ─┐
 //! cell ─► job in the guest's memory ────────────┴─► qemu ─► answer in the guest's memory ─► raw files
 //! ```
 //!
-//! This file runs one cell: lay down the job, boot, wait, read the answer. [`kernels`] finds the kernels, [`arch`] knows the
-//! emulated machine, [`emulator`] starts and watches QEMU. Nothing is written outside the destination folder: the kernel's
-//! image, the initramfs and the guest's memory are memory files, and QEMU dies with this process.
-//! Called by `bench` for the cells of `--in lab`.
+//! This file runs one cell: lay down the job, boot, wait, read the answer. [`kernels`] finds the kernels, [`arch`]
+//! knows the emulated machine, [`emulator`] starts and watches QEMU. Nothing is written outside the destination
+//! folder: the kernel's image, the initramfs and the guest's memory are memory files, and QEMU dies with this
+//! process. Called by `bench` for the cells of `--in lab`.
 
 mod arch;
 mod emulator;
@@ -52,8 +52,8 @@ pub struct Limits {
 }
 
 impl Limits {
-    /// Generous on purpose, because fast paths and many streams take more: a cell of 12 s at 100 Mbit/s takes 20 s of CPU
-    /// time after its boot.
+    /// Generous on purpose, because fast paths and many streams take more: a cell of 12 s at 100 Mbit/s takes 20 s of
+    /// CPU time after its boot.
     pub fn for_cell(plan: &Plan, cell: &Cell) -> Self {
         let load_s = u64::from(plan.traffic(cell.path).seconds);
         Self { cpu: Duration::from_secs(120 + 60 * load_s), idle: Duration::from_secs(30) }
@@ -82,8 +82,8 @@ pub fn run_commands(kernel: &Kernel, commands: Vec<String>) -> Result<String> {
     said
 }
 
-/// Whether a cell failed because QEMU stood still, which says nothing about the guest: on a busy host it happens to one
-/// cell in some hundreds, and the cell is worth another try.
+/// Whether a cell failed because QEMU stood still, which says nothing about the guest: on a busy host it happens to
+/// one cell in some hundreds, and the cell is worth another try.
 pub fn is_stuck(error: &str) -> bool {
     error.contains(emulator::STUCK)
 }
@@ -148,8 +148,8 @@ fn write_file(dest: &Path, name: &str, content: &[u8]) -> Result<()> {
     std::fs::write(&path, content).with_context(|| format!("cannot write {}", path.display()))
 }
 
-/// The last lines of a console. When the kernel panicked, the lines around the one that gives the reason instead, because
-/// registers and a stack follow it.
+/// The last lines of a console. When the kernel panicked, the lines around the one that gives the reason instead,
+/// because registers and a stack follow it.
 fn telling_lines(console: &[u8], count: usize) -> String {
     const TROUBLE: &[&str] = &["Kernel panic", "BUG:", "Oops", "Out of memory", "panicked at"];
     let text = String::from_utf8_lossy(console);

@@ -1,5 +1,6 @@
-//! What makes the data of a cell on a kernel: iperf3, iperf 2, TCP streams of this process, or a QUIC stack. Each makes one load
-//! from one end of a path to the other and returns the text of `load.json`. Whether a load counts is for `cell` to judge.
+//! What makes the data of a cell on a kernel: iperf3, iperf 2, TCP streams of this process, or a QUIC stack. Each
+//! makes one load from one end of a path to the other and returns the text of `load.json`. Whether a load counts is
+//! for `cell` to judge.
 
 pub mod iperf;
 mod iperf2;

@@ -28,12 +28,14 @@ use sys::interrupt;
 
 /// Compare, load and measure TCP and QUIC congestion controllers
 ///
-/// `headway bench` runs controllers over network paths and says, with confidence intervals, which is better. It can do so in a
-/// simulator, in a virtual machine with a stock kernel, on this kernel over an emulated path, and over a real path.
+/// `headway bench` runs controllers over network paths and says, with confidence intervals, which is better. It can
+/// do so in a simulator, in a virtual machine with a stock kernel, on this kernel over an emulated path, and over a
+/// real path.
 ///
 /// `headway load` puts a controller into the running kernel, for any socket to use.
 ///
-/// Begin with `headway doctor`, which says what this machine can do, and `headway list`, which shows what there is to choose from.
+/// Begin with `headway doctor`, which says what this machine can do, and `headway list`, which shows what there is to
+/// choose from.
 #[derive(Parser)]
 #[command(version, arg_required_else_help = true, max_term_width = 100)]
 struct Cli {
@@ -45,8 +47,9 @@ struct Cli {
 enum Command {
     /// Compare controllers over paths and write a report
     ///
-    /// Runs every controller on every path in every block, prints the verdicts, and leaves the raw data, results.csv, results.json and
-    /// report.html in the run folder. A run that was interrupted goes on when the same command is given again with its --out.
+    /// Runs every controller on every path in every block, prints the verdicts, and leaves the raw data, results.csv,
+    /// results.json and report.html in the run folder. A run that was interrupted goes on when the same command is
+    /// given again with its --out.
     Bench(Box<commands::bench::BenchArgs>),
     /// Make the tables and report.html of a run folder again
     Report(commands::report::ReportArgs),
@@ -72,7 +75,8 @@ enum Command {
     Sim(commands::sim::SimArgs),
     /// Run a command inside an emulated path
     ///
-    /// As mm-link and mm-delay of mahimahi do, in network namespaces of its own. Counts of packets go to standard error at the end.
+    /// As mm-link and mm-delay of mahimahi do, in network namespaces of its own. Counts of packets go to standard
+    /// error at the end.
     Emu(commands::emu::EmuArgs),
     /// Load a controller into the running kernel
     ///
@@ -86,8 +90,8 @@ enum Command {
     List(commands::list::ListArgs),
     /// Say what this machine can do, and what is missing
     ///
-    /// Names for each place of `bench --in`, and for `headway load`, what it needs, what of that is missing, and the command that adds
-    /// it. The exit code is 1 unless the lab works.
+    /// Names for each place of `bench --in`, and for `headway load`, what it needs, what of that is missing, and the
+    /// command that adds it. The exit code is 1 unless the lab works.
     Doctor,
     /// Check a trace of ACKs (acks.txt) against the controller
     ///

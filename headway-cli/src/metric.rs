@@ -1,10 +1,10 @@
 //! What is measured: one row of [`METRICS`] for each metric, computed from the raw files of a cell.
 //!
-//! A new metric is one row here; CSV, JSON, report and comparison follow, and because they start from the raw files, old
-//! runs get it too. The files are read by `CellData`, which puts all times on one clock, microseconds since the start of
-//! the load generator. A metric covers the time from the end of the warm-up to the end of the load unless its row says
-//! otherwise. `drop` holds what happens around a fall of the path's rate, `messages` what a message flow felt. Nothing here
-//! compares controllers: that is the report's part.
+//! A new metric is one row here; CSV, JSON, report and comparison follow, and because they start from the raw files,
+//! old runs get it too. The files are read by `CellData`, which puts all times on one clock, microseconds since the
+//! start of the load generator. A metric covers the time from the end of the warm-up to the end of the load unless
+//! its row says otherwise. `drop` holds what happens around a fall of the path's rate, `messages` what a message flow
+//! felt. Nothing here compares controllers: that is the report's part.
 
 mod drop;
 mod messages;

@@ -1,9 +1,9 @@
 //! The plan of a `headway bench`: which controllers run over which paths with what traffic, and in which order.
 //!
-//! A plan is data. This room makes it from a request, checks it against the controllers that the machine has (handed in as
-//! [`check::Known`]), shows it, and writes and reads it as `plan.json`. It runs nothing, asks the machine nothing, and opens no
-//! files but `plan.json` and the trace files that a path names. `commands` makes plans, `bench` runs them, `cell` and `report`
-//! read them.
+//! A plan is data. This room makes it from a request, checks it against the controllers that the machine has (handed
+//! in as [`check::Known`]), shows it, and writes and reads it as `plan.json`. It runs nothing, asks the machine
+//! nothing, and opens no files but `plan.json` and the trace files that a path names. `commands` makes plans, `bench`
+//! runs them, `cell` and `report` read them.
 
 pub mod check;
 pub mod label;
@@ -34,11 +34,12 @@ use tool::Tool;
 use traffic::Traffic;
 use transport::Transport;
 
-/// Version of the raw folder's layout. A folder of another version is refused with a clear sentence instead of being misread.
+/// Version of the raw folder's layout. A folder of another version is refused with a clear sentence instead of being
+/// misread.
 pub const LAYOUT: u32 = 1;
 
-/// Everything that is about to be measured: `plan.json`. The order of the fields is the order in the file, by which a run
-/// that goes on and the shards of a run recognise their plan.
+/// Everything that is about to be measured: `plan.json`. The order of the fields is the order in the file, by which a
+/// run that goes on and the shards of a run recognise their plan.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Plan {
     pub layout: u32,
@@ -80,8 +81,8 @@ pub struct Cell {
     pub path: usize,
     pub cc: Label,
     pub block: u32,
-    /// Seeds every random part of this cell. It is the same for all controllers of one block on one path, so that they meet
-    /// the same losses and their results can be compared in pairs.
+    /// Seeds every random part of this cell. It is the same for all controllers of one block on one path, so that
+    /// they meet the same losses and their results can be compared in pairs.
     pub seed: u64,
 }
 

@@ -1,8 +1,8 @@
 //! The raw folder: what a run leaves behind, and the only thing that measuring and judging share.
 //!
-//! One file here for each format, with its writer beside its reader, so that a column cannot be written in one way and read
-//! in another. Layout and columns are described in `docs/architecture.md`. Nothing here measures or judges: `cell` writes
-//! these files, `metric` reads them.
+//! One file here for each format, with its writer beside its reader, so that a column cannot be written in one way
+//! and read in another. Layout and columns are described in `docs/architecture.md`. Nothing here measures or judges:
+//! `cell` writes these files, `metric` reads them.
 
 pub mod acks;
 pub mod cell;

@@ -1,10 +1,10 @@
 //! Makes the results of a run folder: a table, CSV, JSON and one HTML page that opens offline.
 //!
-//! A report reads nothing but the run's folder and writes nothing but `results.csv`, `results.json` and `report.html` in
-//! it, each under a temporary name first. `run` reads the folder, `judge` says what pairs of values amount to, `findings`
-//! and `notes` are what follows from a run; `table` and `esnet` are made for the terminal and other programs, `page` with
-//! its charts for people. `compare` judges tables that somebody else measured. Called by `headway report`, `bench`,
-//! `merge` and `compare`.
+//! A report reads nothing but the run's folder and writes nothing but `results.csv`, `results.json` and `report.html`
+//! in it, each under a temporary name first. `run` reads the folder, `judge` says what pairs of values amount to,
+//! `findings` and `notes` are what follows from a run; `table` and `esnet` are made for the terminal and other
+//! programs, `page` with its charts for people. `compare` judges tables that somebody else measured. Called by
+//! `headway report`, `bench`, `merge` and `compare`.
 
 #[cfg(test)]
 mod aa;
@@ -67,8 +67,8 @@ pub fn known(metrics: &[String]) -> anyhow::Result<()> {
     metrics.iter().try_for_each(|name| metric::find(name).map(drop))
 }
 
-/// Metrics that the table shows beside the primary ones: where flows compete, where messages ran beside the load, and for
-/// a suite.
+/// Metrics that the table shows beside the primary ones: where flows compete, where messages ran beside the load, and
+/// for a suite.
 const RIVALRY: [&str; 2] = ["jain", "rival_goodput_bps"];
 const MESSAGES: [&str; 3] = ["message_delay_p50_us", "message_delay_p999_us", "message_over_100ms_s"];
 const SUITE: [&str; 3] =

@@ -1,10 +1,11 @@
 //! Estimates, intervals, tests and verdicts. Numbers in, numbers out: nothing here knows what was measured.
 //!
-//! A comparison is a list of gains, one for each block: the log ratio of candidate and baseline, with the sign that makes
-//! a positive one better. Its estimate is the Hodges–Lehmann one, the median of all pairwise (Walsh) averages; its interval
-//! inverts the exact signed-rank test, and `p` is that test's. For `p`, equal sizes share their mean rank, and zeros keep
-//! their rank but count for neither side (Pratt); the null distribution is the exact one of those very ranks. The interval
-//! uses the distribution without ties, which can only make it wider than needed. `docs/method.md` says why this method.
+//! A comparison is a list of gains, one for each block: the log ratio of candidate and baseline, with the sign that
+//! makes a positive one better. Its estimate is the Hodges–Lehmann one, the median of all pairwise (Walsh) averages;
+//! its interval inverts the exact signed-rank test, and `p` is that test's. For `p`, equal sizes share their mean
+//! rank, and zeros keep their rank but count for neither side (Pratt); the null distribution is the exact one of
+//! those very ranks. The interval uses the distribution without ties, which can only make it wider than needed.
+//! `docs/method.md` says why this method.
 //!
 //! Without blocks there are `welch`, for two samples of which only mean and deviation are known, and `bootstrap`, for
 //! percentiles of probes pooled over runs. `report::judge` is the main caller.
@@ -90,8 +91,8 @@ impl Verdict {
         }
     }
 
-    /// What an improvement (positive is better) amounts to, given its p value after [`holm`] and the smallest improvement
-    /// that matters, on the same scale.
+    /// What an improvement (positive is better) amounts to, given its p value after [`holm`] and the smallest
+    /// improvement that matters, on the same scale.
     pub fn of(shift: &Shift, p_family: f64, margin: f64) -> Self {
         let within = |low: f64, high: f64| low >= -margin && high <= margin;
         let trivial = within(shift.low, shift.high);
@@ -114,8 +115,8 @@ impl fmt::Display for Verdict {
     }
 }
 
-/// Holm's step-down correction of a family of p values, in the order given. One comparison in twenty looks significant by
-/// chance; after the correction the chance that any of the family does is one in twenty.
+/// Holm's step-down correction of a family of p values, in the order given. One comparison in twenty looks
+/// significant by chance; after the correction the chance that any of the family does is one in twenty.
 pub fn holm(ps: &[f64]) -> Vec<f64> {
     let mut order: Vec<usize> = (0..ps.len()).collect();
     order.sort_by(|a, b| ps[*a].total_cmp(&ps[*b]));
@@ -144,8 +145,8 @@ pub fn noise_floor(values: &[f64]) -> Option<f64> {
     Some(sizes[(LEVEL * FLOOR_DRAWS as f64).ceil() as usize - 1])
 }
 
-/// Fewest blocks with which any of so many comparisons can still be significant: the smallest p value that n blocks can
-/// have is 2/2ⁿ, and Holm multiplies it by their number.
+/// Fewest blocks with which any of so many comparisons can still be significant: the smallest p value that n blocks
+/// can have is 2/2ⁿ, and Holm multiplies it by their number.
 pub fn blocks_needed(comparisons: usize) -> usize {
     let passes = |n: usize| 2.0 / 2f64.powi(n as i32) * comparisons as f64 <= 1.0 - LEVEL;
     (MIN_BLOCKS..64).find(|n| passes(*n)).unwrap_or(64)
@@ -191,8 +192,8 @@ pub fn quartiles(values: &[f64]) -> Option<(f64, f64)> {
     Some((at(0.25), at(0.75)))
 }
 
-/// A percentile within a run, where there are enough values for a distribution-free 95 % interval of it with two finite
-/// ends. With fewer, the percentile would be little more than the largest value.
+/// A percentile within a run, where there are enough values for a distribution-free 95 % interval of it with two
+/// finite ends. With fewer, the percentile would be little more than the largest value.
 ///
 /// # Errors
 /// How many values it takes: 72 for p95, 368 for p99, 3688 for p99.9.
@@ -215,7 +216,8 @@ pub fn samples_needed(q: f64) -> usize {
     ((1.0 - LEVEL) / 2.0).log(q.max(1.0 - q)).ceil() as usize
 }
 
-/// Jain's fairness index: 1 when all shares are equal, 1/n when one has everything; `None` when there is nothing to share.
+/// Jain's fairness index: 1 when all shares are equal, 1/n when one has everything; `None` when there is nothing to
+/// share.
 pub fn jain(shares: &[f64]) -> Option<f64> {
     let (sum, squares) = shares.iter().fold((0.0, 0.0), |(s, q), x| (s + x, q + x * x));
     (squares > 0.0).then(|| sum * sum / (shares.len() as f64 * squares))
@@ -227,8 +229,8 @@ fn walsh_averages(x: &[f64]) -> Vec<f64> {
     sorted(&pairs.map(|(i, j)| (x[i] + x[j]) / 2.0).collect::<Vec<_>>())
 }
 
-/// The exact signed-rank interval. It reaches from the k-th smallest Walsh average to the k-th largest, where k − 1 is the
-/// largest rank sum that still lies in the rejected tail: the test rejects every shift outside of that.
+/// The exact signed-rank interval. It reaches from the k-th smallest Walsh average to the k-th largest, where k − 1
+/// is the largest rank sum that still lies in the rejected tail: the test rejects every shift outside of that.
 fn interval(walsh: &[f64], n: usize, level: f64) -> (f64, f64) {
     let null = null_distribution(&(1..=n).map(|r| 2 * r).collect::<Vec<_>>());
     let mut tail = 0.0;
@@ -253,7 +255,8 @@ fn signed_rank_p(x: &[f64]) -> f64 {
     (2.0 * upper.min(lower)).min(1.0)
 }
 
-/// Twice the rank of each absolute value, zeros ranked too. Ties share their mean rank, and twice that is a whole number.
+/// Twice the rank of each absolute value, zeros ranked too. Ties share their mean rank, and twice that is a whole
+/// number.
 fn doubled_ranks(x: &[f64]) -> Vec<usize> {
     let below = |v: f64| x.iter().filter(|w| w.abs() < v.abs()).count();
     let equal = |v: f64| x.iter().filter(|w| w.abs() == v.abs()).count();

@@ -1,9 +1,9 @@
-//! What the program asks of Linux and the standard library does not offer: one small file for each kind of request, with
-//! safe functions. Nearly all of the program's `unsafe` is here.
+//! What the program asks of Linux and the standard library does not offer: one small file for each kind of request,
+//! with safe functions. Nearly all of the program's `unsafe` is here.
 //!
-//! Nothing here decides anything. A function is one system call, or the few that make sense only together, and returns
-//! what the kernel answered as [`std::io::Result`]; the callers say what was being attempted. The calls are made through
-//! rustix. Those made through libc are the ones that rustix does not have, and each says so.
+//! Nothing here decides anything. A function is one system call, or the few that make sense only together, and
+//! returns what the kernel answered as [`std::io::Result`]; the callers say what was being attempted. The calls are
+//! made through rustix. Those made through libc are the ones that rustix does not have, and each says so.
 
 pub mod clock;
 pub mod interrupt;

@@ -108,8 +108,8 @@ fn root_an_unprivileged_user_is_told_what_is_missing() {
     assert!(words.iter().all(|w| error.contains(w)), "{error}");
 }
 
-/// A load that pauses, and messages beside it, on the running kernel. The exit code is not looked at: on a busy machine the
-/// run may not count, and its files are right all the same.
+/// A load that pauses, and messages beside it, on the running kernel. The exit code is not looked at: on a busy
+/// machine the run may not count, and its files are right all the same.
 #[test]
 fn root_messages_run_beside_a_load_that_pauses() {
     let out = std::env::temp_dir().join(format!("headway-here-test-{}", std::process::id()));

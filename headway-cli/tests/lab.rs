@@ -1,6 +1,7 @@
 //! The lab as its users meet it: the same bytes for the same seed, and no guest that can hang or outlive a run.
 //!
-//! Needs QEMU, iperf3 (for one test) and a fetched kernel (`make lab-kernels`), but no root. Says so and passes where they are missing.
+//! Needs QEMU, iperf3 (for one test) and a fetched kernel (`make lab-kernels`), but no root. Says so and passes where
+//! they are missing.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -158,15 +159,16 @@ fn messages_arrive_in_the_lab_as_they_were_due() {
     for row in rows {
         let [Ok(_), Ok(bytes), Ok(late_us), delay] = &row[..] else { panic!("{messages}") };
         assert!((64..=1200).contains(bytes));
-        // The least delay is half of the 20 ms and the message's own time on the wire at 10 Mbit/s. A message without one was
-        // lost: the path loses one in a thousand, and the queue may drop.
+        // The least delay is half of the 20 ms and the message's own time on the wire at 10 Mbit/s. A message without
+        // one was lost: the path loses one in a thousand, and the queue may drop.
         assert!(delay.as_ref().is_ok_and(|us| *us >= 10_000 + (bytes + 28) * 8 / 10) || delay.is_err());
         late += i64::from(*late_us > 500);
     }
     assert!(late < 10, "{late} of 256 left late: {messages}");
 }
 
-/// The lab's own streams keep to a limited rate and to a limited pacing rate, and leave the rest of the path to a rival.
+/// The lab's own streams keep to a limited rate and to a limited pacing rate, and leave the rest of the path to a
+/// rival.
 #[test]
 fn streams_in_the_lab_keep_to_their_limits() {
     if kernel("").is_none() {
@@ -240,8 +242,8 @@ fn quic_that_pauses_is_silent_in_the_pause() {
             |row: &Vec<&str>| (from_us..to_us).contains(&row[0].parse().unwrap()) && row[1] == "down";
         rows.clone().filter(within).map(|row| row[4].parse::<u64>().unwrap()).sum()
     };
-    // The 128 kB that wait take another 100 ms, and the connection took up to 100 ms to be made. In the pause the latency
-    // probes go on, which are a few bytes.
+    // The 128 kB that wait take another 100 ms, and the connection took up to 100 ms to be made. In the pause the
+    // latency probes go on, which are a few bytes.
     assert!(bytes(0, 600_000) > 300_000 && bytes(900_000, 1_500_000) < 10_000, "{link}");
     assert!(bytes(1_500_000, 2_000_000) > 300_000, "{link}");
 }
@@ -267,7 +269,8 @@ fn our_controllers_run_on_the_oldest_and_a_newer_kernel() {
     }
 }
 
-/// A flow that pauses, and one that changes its controller amid its data: `cubic`, `bbr3`, `bbr1`, `bbr3`, and round again.
+/// A flow that pauses, and one that changes its controller amid its data: `cubic`, `bbr3`, `bbr1`, `bbr3`, and round
+/// again.
 #[test]
 fn a_socket_switches_and_pauses_on_each_kernel() {
     for version in ["6.1.", "6.12.", "7.2."] {
@@ -440,8 +443,8 @@ fn a_bench_that_is_killed_five_times_loses_nothing_has_nothing_twice_and_leaves_
         kill(headway.id());
         headway.wait().unwrap();
         assert!(cells("cut") < all, "killed too late, {ms} ms after cell {there}");
-        // Guests end when the kernel has delivered their signal, which takes a moment. A guest that stays would make this
-        // loop endless, which the time limit of whoever runs the tests ends.
+        // Guests end when the kernel has delivered their signal, which takes a moment. A guest that stays would make
+        // this loop endless, which the time limit of whoever runs the tests ends.
         while guests.iter().any(|guest| is_running(*guest)) {
             std::thread::yield_now();
         }

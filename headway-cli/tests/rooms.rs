@@ -1,7 +1,8 @@
 //! The rooms of the program import downward only.
 //!
-//! A room is a module at the top of `src`. One that uses what stands above it closes a circle: neither can then be read, tested or
-//! moved without the other. This test reads every source file and fails on such an import, also in unit tests.
+//! A room is a module at the top of `src`. One that uses what stands above it closes a circle: neither can then be
+//! read, tested or moved without the other. This test reads every source file and fails on such an import, also in
+//! unit tests.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -12,7 +13,8 @@ const ROOMS: [&str; 17] = [
     "observe", "raw", "plan", "stats", "sys", "error",
 ];
 
-/// Imports that run upward today, by file and room. One that is gone must leave this list, so that it only becomes shorter.
+/// Imports that run upward today, by file and room. One that is gone must leave this list, so that it only becomes
+/// shorter.
 const EXCEPTIONS: &[(&str, &str)] = &[];
 
 #[test]
@@ -39,8 +41,8 @@ fn rooms_import_downward_only() {
     assert!(gone.is_empty(), "these exceptions occur no longer, take them off the list: {gone:?}");
 }
 
-/// The walk of one run in `docs/architecture.md` names functions as `file.rs: name`. A page that names what is gone sends
-/// its reader astray, so each name must be defined in its file.
+/// The walk of one run in `docs/architecture.md` names functions as `file.rs: name`. A page that names what is gone
+/// sends its reader astray, so each name must be defined in its file.
 #[test]
 fn every_function_that_the_architecture_page_names_exists() {
     let program = Path::new(env!("CARGO_MANIFEST_DIR"));

@@ -1,5 +1,5 @@
-//! What type information (BTF) says: how this kernel's interface for congestion controls differs from other versions', and
-//! where our object files have the members of the table that they fill.
+//! What type information (BTF) says: how this kernel's interface for congestion controls differs from other
+//! versions', and where our object files have the members of the table that they fill.
 
 use libbpf_rs::btf::types::{FuncProto, MemberAttr, Ptr, Struct, StructMember};
 use libbpf_rs::btf::{Btf, ReferencesType, TypeId};
@@ -82,7 +82,8 @@ impl Layout {
         Ok(Layout { members: ops.iter().filter_map(member).collect() })
     }
 
-    /// Writes the name into the table, and empties the callbacks that this kernel does not know: loading fails otherwise.
+    /// Writes the name into the table, and empties the callbacks that this kernel does not know: loading fails
+    /// otherwise.
     pub(crate) fn adapt(&self, table: &mut [u8], name: &str, api: &Api) -> Result<()> {
         for (member, at, is_callback) in &self.members {
             if member == "name" {

@@ -8,8 +8,8 @@ pub type Result<T, E = Error> = std::result::Result<T, E>;
 
 /// What failed, what to do about it, and what caused it.
 ///
-/// `{}` shows what failed and the hint, each on a line of its own; `{:#}` shows the causes too, from the outside in, and then
-/// all hints:
+/// `{}` shows what failed and the hint, each on a line of its own; `{:#}` shows the causes too, from the outside in,
+/// and then all hints:
 ///
 /// ```text
 /// cannot attach `bbr1`: this machine lacks: rights to load BPF

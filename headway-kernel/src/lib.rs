@@ -1,8 +1,9 @@
 //! BBRv1 and BBRv3 in the Linux kernel that you already run, from your own program.
 //!
-//! [`attach`] loads a controller as a BPF `struct_ops` program and registers it as a TCP congestion control. Any socket can then
-//! choose it by name, like `cubic`, and it is gone when your program drops it. Nothing is built into the kernel and no module
-//! is loaded; it takes Linux 6.0 or newer with BTF, and root (or CAP_BPF, CAP_PERFMON and CAP_NET_ADMIN).
+//! [`attach`] loads a controller as a BPF `struct_ops` program and registers it as a TCP congestion control. Any
+//! socket can then choose it by name, like `cubic`, and it is gone when your program drops it. Nothing is built into
+//! the kernel and no module is loaded; it takes Linux 6.0 or newer with BTF, and root (or CAP_BPF, CAP_PERFMON and
+//! CAP_NET_ADMIN).
 //!
 //! ```no_run
 //! # use std::net::TcpStream;
@@ -25,13 +26,13 @@
 //! | record every event a controller saw, and every decision it took | [`Options::trace`], [`Attached::trace`] |
 //! | check such a record against the controller's Rust twin | [`replay`] |
 //!
-//! The controllers are `bbr1`, `bbr3`, and both with the brake, `bbr1_brake` and `bbr3_brake`. Their C is in `bpf/`; the crate
-//! [`headway_cc`] has the same controllers in Rust, and tests hold the two equal bit for bit. Settings are written
-//! `NAME:PARAM=VALUE:PARAM=VALUE`.
+//! The controllers are `bbr1`, `bbr3`, and both with the brake, `bbr1_brake` and `bbr3_brake`. Their C is in `bpf/`;
+//! the crate [`headway_cc`] has the same controllers in Rust, and tests hold the two equal bit for bit. Settings are
+//! written `NAME:PARAM=VALUE:PARAM=VALUE`.
 //!
 //! **What must not outlive your program.** From Linux 6.4 on a registration hangs on a file descriptor, so not even `kill -9`
-//! leaves it behind. Before, it goes when [`Attached`] is dropped; a program that ends on a signal without dropping it must
-//! run [`Attached::undo`] from its signal handling. This crate installs no signal handler.
+//! leaves it behind. Before, it goes when [`Attached`] is dropped; a program that ends on a signal without dropping
+//! it must run [`Attached::undo`] from its signal handling. This crate installs no signal handler.
 //!
 //! **What libbpf prints.** While a program is loaded, libbpf's print callback, of which a process has one, is ours.
 
@@ -99,17 +100,18 @@ pub fn release() -> String {
 /// How to attach.
 #[derive(Clone, Debug, Default)]
 pub struct Options {
-    /// The name in the kernel: 1 to 15 letters, digits or `_`. By default it is the controller's own, or where that is taken,
-    /// `hw_` and the process id.
+    /// The name in the kernel: 1 to 15 letters, digits or `_`. By default it is the controller's own, or where that
+    /// is taken, `hw_` and the process id.
     pub name: Option<String>,
     /// Record every event, to be read by [`Attached::trace`]. Takes 16 MB of the kernel's memory while attached.
     pub trace: bool,
 }
 
-/// Registers the controller `cc`, with the settings that follow its name if any (`bbr3:default_cwnd_gain=2.5`), with the running kernel.
+/// Registers the controller `cc`, with the settings that follow its name if any (`bbr3:default_cwnd_gain=2.5`), with
+/// the running kernel.
 ///
-/// Fails when the controller or a setting is unknown, when the kernel or the user's rights do not allow it (the hint says
-/// what to do), or when the name is taken.
+/// Fails when the controller or a setting is unknown, when the kernel or the user's rights do not allow it (the hint
+/// says what to do), or when the name is taken.
 pub fn attach(cc: &str, options: &Options) -> Result<Attached> {
     let (own, settings) = name_and_settings(cc);
     let program = Program::named(own)?;
@@ -155,8 +157,8 @@ pub struct Counters {
     pub flows: u64,
     /// Of these, those that got no socket storage for their state and keep it in a spare table.
     pub spare: u64,
-    /// Of the flows, those that found no room there either. They run plain AIMD, so measuring them says nothing about the
-    /// controller.
+    /// Of the flows, those that found no room there either. They run plain AIMD, so measuring them says nothing about
+    /// the controller.
     pub without_storage: u64,
     /// Events offered to the trace.
     pub traced: u64,
@@ -164,8 +166,8 @@ pub struct Counters {
     pub trace_lost: u64,
     /// For `bbr3`: ACKs and losses for which it is not known how much was in flight when their packet was sent.
     pub unknown: u64,
-    /// For `bbr3`: packets marked lost that could not be found, so that the controller was told of them with the data of
-    /// another packet.
+    /// For `bbr3`: packets marked lost that could not be found, so that the controller was told of them with the data
+    /// of another packet.
     pub unfound: u64,
 }
 
@@ -190,8 +192,9 @@ impl Attached {
         read_counters(&map_of(&self.object, COUNTERS)?)
     }
 
-    /// What takes the registration away when the process is about to end without dropping `self`, for the code to run that
-    /// the program runs on Ctrl-C. `None` where the kernel does that by itself (Linux 6.4 or newer), and the second time.
+    /// What takes the registration away when the process is about to end without dropping `self`, for the code to run
+    /// that the program runs on Ctrl-C. `None` where the kernel does that by itself (Linux 6.4 or newer), and the
+    /// second time.
     pub fn undo(&mut self) -> Option<Undo> {
         self.undo.take()
     }

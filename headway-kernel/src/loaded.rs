@@ -62,7 +62,8 @@ pub struct Loaded {
     pub controller: &'static str,
     /// How long it has been loaded.
     pub age: Duration,
-    /// The parameters that are not at their defaults, as `param=value`; `None` if another version of this crate loaded it.
+    /// The parameters that are not at their defaults, as `param=value`; `None` if another version of this crate
+    /// loaded it.
     pub settings: Option<Vec<String>>,
     /// Sockets that use it now, in all network namespaces; a namespace whose default it is counts as one.
     pub users: u64,
@@ -73,7 +74,8 @@ pub struct Loaded {
 impl Order {
     /// The controller `cc`, to be chosen as `name` (by default its own name), with settings, `param=value` each.
     ///
-    /// Fails when there is no such controller or parameter, or when the kernel would not take the name: mistakes of the caller.
+    /// Fails when there is no such controller or parameter, or when the kernel would not take the name: mistakes of
+    /// the caller.
     pub fn new<S: AsRef<str>>(
         cc: &str,
         name: Option<&str>,
@@ -94,8 +96,8 @@ impl Order {
 
     /// Loads and registers it, to stay until [`unload`] or the next boot.
     ///
-    /// Fails when the kernel or the user's rights do not allow it, when the BPF file system is not mounted, or when the name
-    /// is taken. Then nothing has changed.
+    /// Fails when the kernel or the user's rights do not allow it, when the BPF file system is not mounted, or when
+    /// the name is taken. Then nothing has changed.
     pub fn load(&self) -> Result<Loaded> {
         let Order { program, name, .. } = self;
         self.put_in_kernel().with_context(|| format!("cannot load `{}` as `{name}`", program.name))?;
@@ -167,10 +169,11 @@ fn pin_then_register(table: &mut MapMut<'_>, pin: &Path) -> Result<()> {
     Ok(())
 }
 
-/// Takes the loaded controller `name` away. Sockets that use it keep it until they close; the answer is how many those are.
+/// Takes the loaded controller `name` away. Sockets that use it keep it until they close; the answer is how many
+/// those are.
 ///
-/// Fails when nothing of that name was loaded by [`Order::load`], when it is the default of new connections, and when the user's
-/// rights do not allow it.
+/// Fails when nothing of that name was loaded by [`Order::load`], when it is the default of new connections, and when
+/// the user's rights do not allow it.
 pub fn unload(name: &str) -> Result<u64> {
     take_away(name).with_context(|| format!("cannot unload `{name}`"))
 }

@@ -1,5 +1,5 @@
-//! What loading our programs needs of the machine: each need as a [`Check`] that can be shown, and the first unmet one as an
-//! error. Nothing here changes anything.
+//! What loading our programs needs of the machine: each need as a [`Check`] that can be shown, and the first unmet
+//! one as an error. Nothing here changes anything.
 
 use std::fs;
 use std::path::Path;
@@ -96,7 +96,8 @@ fn has_bpf_fs() -> bool {
     statfs(BPF_FS).is_ok_and(|s| s.f_type as u64 & 0xffff_ffff == BPF_FS_MAGIC)
 }
 
-/// Fails where there is no BPF file system. We do not mount it: in a container the mount, and with it the controller, would end with the container.
+/// Fails where there is no BPF file system. We do not mount it: in a container the mount, and with it the controller,
+/// would end with the container.
 pub(crate) fn demand_bpf_fs() -> Result<()> {
     match has_bpf_fs() {
         true => Ok(()),
@@ -107,8 +108,8 @@ pub(crate) fn demand_bpf_fs() -> Result<()> {
     }
 }
 
-/// Whether this process has the capabilities that loading takes (numbers from `linux/capability.h`); CAP_SYS_ADMIN stands
-/// for those that were split off from it.
+/// Whether this process has the capabilities that loading takes (numbers from `linux/capability.h`); CAP_SYS_ADMIN
+/// stands for those that were split off from it.
 pub(crate) fn has_rights() -> bool {
     const NET_ADMIN: u32 = 12;
     const SYS_ADMIN: u32 = 21;

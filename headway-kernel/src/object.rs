@@ -1,8 +1,9 @@
-//! A BPF object file, from our bytes to a registered congestion control: open it, write the settings into it, adapt it to the
-//! running kernel, let the kernel verify it, register its table. And the way back: what its maps say once it is loaded.
+//! A BPF object file, from our bytes to a registered congestion control: open it, write the settings into it, adapt
+//! it to the running kernel, let the kernel verify it, register its table. And the way back: what its maps say once
+//! it is loaded.
 //!
-//! The object files hold no numbers of their own. The parameters of a controller are copied into their read-only data before the
-//! kernel verifies them, so the verifier sees constants and skips what they switch off.
+//! The object files hold no numbers of their own. The parameters of a controller are copied into their read-only data
+//! before the kernel verifies them, so the verifier sees constants and skips what they switch off.
 
 use std::ffi::OsStr;
 use std::sync::Mutex;
@@ -17,8 +18,9 @@ use crate::error::{Context, Error, Result, bail};
 use crate::programs::Program;
 use crate::{Counters, release};
 
-/// The maps of an object file: the table of callbacks, the settings, the counters, the trace's ring buffer, and the states of
-/// sockets that got no storage of their own. libbpf puts the object's name before those that begin with a dot.
+/// The maps of an object file: the table of callbacks, the settings, the counters, the trace's ring buffer, and the
+/// states of sockets that got no storage of their own. libbpf puts the object's name before those that begin with a
+/// dot.
 pub(crate) const TABLE: &str = "ops";
 pub(crate) const SETTINGS: &str = ".rodata";
 pub(crate) const COUNTERS: &str = ".bss";
@@ -57,8 +59,8 @@ impl<'a> Wanted<'a> {
     }
 }
 
-/// Loads the programs. A kernel that lets nobody but itself write `app_limited` refuses them at first; then they are loaded with
-/// the switch that makes them do without, so that no version number has to be trusted.
+/// Loads the programs. A kernel that lets nobody but itself write `app_limited` refuses them at first; then they are
+/// loaded with the switch that makes them do without, so that no version number has to be trusted.
 pub(crate) fn load(wanted: &Wanted<'_>, api: &Api) -> Result<Object> {
     let (loaded, log) = with_log(|| verify(wanted, api, true));
     match loaded {
@@ -110,7 +112,8 @@ fn prepare_table(table: &mut OpenMapMut<'_>, name: &str, layout: &Layout, api: &
     layout.adapt(table.initial_value_mut().context("the table has no value")?, name, api)
 }
 
-/// Turns the kernel's refusal into one sentence and a hint; one that is not recognised keeps the verifier's last words.
+/// Turns the kernel's refusal into one sentence and a hint; one that is not recognised keeps the verifier's last
+/// words.
 fn explain(error: &Error, log: &str) -> Error {
     let release = release();
     if log.contains(REFUSED_WRITE) {
@@ -164,7 +167,8 @@ pub(crate) fn is_named(name: &OsStr, wanted: &str) -> bool {
     name == wanted || wanted.starts_with('.') && name.to_string_lossy().ends_with(wanted)
 }
 
-/// What libbpf prints while it works. It has one place to print to for the whole process, so one piece of work at a time.
+/// What libbpf prints while it works. It has one place to print to for the whole process, so one piece of work at a
+/// time.
 static LOG: Mutex<String> = Mutex::new(String::new());
 static LOADING: Mutex<()> = Mutex::new(());
 

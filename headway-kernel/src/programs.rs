@@ -1,4 +1,5 @@
-//! The table of our controllers: the object file, the parameters and the Rust twin of each; and which names the kernel takes.
+//! The table of our controllers: the object file, the parameters and the Rust twin of each; and which names the
+//! kernel takes.
 
 use headway_cc::cc::params::{self, ParamTable};
 use headway_cc::cc::{self, Controller};

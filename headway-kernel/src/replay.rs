@@ -21,10 +21,11 @@ pub struct ReplayReport {
     pub kinds: [u64; 7],
 }
 
-/// Replays the text of a trace: gives each event to the Rust twin and compares its decision and its state with those recorded.
+/// Replays the text of a trace: gives each event to the Rust twin and compares its decision and its state with those
+/// recorded.
 ///
-/// Fails at the first difference, naming its line and its column, and when the text is no trace of one of our controllers from
-/// the start of each flow on.
+/// Fails at the first difference, naming its line and its column, and when the text is no trace of one of our
+/// controllers from the start of each flow on.
 pub fn replay(text: &str) -> Result<ReplayReport> {
     let mut lines = text.lines().zip(1..).peekable();
     let header =

@@ -1,6 +1,6 @@
-//! Root tests: our controllers in the running kernel, under real sockets on loopback and real traffic through network namespaces
-//! of their own. Without root they skip. Tests that need the program's emulated paths stand with the program, in
-//! `headway-cli/src/commands/check_switching/root_tests.rs`.
+//! Root tests: our controllers in the running kernel, under real sockets on loopback and real traffic through network
+//! namespaces of their own. Without root they skip. Tests that need the program's emulated paths stand with the
+//! program, in `headway-cli/src/commands/check_switching/root_tests.rs`.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{TcpListener, TcpStream};
@@ -46,8 +46,8 @@ fn root_attach_registers_and_drop_takes_it_away() {
     assert!(!is_registered(&name));
 }
 
-/// The verifier gives up after a million instructions. Our limit is far below, because kernels differ by a factor of two, and
-/// because attaching takes emulated time in the lab.
+/// The verifier gives up after a million instructions. Our limit is far below, because kernels differ by a factor of
+/// two, and because attaching takes emulated time in the lab.
 #[test]
 fn root_the_verifier_has_little_to_walk() {
     let Some(_attached) = attach_as('h', false) else { return };
@@ -145,8 +145,8 @@ fn root_repaired_tails_are_told() {
     assert!((TAILS / 2..=TAILS).contains(&told.repaired) && told.by_timer == 0, "{told:?}");
 }
 
-/// Packets that were in flight when the socket switched to us have no entry in the ring: it is unknown, and not wrong, how much
-/// was in flight with them.
+/// Packets that were in flight when the socket switched to us have no entry in the ring: it is unknown, and not
+/// wrong, how much was in flight with them.
 #[test]
 fn root_a_socket_switches_amid_its_data() {
     let Some(run) =
@@ -161,8 +161,8 @@ fn root_a_socket_switches_amid_its_data() {
     assert!(told.known > 1000 && unknown > 0 && unknown <= run.counters.unknown, "{told:?}");
 }
 
-/// A script that runs two of the ignored tests below against each other, over the path of [`LAB`]. Through descriptor 9 the
-/// sender switches the router's forwarding off, so that it drops what it is given, and on again.
+/// A script that runs two of the ignored tests below against each other, over the path of [`LAB`]. Through descriptor
+/// 9 the sender switches the router's forwarding off, so that it drops what it is given, and on again.
 fn between(receiver: &str, sender: &str) -> String {
     let exe = std::env::current_exe().unwrap();
     let child = |name| format!("{} --exact {name} --ignored --nocapture", exe.display());
@@ -229,8 +229,8 @@ fn loses_tails() {
 /// What a trace of `bbr3` tells of losses.
 #[derive(Debug, Default)]
 struct Told {
-    /// ACKs that marked losses of their own; then losses marked by timers, and by ACKs that the kernel processed without
-    /// calling us; then tails that a probe repaired.
+    /// ACKs that marked losses of their own; then losses marked by timers, and by ACKs that the kernel processed
+    /// without calling us; then tails that a probe repaired.
     by_ack: u64,
     by_timer: u64,
     unseen: u64,
@@ -240,8 +240,9 @@ struct Told {
     known: u64,
 }
 
-/// Demands that the controller hears of each packet that the kernel counts as lost once, and before the event that it caused: of
-/// an ACK's own losses before the ACK, and of no others unless something was marked between two ACKs that we saw.
+/// Demands that the controller hears of each packet that the kernel counts as lost once, and before the event that it
+/// caused: of an ACK's own losses before the ACK, and of no others unless something was marked between two ACKs that
+/// we saw.
 fn told_of(run: &Run) -> Told {
     let rows: Vec<(&str, Vec<u64>)> = run.text.lines().skip(1).map(|l| split_row(l).unwrap()).collect();
     let (mut last, mut last_ack) = (std::collections::HashMap::new(), std::collections::HashMap::new());
@@ -274,9 +275,9 @@ fn told_of(run: &Run) -> Told {
     told
 }
 
-/// Where the kernel lets nobody but itself set `app_limited`, our own marks must have the same effect: samples of packets sent
-/// in ProbeRTT count as application-limited. On a busy machine a whole run may bring no ACK of such a packet; then another
-/// run follows.
+/// Where the kernel lets nobody but itself set `app_limited`, our own marks must have the same effect: samples of
+/// packets sent in ProbeRTT count as application-limited. On a busy machine a whole run may bring no ACK of such a
+/// packet; then another run follows.
 #[test]
 fn root_probe_rtt_makes_samples_application_limited() {
     for tag in ['i', 'y', 'z'] {
@@ -302,8 +303,9 @@ fn root_probe_rtt_makes_samples_application_limited() {
     panic!("no ACK of a packet sent in ProbeRTT in three runs");
 }
 
-/// Without socket storage a flow keeps its state in the spare table and decides as ever; where that is full too, it still sends.
-/// The test lets the memory for socket options run out, which newer kernels limit for each network namespace.
+/// Without socket storage a flow keeps its state in the spare table and decides as ever; where that is full too, it
+/// still sends. The test lets the memory for socket options run out, which newer kernels limit for each network
+/// namespace.
 #[test]
 fn root_sockets_without_storage_still_send() {
     if !has_rights() {
@@ -361,7 +363,8 @@ fn holds_an_attachment() {
     let _ = std::io::stdin().read(&mut [0]);
 }
 
-/// The kernel's own `bbr` decides, and our controller is given the same events: every window and every rate must be equal.
+/// The kernel's own `bbr` decides, and our controller is given the same events: every window and every rate must be
+/// equal.
 #[test]
 fn root_the_kernels_own_bbr_decides_the_same() {
     if !has_rights() || !has_watchable_bbr() {
@@ -422,7 +425,8 @@ fn split_row(line: &str) -> Option<(&str, Vec<u64>)> {
     Some((flow, words.split(' ').map(|w| w.parse().ok()).collect::<Option<_>>()?))
 }
 
-/// The length of a jiffy in microseconds. The kernel does not tell it, so it is the one of those in use that fits the trace best.
+/// The length of a jiffy in microseconds. The kernel does not tell it, so it is the one of those in use that fits the
+/// trace best.
 fn tick_us(rows: &[(&str, Vec<u64>)]) -> u64 {
     let at = |row: &(&str, Vec<u64>)| (row.1[1], row.1[Ack::FIELDS.len() + Control::FIELDS.len()]);
     let (first, last) = (at(&rows[0]), at(&rows[rows.len() - 1]));
@@ -487,7 +491,8 @@ fn hops() {
 }
 
 const CROWD: usize = 2000;
-/// What each of them sends: less than the buffers of sender and receiver hold, so that all have data under way at once.
+/// What each of them sends: less than the buffers of sender and receiver hold, so that all have data under way at
+/// once.
 const CROWD_BYTES: usize = 64 << 10;
 
 /// Thousands of connections at once: each gets its state, each finishes, and what a flow costs is printed.

@@ -46,10 +46,10 @@ impl Columns {
 
 /// A trace that is being written, by a thread of its own. Dropping it ends it and says nothing of failures.
 ///
-/// Each line is one event, its words separated by one space: the flow (`ID:PORT`, the local port, and a new ID each time a
-/// socket starts with the controller), then the words of [`Ack`](headway_cc::cc::Ack), of
-/// [`Control`](headway_cc::cc::Control) and of the controller's state. The first line, after `# `, names the columns; a line
-/// `# set NAME=VALUE …` follows if the controller does not have its default parameters.
+/// Each line is one event, its words separated by one space: the flow (`ID:PORT`, the local port, and a new ID each
+/// time a socket starts with the controller), then the words of [`Ack`](headway_cc::cc::Ack), of
+/// [`Control`](headway_cc::cc::Control) and of the controller's state. The first line, after `# `, names the columns;
+/// a line `# set NAME=VALUE …` follows if the controller does not have its default parameters.
 #[derive(Debug)]
 pub struct Trace {
     stop: Arc<AtomicBool>,

@@ -1,4 +1,5 @@
-//! The public face, used as another program uses it: these tests see nothing of the crate's inside. Without root the first skips.
+//! The public face, used as another program uses it: these tests see nothing of the crate's inside. Without root the
+//! first skips.
 
 #[path = "../examples/attach.rs"]
 mod example;

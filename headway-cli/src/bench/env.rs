@@ -7,8 +7,8 @@ use crate::plan::{Place, Plan};
 use anyhow::Result;
 use std::collections::BTreeMap;
 
-/// The content of `env.json`. In `sim` and `lab` it holds nothing that changes between two runs of the same plan, so that their
-/// folders are the same to the byte.
+/// The content of `env.json`. In `sim` and `lab` it holds nothing that changes between two runs of the same plan, so
+/// that their folders are the same to the byte.
 pub fn describe(
     plan: &Plan,
     lab_kernels: &BTreeMap<String, lab::Kernel>,

@@ -1,5 +1,5 @@
-//! What a plan needs of this machine, asked before anything is made: the controllers that there are, and the programs and
-//! kernel features that the plan's place cannot do without.
+//! What a plan needs of this machine, asked before anything is made: the controllers that there are, and the programs
+//! and kernel features that the plan's place cannot do without.
 
 use crate::emu;
 use crate::lab;

@@ -1,5 +1,5 @@
-//! One cell on the running kernel through the emulator: `--in here`, and inside the lab's guest. The steps are those of a cell over a
-//! real path (`remote.rs`): ground up, watch, load, watch stopped, ground down.
+//! One cell on the running kernel through the emulator: `--in here`, and inside the lab's guest. The steps are those
+//! of a cell over a real path (`remote.rs`): ground up, watch, load, watch stopped, ground down.
 
 use crate::cell::loads::{GRACE, Loads};
 use crate::cell::sender::{Rival, Sender, conclude};
@@ -62,8 +62,8 @@ impl Order<'_> {
     }
 }
 
-/// What must stand before a load can run. When the cell fails it is taken down in the order of the fields: servers before the path
-/// that they listen on, and the controllers last.
+/// What must stand before a load can run. When the cell fails it is taken down in the order of the fields: servers
+/// before the path that they listen on, and the controllers last.
 struct Ground {
     rival_server: Option<Server>,
     server: Option<Server>,

@@ -1,5 +1,5 @@
-//! Who sends in a cell on a kernel, and what is said of it in the end: the controllers under test and of the rival, in the kernel for
-//! the length of the cell, and the verdict on their loads. `here` and `remote` share this.
+//! Who sends in a cell on a kernel, and what is said of it in the end: the controllers under test and of the rival,
+//! in the kernel for the length of the cell, and the verdict on their loads. `here` and `remote` share this.
 
 use crate::plan::{Cell, traffic};
 use crate::raw;
@@ -11,8 +11,8 @@ use headway_kernel as kernel;
 use std::fs::File;
 use std::path::Path as FsPath;
 
-/// Judges each load by its JSON and writes `load.json`, `rival.json` and `cell.json`. Each load comes with the name that its
-/// controller has in the kernel, which its sockets must have reported.
+/// Judges each load by its JSON and writes `load.json`, `rival.json` and `cell.json`. Each load comes with the name
+/// that its controller has in the kernel, which its sockets must have reported.
 pub fn conclude(
     mut result: CellResult,
     dir: &FsPath,
@@ -75,8 +75,8 @@ impl Sender {
         })
     }
 
-    /// A controller that another machine sends with, where it is called `name`. iperf3 sets it at both ends, so this kernel must
-    /// have one of that name as well, although it does not send.
+    /// A controller that another machine sends with, where it is called `name`. iperf3 sets it at both ends, so this
+    /// kernel must have one of that name as well, although it does not send.
     pub fn elsewhere(cc: &str, name: &str) -> Result<Self> {
         if kernel::is_registered(name) {
             return Ok(Self::ready(name));
@@ -88,8 +88,8 @@ impl Sender {
     /// Ends the trace, takes the controller out of the kernel and returns the name that it had there.
     ///
     /// # Errors
-    /// The trace lost events, or connections ran without the controller's state: the cell would say something about another
-    /// controller than the one it names.
+    /// The trace lost events, or connections ran without the controller's state: the cell would say something about
+    /// another controller than the one it names.
     pub fn finish(self) -> Result<String> {
         if let Some(trace) = self.trace {
             let traced = trace.finish()?;

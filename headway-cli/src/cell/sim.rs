@@ -1,5 +1,6 @@
-//! A cell in the simulator (`--in sim`), written as the same raw files that a kernel's cell has, so that the report needs no
-//! case of its own. `load.json` says nothing of CPU time, and its `start.version` says that a simulation wrote it.
+//! A cell in the simulator (`--in sim`), written as the same raw files that a kernel's cell has, so that the report
+//! needs no case of its own. `load.json` says nothing of CPU time, and its `start.version` says that a simulation
+//! wrote it.
 
 use crate::plan::{Cell, Plan};
 use crate::raw::cell::CellResult;
@@ -46,8 +47,8 @@ pub fn run_cell(plan: &Plan, cell: &Cell, dir: &Path) -> Result<()> {
     result.write(dir)
 }
 
-/// Writes `load.json` of the first `ours` flows and `rival.json` of the others if there are any, `probe.txt`, `link.txt`
-/// and, if there were any, `messages.txt` and `acks.txt` into `dir`, which exists.
+/// Writes `load.json` of the first `ours` flows and `rival.json` of the others if there are any, `probe.txt`,
+/// `link.txt` and, if there were any, `messages.txt` and `acks.txt` into `dir`, which exists.
 pub fn write_cell(run: &SimRun, ours: usize, dir: &Path) -> Result<()> {
     let write = |name: &str, text: &str| {
         let file = dir.join(name);

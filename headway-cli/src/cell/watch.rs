@@ -1,5 +1,5 @@
-//! What watches a cell on a kernel, from the idle second before its load to the answer of the last probe: the prober, the message flow,
-//! the CPUs, and how late this machine itself was. `here` and `remote` share it.
+//! What watches a cell on a kernel, from the idle second before its load to the answer of the last probe: the prober,
+//! the message flow, the CPUs, and how late this machine itself was. `here` and `remote` share it.
 
 use crate::cell::remote::far::FarEnd;
 use crate::emu::Emu;
@@ -64,8 +64,8 @@ pub struct Seen {
 }
 
 impl<'a> Watch<'a> {
-    /// Starts the probes, waits for the idle time, and starts what counts from the start of the load, the emulator's clock
-    /// included. The load must follow at once.
+    /// Starts the probes, waits for the idle time, and starts what counts from the start of the load, the emulator's
+    /// clock included. The load must follow at once.
     pub fn start(site: &Site<'a>, traffic: &Traffic, dir: &Path) -> Result<Self> {
         let socket = match site.emu {
             Some(emu) => emu.near().enter(Prober::socket)?,
@@ -78,8 +78,8 @@ impl<'a> Watch<'a> {
             _ => None,
         };
         let forced = Forced::start(traffic.cpu_load_percent);
-        // Behind an emulator another seed starts the load at another moment, so that what is periodic in the sender and in the path
-        // does not meet in the same phase in every block.
+        // Behind an emulator another seed starts the load at another moment, so that what is periodic in the sender
+        // and in the path does not meet in the same phase in every block.
         let shift_us = if site.emu.is_some() { site.seed % 100_000 } else { 0 };
         std::thread::sleep(IDLE + Duration::from_micros(shift_us));
         let far = site.far.map(|far| Ok::<_, anyhow::Error>((far, far.ticks()?))).transpose()?;

@@ -49,8 +49,8 @@ struct RunArgs {
     jobs: Option<NonZeroUsize>,
     /// Run part I of N, for `headway merge`
     ///
-    /// Part I is every N-th cell from the I-th on. It makes no report. Only in sim and lab, where a cell's result does not depend on the
-    /// machine that it runs on.
+    /// Part I is every N-th cell from the I-th on. It makes no report. Only in sim and lab, where a cell's result
+    /// does not depend on the machine that it runs on.
     #[arg(long, value_name = "I/N")]
     shard: Option<Shard>,
     /// Further metrics for the table (comma separated)
@@ -60,7 +60,8 @@ struct RunArgs {
     metric: Vec<String>,
     /// What to print: table or esnet
     ///
-    /// table has intervals and verdicts. esnet is the table of ESnet's summarize-iperf3.py: means, standard deviations, retransmissions.
+    /// table has intervals and verdicts. esnet is the table of ESnet's summarize-iperf3.py: means, standard
+    /// deviations, retransmissions.
     #[arg(long, value_enum, hide_possible_values = true, default_value_t)]
     format: Format,
     /// Only show cells, time and bytes
@@ -70,7 +71,8 @@ struct RunArgs {
     dry_run: bool,
     /// Run this plan.json, or a run folder's, again
     ///
-    /// The plan is taken as it is, with the same cells, order and seeds, so no flag that makes a plan can stand beside this one.
+    /// The plan is taken as it is, with the same cells, order and seeds, so no flag that makes a plan can stand
+    /// beside this one.
     #[arg(long, value_name = "PLAN")]
     plan: Option<PathBuf>,
     /// Continue the run in this folder, with its own plan
@@ -111,7 +113,8 @@ pub fn run(args: BenchArgs) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Where time is real, the cells of a block are compared with each other because they ran on one machine one after the other.
+/// Where time is real, the cells of a block are compared with each other because they ran on one machine one after
+/// the other.
 fn check_shard(shard: Option<Shard>, place: &Place) -> Result<()> {
     ensure!(
         shard.is_none() || place.is_virtual(),

@@ -12,8 +12,8 @@ use std::process::ExitCode;
 pub struct CompareArgs {
     /// The table, a CSV file
     ///
-    /// Columns that name the case, `cc` among them, then `..._mean`, `..._stddev` and `n`. Where a column `remark` claims something, it is
-    /// checked against the numbers.
+    /// Columns that name the case, `cc` among them, then `..._mean`, `..._stddev` and `n`. Where a column `remark`
+    /// claims something, it is checked against the numbers.
     #[arg(long, value_name = "FILE")]
     summary: PathBuf,
     /// Baseline controller [default: first in the file]

@@ -9,8 +9,8 @@ use headway_kernel::{self as kernel, Check};
 use std::fmt::Write as _;
 use std::process::ExitCode;
 
-/// Prints a verdict on every place and on `headway load`. Exit code 1 unless the lab works, because it is the place that needs
-/// no rights and no particular kernel, so that every machine can be brought to have it.
+/// Prints a verdict on every place and on `headway load`. Exit code 1 unless the lab works, because it is the place
+/// that needs no rights and no particular kernel, so that every machine can be brought to have it.
 pub fn run() -> Result<ExitCode> {
     let lab = lab::check();
     let here = [emu::check(), kernel::needs(), vec![need::load_tool(Tool::Iperf3)]].concat();

@@ -22,8 +22,9 @@ pub struct EmuArgs {
     path: String,
     /// Shell command to run at the far end
     ///
-    /// The far end is then a network namespace of its own. Without this flag it is this host, so that the command inside the path
-    /// reaches whatever the host reaches. The command finds its own address in $HEADWAY_LOCAL and the other end's in $HEADWAY_PEER.
+    /// The far end is then a network namespace of its own. Without this flag it is this host, so that the command
+    /// inside the path reaches whatever the host reaches. The command finds its own address in $HEADWAY_LOCAL and the
+    /// other end's in $HEADWAY_PEER.
     #[arg(long, value_name = "COMMAND")]
     far: Option<OsString>,
     /// Write the bottleneck's log to this file
@@ -42,7 +43,8 @@ pub struct EmuArgs {
     command: Vec<OsString>,
 }
 
-/// Runs the command to its end. The exit code is the command's own, or 128 + the signal that ended it, as a shell reports it.
+/// Runs the command to its end. The exit code is the command's own, or 128 + the signal that ended it, as a shell
+/// reports it.
 pub fn run(args: EmuArgs) -> Result<ExitCode> {
     let path = usage(PathEntry::resolve(&args.path))?.path()?;
     // Opened first: a log that cannot be written must not cost a long run.
@@ -94,8 +96,8 @@ fn set_addresses(command: &mut Command, local: Ipv4Addr, peer: Ipv4Addr) {
     command.env("HEADWAY_LOCAL", local.to_string()).env("HEADWAY_PEER", peer.to_string());
 }
 
-/// The near command starts as soon as something listens at the far end, or after this many waits: a far end that never listens
-/// may be meant to send.
+/// The near command starts as soon as something listens at the far end, or after this many waits: a far end that
+/// never listens may be meant to send.
 const FAR_TRIES: u32 = 50;
 const WAIT: Duration = Duration::from_millis(10);
 

@@ -43,8 +43,8 @@ pub fn export(args: ExportArgs) -> Result<ExitCode> {
 pub struct ImportArgs {
     /// Files and folders
     ///
-    /// Output of `iperf3 -J`, `.flent.gz` files, output of ping, pScheduler results, and folders of ESnet's testing harness. Folders are
-    /// searched for files of these kinds.
+    /// Output of `iperf3 -J`, `.flent.gz` files, output of ping, pScheduler results, and folders of ESnet's testing
+    /// harness. Folders are searched for files of these kinds.
     #[arg(required = true)]
     path: Vec<PathBuf>,
     /// The controller of runs whose file names none
@@ -57,8 +57,8 @@ pub struct ImportArgs {
     summary: bool,
 }
 
-/// Prints a row for each run on standard output, and what does not count, with the reason, on standard error. Exit code 1 when
-/// nothing counts.
+/// Prints a row for each run on standard output, and what does not count, with the reason, on standard error. Exit
+/// code 1 when nothing counts.
 pub fn import(args: ImportArgs) -> Result<ExitCode> {
     let imported = import::read(&args.path, &args.cc)?;
     for (file, reason) in imported.iter().filter_map(|i| Some((&i.file, i.run.as_ref().err()?))) {

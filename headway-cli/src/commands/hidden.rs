@@ -1,4 +1,5 @@
-//! Subcommands that `headway --help` does not show: those that this program starts itself, and those for its developers.
+//! Subcommands that `headway --help` does not show: those that this program starts itself, and those for its
+//! developers.
 
 use crate::cell::remote::far;
 use crate::commands::check_switching;

@@ -30,8 +30,8 @@ pub struct LoadArgs {
     name: Option<String>,
     /// Parameters to change, with commas
     ///
-    /// All others keep their defaults. The flag may also be given several times. Gains are decimals; times and rates have units. `headway list --params CONTROLLER` shows
-    /// all parameters with their defaults and ranges.
+    /// All others keep their defaults. The flag may also be given several times. Gains are decimals; times and rates
+    /// have units. `headway list --params CONTROLLER` shows all parameters with their defaults and ranges.
     #[arg(long = "set", value_name = "PARAM=VALUE", value_delimiter = ',')]
     settings: Vec<String>,
 }

@@ -29,26 +29,29 @@ const LAB: &str = "Lab (--in lab)";
 pub struct PlanArgs {
     /// Controllers, baseline first
     ///
-    /// A list with commas. Every other controller is compared with the first one. `headway list` shows all. Settings follow the name:
-    /// `bbr3:up_pacing_gain=1.1`. A number makes one controller two candidates: `--cc bbr,bbr#2` compares bbr with itself, which shows
-    /// how large a difference noise alone makes.
+    /// A list with commas. Every other controller is compared with the first one. `headway list` shows all. Settings
+    /// follow the name: `bbr3:up_pacing_gain=1.1`. A number makes one controller two candidates: `--cc bbr,bbr#2`
+    /// compares bbr with itself, which shows how large a difference noise alone makes.
     #[arg(long, value_delimiter = ',', default_value = "bbr,bbr1,cubic", help_heading = WHAT)]
     cc: Vec<Label>,
     /// Presets or path text [default: clean,drop,lossy]
     ///
-    /// Names of presets with commas between them, or one path text. A path text is RATE RTT and further words, such as '100mbit 40ms queue=1bdp loss=1%'; `headway list` explains the words and
-    /// shows the presets. The flag may be given several times. With --suite there is no default.
+    /// Names of presets with commas between them, or one path text. A path text is RATE RTT and further words, such
+    /// as '100mbit 40ms queue=1bdp loss=1%'; `headway list` explains the words and shows the presets. The flag may be
+    /// given several times. With --suite there is no default.
     #[arg(long, help_heading = WHAT)]
     path: Vec<String>,
     /// A named list of paths, each with its own traffic
     ///
-    /// `headway list` shows the suites. Paths that are given beside a suite get the traffic that the flags below ask for.
+    /// `headway list` shows the suites. Paths that are given beside a suite get the traffic that the flags below ask
+    /// for.
     #[arg(long, help_heading = WHAT)]
     suite: Option<String>,
     /// How often to repeat everything
     ///
-    /// A block runs every controller on every path once, in random order, and runs of one block are compared in pairs. A confidence
-    /// interval needs 6 blocks. Verdicts over several paths need a few more, and the report says how many.
+    /// A block runs every controller on every path once, in random order, and runs of one block are compared in
+    /// pairs. A confidence interval needs 6 blocks. Verdicts over several paths need a few more, and the report says
+    /// how many.
     #[arg(long, default_value_t = 8, help_heading = WHAT)]
     blocks: u32,
     /// Seed of every random choice
@@ -62,19 +65,21 @@ pub struct PlanArgs {
     seconds: u32,
     /// Seconds not counted [default: 20 RTT, at least 2]
     ///
-    /// The metrics of the summary begin after this much of the load, so that they do not show how a controller starts. The default is 20
-    /// round trips of the longest path and at least 2 s, but at most a third of the load.
+    /// The metrics of the summary begin after this much of the load, so that they do not show how a controller
+    /// starts. The default is 20 round trips of the longest path and at least 2 s, but at most a third of the load.
     #[arg(long, value_name = "SECONDS", value_parser = warmup_ms, help_heading = TRAFFIC)]
     warmup: Option<u64>,
     /// Parallel streams: 1,4,8
     ///
-    /// TCP connections, or the streams of one QUIC connection (--transport). Several values, here or in --pacing, --mtu, --against,
+    /// TCP connections, or the streams of one QUIC connection (--transport). Several values, here or in --pacing,
+    /// --mtu, --against,
     /// --cpu-load, --direction and --kernel, make a matrix: every path is measured with every combination.
     #[arg(long, value_delimiter = ',', default_value = "1", help_heading = TRAFFIC)]
     streams: Vec<u32>,
     /// Highest rate of a stream: 12gbit
     ///
-    /// No stream sends faster than this, whatever its controller asks for (SO_MAX_PACING_RATE; iperf3 --fq-rate). 0 is no limit.
+    /// No stream sends faster than this, whatever its controller asks for (SO_MAX_PACING_RATE; iperf3 --fq-rate). 0
+    /// is no limit.
     #[arg(long, value_delimiter = ',', default_value = "0", value_name = "RATE", value_parser = traffic::pacing, help_heading = TRAFFIC)]
     pacing: Vec<Option<u64>>,
     /// MTU of the path in bytes
@@ -84,14 +89,15 @@ pub struct PlanArgs {
     mtu: Vec<u32>,
     /// Competing controller: cubic+80ms
     ///
-    /// As many streams of this controller as are under test share the path, with a longer round trip where one is added after `+`. The report
-    /// then has their goodput and Jain's index of fairness. Where the baseline is that very controller, what their goodput loses is the
-    /// harm that the other candidates do. `none` is nobody.
+    /// As many streams of this controller as are under test share the path, with a longer round trip where one is
+    /// added after `+`. The report then has their goodput and Jain's index of fairness. Where the baseline is that
+    /// very controller, what their goodput loses is the harm that the other candidates do. `none` is nobody.
     #[arg(long, value_delimiter = ',', default_value = "none", value_name = "CC[+RTT]", value_parser = traffic::rival, help_heading = TRAFFIC)]
     against: Vec<Option<Rival>>,
     /// Rate of each stream's application: 2mbit
     ///
-    /// A stream is then limited by its application, as a video call is. Without this flag a stream always has data to send.
+    /// A stream is then limited by its application, as a video call is. Without this flag a stream always has data to
+    /// send.
     #[arg(long, conflicts_with = "on_off", value_parser = Pattern::limited, help_heading = TRAFFIC)]
     rate: Option<Pattern>,
     /// Send and pause in turns: 1s/500ms
@@ -101,21 +107,22 @@ pub struct PlanArgs {
     on_off: Option<Pattern>,
     /// Small datagrams beside the load: 200@64
     ///
-    /// They are sent as a game server sends, and their one-way delay is measured. 200@64 is 200 bytes 64 times a second; 64..1200@64 draws
-    /// each size at random. --messages alone is 64..1200@64. Without the flag there are no
+    /// They are sent as a game server sends, and their one-way delay is measured. 200@64 is 200 bytes 64 times a
+    /// second; 64..1200@64 draws each size at random. --messages alone is 64..1200@64. Without the flag there are no
     /// datagrams.
     #[arg(long, value_name = "BYTES@HZ", num_args = 0..=1, default_missing_value = "64..1200@64", help_heading = TRAFFIC)]
     messages: Option<Messages>,
     /// Keep CPUs busy, in percent
     ///
-    /// Every CPU of this machine is kept busy for at least this share of the time, as a condition to measure under, in addition to what the load itself needs. Only with --in here and --in remote, because virtual time
-    /// does not feel a busy CPU.
+    /// Every CPU of this machine is kept busy for at least this share of the time, as a condition to measure under,
+    /// in addition to what the load itself needs. Only with --in here and --in remote, because virtual time does not
+    /// feel a busy CPU.
     #[arg(long, value_delimiter = ',', default_value = "0", value_name = "PERCENT", help_heading = TRAFFIC)]
     cpu_load: Vec<u32>,
     /// tcp, noq or quinn
     ///
-    /// What carries the data. noq and quinn are QUIC stacks, whose streams share one connection (not with --in remote). A stack's own controllers (noq-bbr3,
-    /// quinn-bbr and others) always run in their own stack.
+    /// What carries the data. noq and quinn are QUIC stacks, whose streams share one connection (not with --in
+    /// remote). A stack's own controllers (noq-bbr3, quinn-bbr and others) always run in their own stack.
     #[arg(long, default_value_t = Transport::Tcp, help_heading = TRAFFIC)]
     transport: Transport,
 
@@ -127,26 +134,30 @@ pub struct PlanArgs {
     ///
     /// here is this kernel over an emulated path; it needs root and iperf3.
     ///
-    /// remote HOST[:PORT][,HOST...] is this kernel over the real path to a running `iperf3 -s`. Every server that is named is tried once
-    /// before the run, and the whole run goes to the one with the shortest round trip among those that answer.
+    /// remote HOST[:PORT][,HOST...] is this kernel over the real path to a running `iperf3 -s`. Every server that is
+    /// named is tried once before the run, and the whole run goes to the one with the shortest round trip among those
+    /// that answer.
     ///
     /// `headway doctor` says which of them this machine can do.
     #[arg(long = "in", num_args = 1..=2, default_value = "lab", value_names = ["PLACE", "HOST"], help_heading = WHERE)]
     place: Vec<String>,
     /// iperf3 or iperf2
     ///
-    /// What makes the load with --in here and --in remote. iperf 2 tells less than iperf3: not its use of the CPU, and in remote only the sender's bytes.
+    /// What makes the load with --in here and --in remote. iperf 2 tells less than iperf3: not its use of the CPU,
+    /// and in remote only the sender's bytes.
     #[arg(long, value_enum, hide_possible_values = true, default_value_t, help_heading = WHERE)]
     tool: Tool,
     /// Keep a trace of ACKs
     ///
-    /// What our own controllers are told with every ACK, and what they answer. It is acks.txt in the cell's folder, and `headway replay` checks it.
+    /// What our own controllers are told with every ACK, and what they answer. It is acks.txt in the cell's folder,
+    /// and `headway replay` checks it.
     #[arg(long, help_heading = WHERE)]
     trace: bool,
 
     /// Who sends: forward or reverse
     ///
-    /// With forward this machine sends, with reverse the server. A server sends with what its own kernel has under the controller's name, and a run counts only where iperf3 says that it did. With
+    /// With forward this machine sends, with reverse the server. A server sends with what its own kernel has under
+    /// the controller's name, and a run counts only where iperf3 says that it did. With
     /// --ssh it sends with our controllers, too.
     #[arg(long, value_enum, hide_possible_values = true, value_delimiter = ',', default_value = "forward", help_heading = REAL)]
     direction: Vec<Direction>,
@@ -157,7 +168,8 @@ pub struct PlanArgs {
     probe: String,
     /// Use the fq qdisc during the run
     ///
-    /// On the network card through which the route to the server leaves. Its old qdisc comes back however the run ends. Needs root.
+    /// On the network card through which the route to the server leaves. Its old qdisc comes back however the run
+    /// ends. Needs root.
     #[arg(long, help_heading = REAL)]
     fq: bool,
     /// Any other qdisc with its options, for tests
@@ -165,15 +177,16 @@ pub struct PlanArgs {
     qdisc: String,
     /// Ask the server's machine over ssh
     ///
-    /// It is asked for its environment and its use of the CPUs, and it can send with our controllers (--direction reverse). ssh must need
-    /// no password; your own configuration of ssh applies. This program is copied there and removed again.
+    /// It is asked for its environment and its use of the CPUs, and it can send with our controllers (--direction
+    /// reverse). ssh must need no password; your own configuration of ssh applies. This program is copied there and
+    /// removed again.
     #[arg(long, value_name = "[USER@]HOST", default_value = "", hide_default_value = true, help_heading = REAL)]
     ssh: String,
 
     /// Versions (6.1,6.12) or a vmlinuz file
     ///
-    /// `headway doctor` shows the versions that there are; a prefix of one is enough. The default is the newest. Several versions are a
-    /// matrix, as the traffic's lists are.
+    /// `headway doctor` shows the versions that there are; a prefix of one is enough. The default is the newest.
+    /// Several versions are a matrix, as the traffic's lists are.
     #[arg(long, value_delimiter = ',', default_value = "", hide_default_value = true, help_heading = LAB)]
     kernel: Vec<String>,
     /// Directory with the modules of a vmlinuz file

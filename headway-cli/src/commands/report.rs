@@ -18,7 +18,8 @@ pub struct ReportArgs {
     metric: Vec<String>,
     /// What to print: table or esnet
     ///
-    /// table has intervals and verdicts. esnet is the table of ESnet's summarize-iperf3.py: means, standard deviations, retransmissions.
+    /// table has intervals and verdicts. esnet is the table of ESnet's summarize-iperf3.py: means, standard
+    /// deviations, retransmissions.
     #[arg(long, value_enum, hide_possible_values = true, default_value_t)]
     format: Format,
 }
@@ -29,7 +30,8 @@ pub fn run(args: ReportArgs) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Writes results.csv, results.json and report.html into the run folder, and prints the comparison and where the page is.
+/// Writes results.csv, results.json and report.html into the run folder, and prints the comparison and where the page
+/// is.
 pub fn show(dir: &Path, options: Options) -> Result<()> {
     let summary = report::report(dir, &options)?;
     print!("{}", summary.table);

@@ -36,8 +36,8 @@ pub struct SimArgs {
     seed: u64,
     /// Signals: exact or kernel
     ///
-    /// What controllers are told about each packet that is acknowledged. exact: what the sender knew when it sent the packet. kernel: only what our code in a stock kernel can reconstruct of that when
-    /// the ACK arrives.
+    /// What controllers are told about each packet that is acknowledged. exact: what the sender knew when it sent the
+    /// packet. kernel: only what our code in a stock kernel can reconstruct of that when the ACK arrives.
     #[arg(long, value_parser = ["exact", "kernel"], hide_possible_values = true, default_value = "exact")]
     signals: String,
     /// Print JSON instead of a table

@@ -16,8 +16,8 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 /// Name of the device in a namespace of ours.
 pub const DEVICE: &str = "headway";
-/// How many packets (of up to 64 KB) may wait in a device until the emulator reads them. Far more than it ever lets wait,
-/// because the only queue that may drop is the one of the link.
+/// How many packets (of up to 64 KB) may wait in a device until the emulator reads them. Far more than it ever lets
+/// wait, because the only queue that may drop is the one of the link.
 const DEVICE_QUEUE: u32 = 10_000;
 /// Pairs of addresses in one 100.64.x.0/24, and so how deep paths can nest.
 const DEPTHS: u8 = 127;
@@ -62,8 +62,8 @@ impl Ends {
         for to in everywhere.into_iter().filter(|to| to.is_ipv4() || has_ipv6(options)) {
             net::add_route(DEVICE, to, 0).context("cannot set the default route")?;
         }
-        // A path inside this one will route 100.64.x.0/24 to itself: without routes of their own the addresses of the paths
-        // around it would be sent inwards too.
+        // A path inside this one will route 100.64.x.0/24 to itself: without routes of their own the addresses of the
+        // paths around it would be sent inwards too.
         for outer in 1..=2 * self.depth {
             let outer = Ipv4Addr::new(100, 64, self.x, outer);
             net::add_route(DEVICE, outer.into(), 32).context("cannot set a route")?;
@@ -94,8 +94,8 @@ pub fn make_far(options: &EmuOptions) -> Result<(Option<Netns>, Ends, Tun)> {
         return Ok((Some(netns), ends, tun));
     }
     let used = net::ipv4_addresses().context("cannot list this host's addresses")?;
-    // The device's name holds the addresses' numbers, and the kernel refuses a second device of the same name: two paths
-    // that start at the same moment cannot take the same addresses.
+    // The device's name holds the addresses' numbers, and the kernel refuses a second device of the same name: two
+    // paths that start at the same moment cannot take the same addresses.
     for ends in candidates(&used, net::has_interface(DEVICE)) {
         match ends.make_far(&ends.caller_device(), options) {
             Err(e) if is_taken(&e) => continue,

@@ -1,9 +1,10 @@
-//! The forwarding loop: one thread reads packets from each of the two TUN devices, pushes them through the link of that
-//! direction, and writes what the link releases to the other device. What happens on the path (queue, rate, delay, loss)
-//! is the link's; this file only moves packets and keeps time. Run by [`super::Emu`] on a thread of its own.
+//! The forwarding loop: one thread reads packets from each of the two TUN devices, pushes them through the link of
+//! that direction, and writes what the link releases to the other device. What happens on the path (queue, rate,
+//! delay, loss) is the link's; this file only moves packets and keeps time. Run by [`super::Emu`] on a thread of its
+//! own.
 //!
-//! It sleeps until something is due. In the lab it must not look at the clock in a loop instead: there each instruction
-//! takes time, and the looking itself would delay the packets.
+//! It sleeps until something is due. In the lab it must not look at the clock in a loop instead: there each
+//! instruction takes time, and the looking itself would delay the packets.
 
 use super::Detour;
 use super::log::Bins;
@@ -24,8 +25,8 @@ use std::sync::mpsc::SyncSender;
 
 /// Reads from one device before the other gets its turn, so that a flood one way cannot hold up the ACKs of the other.
 const READS_PER_TURN: usize = 32;
-/// The timer rings at most this often: at more than 500 Mbit/s, packets that are due within it leave together. It bounds
-/// the lateness that the emulator itself adds; a shorter gap would cost a system call for each packet.
+/// The timer rings at most this often: at more than 500 Mbit/s, packets that are due within it leave together. It
+/// bounds the lateness that the emulator itself adds; a shorter gap would cost a system call for each packet.
 const TIMER_GAP_NS: u64 = 25_000;
 
 /// How the owner of the loop talks to it; [`Orders::event`] wakes it.
@@ -114,9 +115,9 @@ pub fn run(
     })
 }
 
-/// How to wait for a moment without being late. A CPU that has slept for long takes its time to wake up, so a long wait
-/// ends early and the rest is spent looking again and again. Not so where timers are exact, as in the lab: there a wait
-/// ends at its moment, and looking would cost virtual time.
+/// How to wait for a moment without being late. A CPU that has slept for long takes its time to wake up, so a long
+/// wait ends early and the rest is spent looking again and again. Not so where timers are exact, as in the lab: there
+/// a wait ends at its moment, and looking would cost virtual time.
 #[derive(Debug)]
 struct Sleeper {
     exact_timers: bool,

@@ -4,8 +4,9 @@ use crate::raw::link::{self, Bin};
 use headway_cc::link::{LinkStats, Out};
 use headway_cc::path::Path;
 
-/// One direction's counters. Arrivals, drops and queue lengths count in the bin of their moment, departures in the bin in
-/// which the packet left the queue by the link's clock: later, when it is written to a device, the emulator may be late.
+/// One direction's counters. Arrivals, drops and queue lengths count in the bin of their moment, departures in the
+/// bin in which the packet left the queue by the link's clock: later, when it is written to a device, the emulator
+/// may be late.
 #[derive(Debug)]
 pub struct Bins {
     bin_ns: u64,
@@ -19,7 +20,8 @@ impl Bins {
         Bins { bin_ns: bin_us.max(1) * 1000, rows: Vec::new(), seen: LinkStats::default() }
     }
 
-    /// Counts what the link did since the last call. `stats` are its totals after something entered or left at `now_ns`.
+    /// Counts what the link did since the last call. `stats` are its totals after something entered or left at
+    /// `now_ns`.
     pub fn on_stats(&mut self, now_ns: u64, stats: &LinkStats) {
         let seen = std::mem::replace(&mut self.seen, *stats);
         let bin = self.bin(now_ns);

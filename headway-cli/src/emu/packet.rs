@@ -1,13 +1,13 @@
-//! Packets as a TUN device hands them over: a virtio-net header, then an IP packet of up to 64 KB, a super-packet, that
-//! stands for several packets of the MTU's size (GSO, generic segmentation offload). [`shape`] tells how it divides. [`cut`]
-//! makes the headers for some consecutive ones of its MTU packets, so that the kernel accepts these as one packet again
-//! (GRO does the same with packets of a network card). No payload is touched.
+//! Packets as a TUN device hands them over: a virtio-net header, then an IP packet of up to 64 KB, a super-packet,
+//! that stands for several packets of the MTU's size (GSO, generic segmentation offload). [`shape`] tells how it
+//! divides. [`cut`] makes the headers for some consecutive ones of its MTU packets, so that the kernel accepts these
+//! as one packet again (GRO does the same with packets of a network card). No payload is touched.
 
 use crate::sys::tun::VNET_BYTES;
 use std::ops::Range;
 
-/// Room for the virtio-net header and all headers of a packet that can be divided: IP and TCP with all their options take
-/// 120 bytes, IPv6 extension headers may add to that.
+/// Room for the virtio-net header and all headers of a packet that can be divided: IP and TCP with all their options
+/// take 120 bytes, IPv6 extension headers may add to that.
 pub const HEAD_MAX: usize = 256;
 
 // Fields of the virtio-net header, as in linux/virtio_net.h.
@@ -62,8 +62,8 @@ impl Shape {
     }
 }
 
-/// How the packet divides whose first bytes are `head` (virtio-net header first) and whose IP packet has `ip_bytes`. What is
-/// not a well-formed TCP or UDP super-packet travels undivided.
+/// How the packet divides whose first bytes are `head` (virtio-net header first) and whose IP packet has `ip_bytes`.
+/// What is not a well-formed TCP or UDP super-packet travels undivided.
 pub fn shape(head: &[u8], ip_bytes: usize) -> Shape {
     let (vnet, ip) = head.split_at(VNET_BYTES.min(head.len()));
     let ect = match ip.first().map(|b| b >> 4) {
@@ -107,8 +107,8 @@ fn divide(vnet: &[u8], ip: &[u8], ip_bytes: usize) -> Option<(u16, u16)> {
     is_sound.then_some((head_bytes as u16, mss))
 }
 
-/// Turns `head` (virtio-net header and headers of a whole super-packet) into the headers of its MTU packets
-/// `first .. first + count`, marked CE (congestion experienced) if asked for. Returns how many bytes of `head` to send, and
+/// Turns `head` (virtio-net header and headers of a whole super-packet) into the headers of its MTU packets `first ..
+/// first + count`, marked CE (congestion experienced) if asked for. Returns how many bytes of `head` to send, and
 /// which part of the IP packet follows them.
 pub fn cut(head: &mut [u8], shape: &Shape, first: u32, count: u32, ce: bool) -> (usize, Range<usize>) {
     let ip_bytes = shape.ip_bytes as usize;
@@ -140,7 +140,8 @@ pub fn cut(head: &mut [u8], shape: &Shape, first: u32, count: u32, ce: bool) -> 
     (VNET_BYTES + head_bytes, head_bytes + payload.start..head_bytes + payload.end)
 }
 
-/// Sets length and identification in the IP header. The kernel would have numbered the MTU packets one after the other.
+/// Sets length and identification in the IP header. The kernel would have numbered the MTU packets one after the
+/// other.
 fn cut_ip(ip: &mut [u8], l4: usize, payload: usize, first: u32) {
     let bytes = ip.len() + payload;
     if ip[0] >> 4 == 4 {
@@ -153,7 +154,8 @@ fn cut_ip(ip: &mut [u8], l4: usize, payload: usize, first: u32) {
     }
 }
 
-/// Sets sequence number and flags. As when the kernel segments, FIN and PSH belong to the last MTU packet, CWR to the first.
+/// Sets sequence number and flags. As when the kernel segments, FIN and PSH belong to the last MTU packet, CWR to the
+/// first.
 fn cut_tcp(tcp: &mut [u8], payload_start: usize, is_last: bool) {
     let seq = u32::from_be_bytes([tcp[4], tcp[5], tcp[6], tcp[7]]).wrapping_add(payload_start as u32);
     tcp[4..8].copy_from_slice(&seq.to_be_bytes());
@@ -165,7 +167,8 @@ fn cut_tcp(tcp: &mut [u8], payload_start: usize, is_last: bool) {
     }
 }
 
-/// Sets the virtio-net header. A single MTU packet is no super-packet any more; the kernel computes the checksum either way.
+/// Sets the virtio-net header. A single MTU packet is no super-packet any more; the kernel computes the checksum
+/// either way.
 fn cut_vnet(vnet: &mut [u8], head_bytes: usize, is_several: bool, has_cwr: bool) {
     vnet[0] = NEEDS_CSUM;
     vnet[2..4].copy_from_slice(&(head_bytes as u16).to_ne_bytes());

@@ -1,9 +1,10 @@
-//! Packets on their way through the emulator: where their bytes lie, how one packet of the kernel becomes several of the
-//! link, and how these become one packet for the kernel again.
+//! Packets on their way through the emulator: where their bytes lie, how one packet of the kernel becomes several of
+//! the link, and how these become one packet for the kernel again.
 //!
-//! The kernel hands over super-packets of up to 64 KB, each of which stands for several packets of the path's MTU; the link
-//! must see the latter. A super-packet is read once into a [`Buffer`] and stays there; what travels through the link are
-//! [`Segment`]s, which name an MTU packet of it. No payload is copied, which is what lets one thread carry gigabits.
+//! The kernel hands over super-packets of up to 64 KB, each of which stands for several packets of the path's MTU;
+//! the link must see the latter. A super-packet is read once into a [`Buffer`] and stays there; what travels through
+//! the link are [`Segment`]s, which name an MTU packet of it. No payload is copied, which is what lets one thread
+//! carry gigabits.
 
 use super::packet::{self, HEAD_MAX, Shape};
 use crate::sys::tun::{Tun, VNET_BYTES};
@@ -75,8 +76,8 @@ pub const READ_MAX: usize = VNET_BYTES + 65_536;
 /// Holds sixteen super-packets or more, so that a buffer is changed seldom.
 const BUFFER_BYTES: usize = 1 << 20;
 
-/// Memory that packets are read into, one behind the other. The bytes are cells because new packets are read into a buffer
-/// while segments of earlier ones still refer to it.
+/// Memory that packets are read into, one behind the other. The bytes are cells because new packets are read into a
+/// buffer while segments of earlier ones still refer to it.
 pub struct Buffer {
     pub bytes: Box<[Cell<u8>]>,
 }
@@ -102,8 +103,8 @@ impl Buffer {
     }
 }
 
-/// The buffers of one direction: the one being filled, and full ones in the order of filling. A buffer is free again once
-/// the last of its segments has left or was dropped.
+/// The buffers of one direction: the one being filled, and full ones in the order of filling. A buffer is free again
+/// once the last of its segments has left or was dropped.
 pub struct Pool {
     current: Rc<Buffer>,
     used: usize,

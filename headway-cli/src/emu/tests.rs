@@ -94,8 +94,8 @@ fn root_rate_and_its_drop_are_exact_on_the_clock_of_the_link() {
     for _ in 0..512 {
         near.send(&[0; 972]).unwrap();
     }
-    // Not all may reach the receiver, whose socket overflows when this thread is kept waiting; the link has sent them all the
-    // same, and its log is what is asserted.
+    // Not all may reach the receiver, whose socket overflows when this thread is kept waiting; the link has sent them
+    // all the same, and its log is what is asserted.
     far.set_read_timeout(Some(std::time::Duration::from_secs(1))).unwrap();
     let received = (0..512).take_while(|_| far.recv(&mut [0; 2000]).is_ok()).count();
     println!("{received} of 512 received");
@@ -227,7 +227,8 @@ fn root_paths_stand_side_by_side() {
     let (host, ()) = Netns::with(|| Ok(())).unwrap();
     let options = EmuOptions { far: Far::Caller, ..EmuOptions::default() };
     let [a, b] = [0, 1].map(|_| host.enter(|| up("unlimited 0ms", &options)).unwrap());
-    // Two paths side by side inside a path: both are reached, though only one can have the route to the paths inside it.
+    // Two paths side by side inside a path: both are reached, though only one can have the route to the paths inside
+    // it.
     let [c, d] = [0, 1].map(|_| a.near().enter(|| up("unlimited 0ms", &options)).unwrap());
     let ends = [a.ends, b.ends, c.ends, d.ends];
     assert!((1..4).all(|i| !ends[..i].contains(&ends[i])), "{ends:?}");
@@ -243,7 +244,8 @@ fn root_paths_stand_side_by_side() {
 #[test]
 fn root_the_schedule_waits_for_the_clock() {
     let Some(emu) = up("80mbit 4ms queue=infinite @1us 8kbit", &EmuOptions::default()) else { return };
-    // If the schedule, which falls to 8 kbit/s after 1 µs, did not wait for the clock, this would take more than a minute.
+    // If the schedule, which falls to 8 kbit/s after 1 µs, did not wait for the clock, this would take more than a
+    // minute.
     transfer(&emu, 100_000);
     let log = emu.stop().unwrap();
     assert!(log.down.out_bytes > 100_000);
@@ -284,9 +286,9 @@ fn root_measure_accuracy() {
     assert!(moment_ns.abs() < 20_000_000);
 }
 
-/// How much longer than the base RTT an answer to `ping` takes on average, in milliseconds. The pings are as dense as the
-/// probes of a run, because a processor that idles for longer takes 0.1 to 0.2 ms more to wake up. The kernel answers them:
-/// waking a process to do so would take longer than all that is measured here.
+/// How much longer than the base RTT an answer to `ping` takes on average, in milliseconds. The pings are as dense as
+/// the probes of a run, because a processor that idles for longer takes 0.1 to 0.2 ms more to wake up. The kernel
+/// answers them: waking a process to do so would take longer than all that is measured here.
 fn mean_rtt_excess_ms(rtt_ms: f64) -> Option<(f64, Lateness)> {
     let emu = up(&format!("unlimited {rtt_ms}ms"), &EmuOptions::default())?;
     let peer = emu.far_addr().to_string();
@@ -315,8 +317,8 @@ fn arrivals_around_a_drop() -> (f64, f64, i64) {
         |from: usize, to: usize| (to - from) as f64 * 8000.0 * 1e9 / (at_ns[to] - at_ns[from]) as f64;
     let left_s = |i: usize| (at_ns[i] as f64 - 1e7) / 1e9;
     let begin_s = left_s(0) - 1.0 / 6250.0;
-    // The receiver's count tells the moment x of the drop: when n packets have arrived at time t, well after the drop, then
-    // n = 6250 (x - begin) + 1250 (t - x).
+    // The receiver's count tells the moment x of the drop: when n packets have arrived at time t, well after the
+    // drop, then n = 6250 (x - begin) + 1250 (t - x).
     let moment = |n: usize| (n as f64 + 6250.0 * begin_s - 1250.0 * left_s(n - 1)) / 5000.0;
     let mut moments: Vec<f64> = (6500..count).map(moment).collect();
     moments.sort_by(f64::total_cmp);

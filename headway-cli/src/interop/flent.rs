@@ -1,8 +1,9 @@
-//! flent's data files (version 4): one `.flent.gz` for each cell, which flent opens, plots and combines; and theirs, read.
+//! flent's data files (version 4): one `.flent.gz` for each cell, which flent opens, plots and combines; and theirs,
+//! read.
 //!
-//! A cell becomes flent's test `tcp_nup`: uploads with a ping beside them. flent's tests idle for five seconds before and
-//! after the load, and its box plots cut these off, so the load starts at 5 s here too. A cell has no wall-clock time, but
-//! flent wants one; all start at one fixed moment.
+//! A cell becomes flent's test `tcp_nup`: uploads with a ping beside them. flent's tests idle for five seconds before
+//! and after the load, and its box plots cut these off, so the load starts at 5 s here too. A cell has no wall-clock
+//! time, but flent wants one; all start at one fixed moment.
 
 use super::reading::{ForeignRun, Rtt};
 use crate::metric::CellData;
@@ -91,8 +92,8 @@ const AGGREGATES: [Aggregate; 3] = [
     ("TCP upload fairness", |rates| crate::stats::jain(rates).unwrap_or(1.0)),
 ];
 
-/// Reads a data file of flent: its uploads, or its downloads where there are none. `cc` is the controller where the file
-/// names none.
+/// Reads a data file of flent: its uploads, or its downloads where there are none. `cc` is the controller where the
+/// file names none.
 pub fn run(value: &Value, cc: &str) -> Result<ForeignRun, String> {
     let results = value["results"].as_object().ok_or("the flent file has no results")?;
     let streams = ["TCP upload", "TCP download"].iter().find_map(|way| {

@@ -1,9 +1,11 @@
-//! `headway import`: runs that other programs made, one row a run, or the means that `headway compare --summary` judges.
+//! `headway import`: runs that other programs made, one row a run, or the means that `headway compare --summary`
+//! judges.
 //!
-//! A file's format is recognised by its content: iperf3's JSON (`-J` or `--json-stream`), a flent data file, a pScheduler
-//! throughput result (bare, in its run, or with other text around it), the output of ping. In a folder every file is tried
-//! whose name says that it may be one; ESnet's testing harness names them `src-cmd:HOST:ITERATION`. A run that does not count
-//! is named with its reason. Nobody knows in which order such runs were made, so there are no blocks.
+//! A file's format is recognised by its content: iperf3's JSON (`-J` or `--json-stream`), a flent data file, a
+//! pScheduler throughput result (bare, in its run, or with other text around it), the output of ping. In a folder
+//! every file is tried whose name says that it may be one; ESnet's testing harness names them
+//! `src-cmd:HOST:ITERATION`. A run that does not count is named with its reason. Nobody knows in which order such
+//! runs were made, so there are no blocks.
 
 use super::reading::{self, ForeignRun, Rtt, json_in};
 use super::{flent, ping, pscheduler};
@@ -24,7 +26,8 @@ pub struct Imported {
 /// Reads files, and folders in the order of their files' names. `cc` is the controller of runs whose file names none.
 ///
 /// # Errors
-/// A folder cannot be read, or there is no file to try. A file that cannot be read is not an error but a row with a reason.
+/// A folder cannot be read, or there is no file to try. A file that cannot be read is not an error but a row with a
+/// reason.
 pub fn read(paths: &[PathBuf], cc: &str) -> Result<Vec<Imported>> {
     let mut files = Vec::new();
     for path in paths {

@@ -1,9 +1,9 @@
 //! The packets of a simulated run, as a capture (pcap) and as mahimahi's log of a link.
 //!
-//! The capture is what tcpdump would show at the sender: data as it leaves, ACKs as they arrive. Headers are made up from
-//! what the simulation knows: 10.0.0.1 port 40000 + flow sends to 10.0.0.2 port 5201. ACKs carry no SACK option, though the
-//! simulated sender knows every arrival, and every packet announces the largest window. Payloads are cut off, as
-//! `tcpdump -s` cuts them.
+//! The capture is what tcpdump would show at the sender: data as it leaves, ACKs as they arrive. Headers are made up
+//! from what the simulation knows: 10.0.0.1 port 40000 + flow sends to 10.0.0.2 port 5201. ACKs carry no SACK option,
+//! though the simulated sender knows every arrival, and every packet announces the largest window. Payloads are cut
+//! off, as `tcpdump -s` cuts them.
 
 use headway_cc::path::Path;
 use headway_cc::sim::{HEADER_BYTES, PacketRow, SimRun, Step, What};
@@ -157,8 +157,9 @@ fn echo(is_request: bool, number: u16) -> Vec<u8> {
     vec![if is_request { 8 } else { 0 }, 0, 0, 0, 0, 1, n[0], n[1]]
 }
 
-/// mahimahi's log of the link that carries the data, in whole milliseconds: what the link could have carried (`#`), arrivals
-/// (`+`), departures with their delay in the queue (`-`) and drops (`d`). A path without a rate limit has no `#` lines.
+/// mahimahi's log of the link that carries the data, in whole milliseconds: what the link could have carried (`#`),
+/// arrivals (`+`), departures with their delay in the queue (`-`) and drops (`d`). A path without a rate limit has no
+/// `#` lines.
 pub fn mahimahi(run: &SimRun, path: &Path) -> String {
     let mut text = String::from(
         "# mahimahi mm-link (downlink) [simulated] > headway\n# command line: headway sim\n# queue: simulated\n\

@@ -1,7 +1,7 @@
 //! The output of ping: that of iputils, busybox and the BSDs.
 //!
-//! ping rounds: from 100 ms on it prints whole milliseconds, from 10 ms on tenths (`-3` prints all digits). Losses are taken
-//! from its summary line, the only place where all of them are counted.
+//! ping rounds: from 100 ms on it prints whole milliseconds, from 10 ms on tenths (`-3` prints all digits). Losses
+//! are taken from its summary line, the only place where all of them are counted.
 
 use super::reading::{ForeignRun, Rtt};
 

@@ -1,8 +1,8 @@
 //! pScheduler's throughput test: tasks for the cells of a plan, and results read back.
 //!
-//! Tasks have task schema 1 and throughput schema 4, the first that takes any controller's name (7 with `--pacing`). The
-//! warm-up is iperf3's `omit`, so that the load lasts as long as in a cell. The task's `reference` says to which cell of which
-//! plan it belongs.
+//! Tasks have task schema 1 and throughput schema 4, the first that takes any controller's name (7 with `--pacing`).
+//! The warm-up is iperf3's `omit`, so that the load lasts as long as in a cell. The task's `reference` says to which
+//! cell of which plan it belongs.
 
 use super::reading::{self, ForeignRun, json_in};
 use crate::plan::traffic::{Pattern, Traffic};
@@ -14,7 +14,8 @@ use std::path::{Path, PathBuf};
 /// Writes one task for each cell into `to`, numbered in the order of execution, and returns the files.
 ///
 /// # Errors
-/// The plan asks for something that a pScheduler task cannot do, such as flows that compete; or a file cannot be written.
+/// The plan asks for something that a pScheduler task cannot do, such as flows that compete; or a file cannot be
+/// written.
 pub fn write_tasks(plan: &Plan, to: &Path) -> Result<Vec<PathBuf>> {
     let tasks = plan.cells.iter().map(|c| Ok((c, task(plan, c)?))).collect::<Result<Vec<_>>>()?;
     std::fs::create_dir_all(to).with_context(|| format!("cannot create `{}`", to.display()))?;
@@ -115,8 +116,8 @@ fn result(value: &Value) -> Option<&Value> {
     [value, &value["result-merged"], &value["result"]].into_iter().find(|v| v["succeeded"].is_boolean())
 }
 
-/// Reads one throughput result. Where its `diags` hold iperf3's own JSON, that is read instead, because it says more. `cc` is
-/// the controller where the result names none.
+/// Reads one throughput result. Where its `diags` hold iperf3's own JSON, that is read instead, because it says more.
+/// `cc` is the controller where the result names none.
 pub fn run(value: &Value, cc: &str) -> Result<ForeignRun, String> {
     let result = result(value).ok_or("it holds no pScheduler result")?;
     let diags = result["diags"].as_str().unwrap_or_default();

@@ -1,7 +1,7 @@
 //! A run that another program made, as far as its file tells: what the readers of all formats return.
 //!
-//! iperf3's JSON is read here too, because it also stands inside other programs' results. `flent`, `ping` and `pscheduler`
-//! read theirs; `import` finds out which of them a file is for.
+//! iperf3's JSON is read here too, because it also stands inside other programs' results. `flent`, `ping` and
+//! `pscheduler` read theirs; `import` finds out which of them a file is for.
 
 use crate::raw::load::{self, Load};
 use crate::stats;
@@ -33,8 +33,8 @@ pub struct Rtt {
     pub loss: Option<f64>,
 }
 
-/// Reads iperf3's JSON. Host, streams and pacing stand in the JSON of the test's start, which [`Load`] does not keep. `cc` is
-/// the controller where the file names none.
+/// Reads iperf3's JSON. Host, streams and pacing stand in the JSON of the test's start, which [`Load`] does not keep.
+/// `cc` is the controller where the file names none.
 pub fn iperf3(text: &str, cc: &str) -> Result<ForeignRun, String> {
     let text = load::unstreamed(text);
     let mut load = load::parse(&text)?;

@@ -1,6 +1,6 @@
-//! The machine that the lab emulates, and the command line of the kernel on it: all that is x86-64's, and QEMU's, own.
-//! Each choice serves one of two ends: the same bytes on every run, or less work for the emulator. `docs/method.md` has
-//! the measurements.
+//! The machine that the lab emulates, and the command line of the kernel on it: all that is x86-64's, and QEMU's,
+//! own. Each choice serves one of two ends: the same bytes on every run, or less work for the emulator.
+//! `docs/method.md` has the measurements.
 
 use super::{job, mailbox};
 
@@ -17,16 +17,16 @@ pub const ICOUNT_SHIFT: u32 = 0;
 /// The guest's clock starts here, on every run. Which moment it is does not matter.
 pub const CLOCK_BASE: &str = "2020-01-01T00:00:00";
 
-/// What the kernel is told, besides where the mailbox is. Most of it saves work that a guest of a few virtual seconds has
-/// no use for; none of it touches TCP.
+/// What the kernel is told, besides where the mailbox is. Most of it saves work that a guest of a few virtual seconds
+/// has no use for; none of it touches TCP.
 const COMMAND_LINE: &[&str] = &[
     "console=ttyS0 quiet",
     // A guest that goes wrong ends, and says why on the console.
     "panic=-1 oops=panic reboot=t",
     // Nothing may be random but what the seed decides.
     "nokaslr random.trust_cpu=0 random.trust_bootloader=0",
-    // The thread that stands for the network must never wait for the kernel's own work: collapsing huge pages held it up
-    // for 6 ms, and that would be measured as queueing delay.
+    // The thread that stands for the network must never wait for the kernel's own work: collapsing huge pages held it
+    // up for 6 ms, and that would be measured as queueing delay.
     "preempt=full transparent_hugepage=never",
     // The virtual CPU's time-stamp counter runs at exactly 1 GHz, so the kernel need not calibrate it.
     "tsc=reliable tsc_early_khz=1000000",
@@ -45,14 +45,14 @@ pub fn machine_arguments() -> Vec<String> {
         "-M microvm,acpi=off,x-option-roms=off,memory-backend=ram -no-user-config -nodefaults".to_string(),
         "-display none -no-reboot -smp 1".into(),
         format!("-m {MEMORY_MIB}M"),
-        // Virtual time: instructions are the clock, and idle time is skipped. "Recording" makes the emulator's two threads
-        // exclude each other. Without it the main thread may move the clock on while the guest's last instructions are not
-        // counted yet: on a busy host every few cells were not the same again.
+        // Virtual time: instructions are the clock, and idle time is skipped. "Recording" makes the emulator's two
+        // threads exclude each other. Without it the main thread may move the clock on while the guest's last
+        // instructions are not counted yet: on a busy host every few cells were not the same again.
         "-accel tcg,thread=single".into(),
         format!("-icount shift={ICOUNT_SHIFT},sleep=off,rr=record,rrfile=/dev/null"),
         format!("-rtc clock=vm,base={CLOCK_BASE}"),
-        // No hardware randomness. Without cmpxchg16b, because it corrupts the flags now and then in QEMU 7.2. Without the
-        // "fast" string moves the kernel copies eight bytes a step; with them the emulator goes byte by byte.
+        // No hardware randomness. Without cmpxchg16b, because it corrupts the flags now and then in QEMU 7.2. Without
+        // the "fast" string moves the kernel copies eight bytes a step; with them the emulator goes byte by byte.
         "-cpu max,-rdrand,-rdseed,-cx16,-erms,-fsrm".into(),
     ];
     groups.iter().flat_map(|group| group.split(' ')).map(str::to_string).collect()

@@ -146,8 +146,8 @@ fn cpu_time(pid: u32) -> Option<Duration> {
     Some(Duration::from_millis(ticks * 1000 / clock_ticks_per_s()))
 }
 
-/// The emulator's version. Fails if the emulator does not take the clock of `lab/clock.c`, because then no run would give
-/// the same bytes again.
+/// The emulator's version. Fails if the emulator does not take the clock of `lab/clock.c`, because then no run would
+/// give the same bytes again.
 pub fn version(clock: &File) -> Result<String> {
     let name = arch::EMULATOR;
     let output = emulator(clock)

@@ -1,8 +1,8 @@
-//! The first process of the lab's guest (`/init`): prepares the kernel, runs one cell with the code of `--in here`, lays the
-//! raw files into the mailbox, and resets the machine, which ends the emulator.
+//! The first process of the lab's guest (`/init`): prepares the kernel, runs one cell with the code of `--in here`,
+//! lays the raw files into the mailbox, and resets the machine, which ends the emulator.
 //!
-//! Whatever fails becomes the answer's status. If this process itself dies, the kernel panics, the emulator ends without an
-//! answer, and the host reports the end of the console.
+//! Whatever fails becomes the answer's status. If this process itself dies, the kernel panics, the emulator ends
+//! without an answer, and the host reports the end of the console.
 
 use crate::cell::here;
 use crate::error::sentence;
@@ -16,9 +16,9 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
-/// The guest's own settings: buffers that hold four times the bandwidth-delay product of any path that the lab can run, so
-/// that a buffer never limits what a controller may send, and the BPF JIT, without which our controllers would be
-/// interpreted. New network namespaces start with the first three.
+/// The guest's own settings: buffers that hold four times the bandwidth-delay product of any path that the lab can
+/// run, so that a buffer never limits what a controller may send, and the BPF JIT, without which our controllers
+/// would be interpreted. New network namespaces start with the first three.
 const SYSCTLS: &[(&str, &str)] = &[
     ("net/ipv4/tcp_rmem", "4096 131072 134217728"),
     ("net/ipv4/tcp_wmem", "4096 131072 134217728"),
@@ -27,8 +27,8 @@ const SYSCTLS: &[(&str, &str)] = &[
     ("net/core/rmem_max", "134217728"),
     ("net/core/wmem_max", "134217728"),
     ("net/core/bpf_jit_enable", "1"),
-    // Linux keeps 5 % of the CPU from real-time threads by default. The emulator's thread is one and stands for the network:
-    // held up for that long it would show as delay of the path.
+    // Linux keeps 5 % of the CPU from real-time threads by default. The emulator's thread is one and stands for the
+    // network: held up for that long it would show as delay of the path.
     ("kernel/sched_rt_runtime_us", "-1"),
 ];
 
@@ -84,9 +84,10 @@ fn run_job(job: Option<&[u8]>) -> Result<()> {
 
 const COMMANDS_SEED: u64 = 1;
 
-/// Runs the commands one after the other and returns each with what it printed and its exit code. The guest has no shell, so
-/// a few forms stand in for one: words are split at blanks, `headway` is this program, `wait MS` waits that many
-/// milliseconds of virtual time, `ID & COMMAND` starts a command in the background, and `ID wait` waits for its end.
+/// Runs the commands one after the other and returns each with what it printed and its exit code. The guest has no
+/// shell, so a few forms stand in for one: words are split at blanks, `headway` is this program, `wait MS` waits that
+/// many milliseconds of virtual time, `ID & COMMAND` starts a command in the background, and `ID wait` waits for its
+/// end.
 fn run_commands(commands: &[String]) -> Result<String> {
     let mut said = String::new();
     let mut started = std::collections::BTreeMap::new();
@@ -124,9 +125,9 @@ fn child(program: &str, arguments: &[&str]) -> Command {
     command
 }
 
-/// Loads modules, makes settings and spreads the seed. Two cells that differ in the seed alone differ in the kernel's random
-/// numbers (ports, sequence numbers, hashes) and in the moment of the start relative to the kernel's tick, as two runs on a
-/// real machine would.
+/// Loads modules, makes settings and spreads the seed. Two cells that differ in the seed alone differ in the kernel's
+/// random numbers (ports, sequence numbers, hashes) and in the moment of the start relative to the kernel's tick, as
+/// two runs on a real machine would.
 fn prepare(seed: u64) -> Result<()> {
     let draws: Vec<u64> = (0..9).map(|n| hash(0, seed.wrapping_add(n))).collect();
     let mut pool = [0; 64];

@@ -1,7 +1,9 @@
-//! Gets the ELF image out of the kernel file that a distribution ships (a bzImage), and the kernel's version out of that.
+//! Gets the ELF image out of the kernel file that a distribution ships (a bzImage), and the kernel's version out of
+//! that.
 //!
-//! The emulator enters an ELF image directly (through PVH, a boot protocol for virtual machines). A bzImage would unpack
-//! itself in the guest, which takes a second or more under emulation for each cell; here it is done once per process.
+//! The emulator enters an ELF image directly (through PVH, a boot protocol for virtual machines). A bzImage would
+//! unpack itself in the guest, which takes a second or more under emulation for each cell; here it is done once per
+//! process.
 
 use crate::sys::program::pipe_through;
 use anyhow::{Context, Result, bail, ensure};
@@ -59,8 +61,8 @@ fn payload(file: &[u8]) -> Result<&[u8]> {
     packed.get(..packed.len().saturating_sub(tail)).context("the kernel file holds no payload")
 }
 
-/// Unpacks LZ4's legacy frame, which Debian's 6.1 uses: after the magic number, blocks of (packed length, block). By hand,
-/// so that the lab needs one program less.
+/// Unpacks LZ4's legacy frame, which Debian's 6.1 uses: after the magic number, blocks of (packed length, block). By
+/// hand, so that the lab needs one program less.
 fn lz4_legacy(packed: &[u8]) -> Result<Vec<u8>> {
     let mut out = Vec::with_capacity(packed.len() * 4);
     let mut rest = &packed[4..];
@@ -74,8 +76,8 @@ fn lz4_legacy(packed: &[u8]) -> Result<Vec<u8>> {
     Ok(out)
 }
 
-/// Unpacks one LZ4 block to the end of `out`: (token, literals, offset of a match, its length), repeated until the block ends
-/// after literals. `None` if it is malformed.
+/// Unpacks one LZ4 block to the end of `out`: (token, literals, offset of a match, its length), repeated until the
+/// block ends after literals. `None` if it is malformed.
 fn lz4_block(mut input: &[u8], out: &mut Vec<u8>) -> Option<()> {
     let start = out.len();
     while let Some((&token, rest)) = input.split_first() {

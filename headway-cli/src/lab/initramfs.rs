@@ -1,6 +1,6 @@
-//! The guest's root file system: this very program as `/init`, the tools that were asked for, their shared libraries and the
-//! kernel modules, as an uncompressed `newc` archive. Nothing in it depends on the clock or on the order in which
-//! directories list their files, so the same program and kernel give the same bytes.
+//! The guest's root file system: this very program as `/init`, the tools that were asked for, their shared libraries
+//! and the kernel modules, as an uncompressed `newc` archive. Nothing in it depends on the clock or on the order in
+//! which directories list their files, so the same program and kernel give the same bytes.
 
 use super::image;
 use crate::sys::program;
@@ -56,7 +56,8 @@ fn collect_modules(dir: Option<&Path>) -> Result<Vec<(String, Vec<u8>)>> {
     Ok(ordered)
 }
 
-/// Appends a module behind the modules that it depends on; nothing if it is not in `index`, because then it is built in.
+/// Appends a module behind the modules that it depends on; nothing if it is not in `index`, because then it is built
+/// in.
 fn add_module(
     name: &str,
     index: &BTreeMap<String, PathBuf>,

@@ -1,4 +1,5 @@
-//! What the host asks of a guest through the mailbox. It lies below `lab.rs` and `lab/guest.rs`, which are the two sides.
+//! What the host asks of a guest through the mailbox. It lies below `lab.rs` and `lab/guest.rs`, which are the two
+//! sides.
 
 use crate::plan::{Cell, Plan};
 use serde::{Deserialize, Serialize};

@@ -1,9 +1,9 @@
-//! The mailbox, through which host and guest exchange bytes: a window of the guest's memory that its kernel was told to leave
-//! alone (`memmap=`).
+//! The mailbox, through which host and guest exchange bytes: a window of the guest's memory that its kernel was told
+//! to leave alone (`memmap=`).
 //!
-//! The host writes the job before it starts the guest and reads the answer after the guest has ended. No device takes part,
-//! so nothing here can touch the guest's clock, and a byte costs what a copy costs, not the instructions of a driver, which
-//! would be the guest's time.
+//! The host writes the job before it starts the guest and reads the answer after the guest has ended. No device takes
+//! part, so nothing here can touch the guest's clock, and a byte costs what a copy costs, not the instructions of a
+//! driver, which would be the guest's time.
 
 use anyhow::{Context, Result, ensure};
 use std::fs::File;
@@ -13,7 +13,8 @@ use std::os::unix::fs::FileExt;
 pub const ADDRESS: u64 = 128 << 20;
 pub const BYTES: u64 = 128 << 20;
 
-/// The window's first part holds the job, the rest the answer. A job is a plan without its other cells and fits easily.
+/// The window's first part holds the job, the rest the answer. A job is a plan without its other cells and fits
+/// easily.
 const JOB_BYTES: u64 = 16 << 20;
 
 /// What stands before a job and an answer, so that empty or foreign memory is not taken for one.
@@ -111,8 +112,8 @@ impl Answer {
     }
 }
 
-/// One part: its name, its content and what follows. `None` where it is damaged, and where the name would lead out of the
-/// cell's folder.
+/// One part: its name, its content and what follows. `None` where it is damaged, and where the name would lead out of
+/// the cell's folder.
 fn part(bytes: &[u8]) -> Option<(&str, &[u8], &[u8])> {
     let end = bytes.iter().position(|&b| b == b'\n')?;
     let (name, length) = std::str::from_utf8(&bytes[..end]).ok()?.split_once(' ')?;

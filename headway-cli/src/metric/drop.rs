@@ -1,7 +1,7 @@
 //! What happened when the path's rate fell and when it came back, and how long it took to use the path.
 //!
-//! A run that never reached 90 % of the rate still has a value: all the time that it had, which is a lower bound. If it
-//! had none it would drop out of the comparison, and a controller would profit from its worst runs.
+//! A run that never reached 90 % of the rate still has a value: all the time that it had, which is a lower bound. If
+//! it had none it would drop out of the comparison, and a controller would profit from its worst runs.
 //! [`Metric::ceiling`](super::Metric::ceiling) tells such values from the others.
 
 use super::{CellData, NOT_ASKED, percentile};
@@ -10,8 +10,8 @@ use std::ops::Range;
 
 /// The time after a drop that its metrics cover: 10 s.
 const AFTER_US: i64 = 10_000_000;
-/// How long 90 % of the old rate must be held to count as regained: 1 s. The queue that the drop has left fills the path
-/// for a moment whatever the sender does, and would otherwise count as recovery.
+/// How long 90 % of the old rate must be held to count as regained: 1 s. The queue that the drop has left fills the
+/// path for a moment whatever the sender does, and would otherwise count as recovery.
 const HELD_US: i64 = 1_000_000;
 
 pub fn queue_delay_us(cell: &CellData, q: f64) -> Result<f64, String> {
@@ -50,8 +50,9 @@ pub fn recovery_ceiling_ms(cell: &CellData) -> f64 {
     back_us(cell).map_or(f64::INFINITY, |us| (cell.load_us() - us) as f64 / 1000.0)
 }
 
-/// The time from `from_us` until the path is used: the end of the first interval of the receiver that begins a span of at
-/// least `held_us` in which 90 % of what the path can carry arrives. `None` when no such span comes before the end.
+/// The time from `from_us` until the path is used: the end of the first interval of the receiver that begins a span
+/// of at least `held_us` in which 90 % of what the path can carry arrives. `None` when no such span comes before the
+/// end.
 fn time_to_90_us(cell: &CellData, from_us: i64, held_us: i64) -> Result<Option<i64>, String> {
     let traffic = &cell.result.traffic;
     if !traffic.pattern.is_bulk() || traffic.against.is_some() {

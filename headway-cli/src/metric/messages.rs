@@ -1,7 +1,7 @@
 //! What the message flow beside the load felt: the delay that players of a game or callers would notice.
 //!
-//! All figures are over the messages due after the warm-up. Percentiles are of those that arrived. A lost message counts in
-//! the loss and as longer than any limit, because its receiver waits for it in vain.
+//! All figures are over the messages due after the warm-up. Percentiles are of those that arrived. A lost message
+//! counts in the loss and as longer than any limit, because its receiver waits for it in vain.
 
 use super::{CellData, NOT_ASKED, percentile};
 use crate::raw::messages::Sent;

@@ -29,8 +29,8 @@ pub struct CellData {
 }
 
 impl CellData {
-    /// Reads `cells/NNN`. Only `cell.json` must be there and readable; the error is one sentence. `path` is the plan's,
-    /// which holds the trace files that the path names.
+    /// Reads `cells/NNN`. Only `cell.json` must be there and readable; the error is one sentence. `path` is the
+    /// plan's, which holds the trace files that the path names.
     pub fn read(dir: &FilePath, path: &PathEntry) -> Result<Self, String> {
         let file = |name: &str| std::fs::read_to_string(dir.join(name)).map_err(|e| format!("{name}: {e}"));
         let result = cell::parse(&file("cell.json")?)?;

@@ -1,14 +1,15 @@
-//! How late the threads that make or time packets were. Their own lateness looks like delay of the path, so every run records
-//! it, and a run with too much of it does not count. Used by the emulator, the loads and the probes.
+//! How late the threads that make or time packets were. Their own lateness looks like delay of the path, so every run
+//! records it, and a run with too much of it does not count. Used by the emulator, the loads and the probes.
 
-/// How late the threads that make or time packets may be in at most one of a thousand cases, in microseconds: 5 % of the base
-/// RTT, and 1 ms at least. A run in which one is later does not count, because its own lateness would look like delay of
-/// the path.
+/// How late the threads that make or time packets may be in at most one of a thousand cases, in microseconds: 5 % of
+/// the base RTT, and 1 ms at least. A run in which one is later does not count, because its own lateness would look
+/// like delay of the path.
 pub fn lateness_limit_us(base_rtt_us: u64) -> u64 {
     (base_rtt_us / 20).max(1000)
 }
 
-/// Counts how late things happened: a histogram with buckets 3 % wide, which needs the same memory for any number of packets.
+/// Counts how late things happened: a histogram with buckets 3 % wide, which needs the same memory for any number of
+/// packets.
 #[derive(Debug)]
 pub struct Histogram {
     /// How many fell into each bucket, whose bounds are in nanoseconds.

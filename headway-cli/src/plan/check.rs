@@ -1,5 +1,5 @@
-//! Can the plan run? Every check that needs no more than the plan and the list of controllers that the machine knows, so that
-//! a wrong argument is refused before anything is made or opened.
+//! Can the plan run? Every check that needs no more than the plan and the list of controllers that the machine knows,
+//! so that a wrong argument is refused before anything is made or opened.
 
 use crate::plan::place::Place;
 use crate::plan::tool::Tool;
@@ -8,8 +8,8 @@ use crate::plan::transport::Transport;
 use crate::plan::{Plan, server};
 use anyhow::{Context, Result, bail, ensure};
 
-/// The controllers that there are outside of this program's Rust code. The caller gathers them from the machine, because a
-/// plan itself asks nothing of it.
+/// The controllers that there are outside of this program's Rust code. The caller gathers them from the machine,
+/// because a plan itself asks nothing of it.
 #[derive(Clone, Debug, Default)]
 pub struct Known {
     /// Ours that a kernel can load.
@@ -80,8 +80,8 @@ fn check_remote(plan: &Plan) -> Result<()> {
     Ok(())
 }
 
-/// Streams of one QUIC connection share its controller, pacing and packet size, so whatever is set for each TCP flow by itself
-/// has no meaning there.
+/// Streams of one QUIC connection share its controller, pacing and packet size, so whatever is set for each TCP flow
+/// by itself has no meaning there.
 fn check_transport(place: &Place, transport: Transport, traffic: &Traffic) -> Result<()> {
     if transport.is_tcp() {
         return Ok(());

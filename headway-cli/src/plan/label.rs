@@ -3,12 +3,12 @@
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
-/// What a candidate is called in the plan, in the run folder and in the report: a controller, with settings if it has any
-/// (`bbr3:up_pacing_gain=1.1`), and a number where the same controller runs more than once (`bbr#2`). Two labels of one controller are
-/// compared like two controllers, which shows how much of a difference is noise.
+/// What a candidate is called in the plan, in the run folder and in the report: a controller, with settings if it has
+/// any (`bbr3:up_pacing_gain=1.1`), and a number where the same controller runs more than once (`bbr#2`). Two labels
+/// of one controller are compared like two controllers, which shows how much of a difference is noise.
 ///
-/// A kernel, a simulator or a QUIC stack knows controllers and no labels. That this is a type of its own keeps one from
-/// reaching them: they take [`Label::controller`].
+/// A kernel, a simulator or a QUIC stack knows controllers and no labels. That this is a type of its own keeps one
+/// from reaching them: they take [`Label::controller`].
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Label(String);

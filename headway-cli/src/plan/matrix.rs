@@ -1,4 +1,5 @@
-//! The matrix: where flags of `bench` have several values, each path becomes one entry of the plan for each combination.
+//! The matrix: where flags of `bench` have several values, each path becomes one entry of the plan for each
+//! combination.
 //!
 //! A new axis is one field of [`Axes`] and one line of [`Axes::expand`].
 
@@ -15,8 +16,8 @@ pub struct Axes {
     pub cpu_load_percent: Vec<u32>,
     pub mtu: Vec<u32>,
     pub against: Vec<Option<Rival>>,
-    /// The lab's kernels. Unlike the other axes they are no traffic, so that they apply to a suite's rows as well, which bring their
-    /// own traffic.
+    /// The lab's kernels. Unlike the other axes they are no traffic, so that they apply to a suite's rows as well,
+    /// which bring their own traffic.
     pub kernels: Vec<String>,
 }
 
@@ -66,8 +67,8 @@ impl Axes {
         lists == [1; 4] && [self.against.len(), self.cpu_load_percent.len()] == [1; 2]
     }
 
-    /// Every path with every combination of values, the last axis changing fastest. Its name shows the values of the axes that have
-    /// several. Rows of a suite keep their own traffic.
+    /// Every path with every combination of values, the last axis changing fastest. Its name shows the values of the
+    /// axes that have several. Rows of a suite keep their own traffic.
     pub fn expand(&self, paths: Vec<PathEntry>, usual: &Traffic) -> Vec<PathEntry> {
         let mut paths = paths;
         if !self.is_only_kernels() {
@@ -103,8 +104,8 @@ impl Axes {
     }
 }
 
-/// Every entry once for each value. `set` applies a value and returns its label for the name; an entry for which it returns `None`
-/// stays as it is, once.
+/// Every entry once for each value. `set` applies a value and returns its label for the name; an entry for which it
+/// returns `None` stays as it is, once.
 fn cross<T>(
     paths: Vec<PathEntry>,
     values: &[T],

@@ -13,8 +13,8 @@ pub enum Place {
     Lab,
     /// The running kernel, with network namespaces and the emulated link between them.
     Here,
-    /// The running kernel and the real path to an iperf3 or iperf 2 server: `HOST[:PORT][,HOST…]`, from which the best is
-    /// chosen once for the whole run.
+    /// The running kernel and the real path to an iperf3 or iperf 2 server: `HOST[:PORT][,HOST…]`, from which the
+    /// best is chosen once for the whole run.
     Remote(String),
 }
 

@@ -35,8 +35,8 @@ pub struct Request {
 }
 
 impl Request {
-    /// The plan: every controller on every path in every block. It opens nothing but the trace files that paths name, and
-    /// whether the machine can run it is for [`Plan::check`] to say.
+    /// The plan: every controller on every path in every block. It opens nothing but the trace files that paths name,
+    /// and whether the machine can run it is for [`Plan::check`] to say.
     pub fn plan(&self) -> Result<Plan> {
         ensure!(!self.ccs.is_empty(), "no controller given\nhint: `--cc bbr,bbr1`");
         ensure!((1..=10_000).contains(&self.blocks), "--blocks must be between 1 and 10000");
@@ -114,8 +114,8 @@ impl Request {
     }
 }
 
-/// Long enough that every controller has left its start behind: 20 of the longest round trips and at least 2 s, but no more
-/// than a third of the load, so that something is left to measure.
+/// Long enough that every controller has left its start behind: 20 of the longest round trips and at least 2 s, but
+/// no more than a third of the load, so that something is left to measure.
 fn warmup_ms(place: &Place, paths: &[PathEntry], seconds: u32) -> Result<u64> {
     let mut longest_rtt_ms = 0;
     for path in paths.iter().filter(|_| !place.is_remote()) {
@@ -124,8 +124,8 @@ fn warmup_ms(place: &Place, paths: &[PathEntry], seconds: u32) -> Result<u64> {
     Ok((20 * longest_rtt_ms).max(2000).min(u64::from(seconds) * 1000 / 3))
 }
 
-/// Every controller on every path once a block. The order within a block is random, so that what changes slowly on the machine
-/// (heat, other load) meets every controller alike instead of looking like a difference between them.
+/// Every controller on every path once a block. The order within a block is random, so that what changes slowly on
+/// the machine (heat, other load) meets every controller alike instead of looking like a difference between them.
 fn cells(seed: u64, blocks: u32, ccs: &[Label], paths: usize) -> Vec<Cell> {
     let mut cells = Vec::new();
     for block in 0..blocks {

@@ -1,5 +1,5 @@
-//! What a run over a real path (`--in remote HOST`) needs beside its traffic: the servers' names and the flags that only
-//! make sense there. Whether a server answers is found out in `cell/remote`.
+//! What a run over a real path (`--in remote HOST`) needs beside its traffic: the servers' names and the flags that
+//! only make sense there. Whether a server answers is found out in `cell/remote`.
 
 use crate::plan::show::shell_word;
 use crate::plan::tool::Tool;

@@ -15,7 +15,8 @@ const REAL_EXTRA_S: u64 = 3;
 const SIM_TCP_BPS: u64 = 30_000_000_000;
 /// The same with a QUIC stack, which encrypts them.
 const SIM_QUIC_BPS: u64 = 1_500_000_000;
-/// Bits over the path that a QUIC stack sends in a second of the lab's wall time (measured). TCP keeps up with the clock there.
+/// Bits over the path that a QUIC stack sends in a second of the lab's wall time (measured). TCP keeps up with the
+/// clock there.
 const LAB_QUIC_BPS: u64 = 25_000_000;
 
 impl Plan {

@@ -1,5 +1,5 @@
-//! Suites: named lists of paths with the traffic that belongs on them. A new suite is one row of [`SUITES`]; the plan, the
-//! dry run, `headway list` and the report follow from it.
+//! Suites: named lists of paths with the traffic that belongs on them. A new suite is one row of [`SUITES`]; the
+//! plan, the dry run, `headway list` and the report follow from it.
 
 mod catalogue;
 
@@ -14,8 +14,8 @@ pub struct Suite {
     pub name: &'static str,
     pub about: &'static str,
     pub rows: fn() -> Vec<Row>,
-    /// What its source asks for as well, and why there is no row for it. A dry run says so, because a suite that is silently
-    /// incomplete would claim more than it measures.
+    /// What its source asks for as well, and why there is no row for it. A dry run says so, because a suite that is
+    /// silently incomplete would claim more than it measures.
     pub missing: &'static [(&'static str, &'static str)],
     /// Whether the baseline runs under a second label as well, so that the report shows how much noise alone makes.
     pub has_twin: bool,
@@ -29,8 +29,8 @@ pub struct Row {
     /// A preset's name, a drop's name or a path text.
     pub path: String,
     pub traffic: Traffic,
-    /// The places ([`Place::word`]) where a measurement says something about the controller. Elsewhere it would show a guest or a
-    /// machine that cannot keep up with the rate, or the place has no such controller.
+    /// The places ([`Place::word`]) where a measurement says something about the controller. Elsewhere it would show
+    /// a guest or a machine that cannot keep up with the rate, or the place has no such controller.
     pub places: &'static [&'static str],
 }
 
@@ -163,9 +163,10 @@ const RTTS: [&str; 3] = ["10ms", "40ms", "100ms"];
 const QUEUES: [&str; 4] = ["0.5bdp", "1bdp", "4bdp", "8bdp"];
 const LENGTHS_S: [u32; 3] = [2, 5, 10];
 
-/// For each factor (row) and queue (column) the indices of rate, round trip and length, found by search. Every pair of values
-/// of any two of the five occurs, so that a suite of 24 rows shows what any two of them do together instead of 648 rows that show
-/// everything; 6 factors times 4 queues is the least that is possible. Each value occurs about equally often.
+/// For each factor (row) and queue (column) the indices of rate, round trip and length, found by search. Every pair
+/// of values of any two of the five occurs, so that a suite of 24 rows shows what any two of them do together instead
+/// of 648 rows that show everything; 6 factors times 4 queues is the least that is possible. Each value occurs about
+/// equally often.
 const SPANNING: [[[usize; 3]; 4]; 6] = [
     [[0, 2, 0], [1, 2, 1], [1, 1, 2], [2, 0, 0]],
     [[0, 0, 1], [1, 2, 0], [2, 1, 1], [2, 0, 2]],
@@ -197,8 +198,9 @@ fn all_drops() -> Vec<Row> {
     at_moments(rows)
 }
 
-/// Spreads the moments of the drops over 5 s, which is the cycle of BBRv3's ProbeRTT and half of BBRv1's. At the same moment
-/// in all rows a suite would only show one phase of a controller. They begin at 8 s, when a controller has settled.
+/// Spreads the moments of the drops over 5 s, which is the cycle of BBRv3's ProbeRTT and half of BBRv1's. At the same
+/// moment in all rows a suite would only show one phase of a controller. They begin at 8 s, when a controller has
+/// settled.
 fn at_moments(mut rows: Vec<Row>) -> Vec<Row> {
     for (i, row) in rows.iter_mut().enumerate() {
         // Steps of 0.618 of the 5 s, the golden section, so that also any few rows in sequence are spread evenly.
@@ -207,15 +209,15 @@ fn at_moments(mut rows: Vec<Row>) -> Vec<Row> {
     rows
 }
 
-/// The load goes on for 20 s after the recovery: then at least 3,688 messages are sent after the warm-up, enough for a 99.9th
-/// percentile.
+/// The load goes on for 20 s after the recovery: then at least 3,688 messages are sent after the warm-up, enough for
+/// a 99.9th percentile.
 fn drop_row(factor: &str, rate: &str, rtt: &str, queue: &str, length_s: u32) -> Row {
     let name = format!("drop-{factor}-{rate}-{rtt}-{queue}-{length_s}s");
     Row { path: name.clone(), name, traffic: traffic(13 + length_s + 20), places: EMULATED }
 }
 
-/// What is no single drop, or has other traffic: rates that vary in other ways, noise alone, and on one and the same drop a sender
-/// that its application limits, one that pauses, and competing flows.
+/// What is no single drop, or has other traffic: rates that vary in other ways, noise alone, and on one and the same
+/// drop a sender that its application limits, one that pauses, and competing flows.
 fn others() -> Vec<Row> {
     let presets = ["noise", "wifi-var", "leo", "lte-att", "lte-tmo", "umts", "evdo"];
     let mut rows: Vec<Row> = PRESETS

@@ -8,8 +8,8 @@ use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::str::FromStr;
 
-/// The traffic of a cell. In `plan.json` and `cell.json` its fields are flattened into the others, so their names and order are
-/// part of the format.
+/// The traffic of a cell. In `plan.json` and `cell.json` its fields are flattened into the others, so their names and
+/// order are part of the format.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Traffic {
     /// Parallel TCP streams under test.
@@ -133,7 +133,8 @@ pub enum Pattern {
 
 /// Time between two writes of a limited stream.
 const CHUNK_US: u64 = 10_000;
-/// The most that a limited stream writes at a time. Above 105 Mbit/s it therefore writes more often than every `CHUNK_US`.
+/// The most that a limited stream writes at a time. Above 105 Mbit/s it therefore writes more often than every
+/// `CHUNK_US`.
 const CHUNK_BYTES: u64 = 128 << 10;
 
 impl Pattern {

@@ -7,8 +7,8 @@ use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::str::FromStr;
 
-/// The transport in which our controllers run. A controller that a QUIC stack ships always runs in its own stack, so that one
-/// table can hold our controllers and those of both stacks.
+/// The transport in which our controllers run. A controller that a QUIC stack ships always runs in its own stack, so
+/// that one table can hold our controllers and those of both stacks.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Transport {

@@ -1,15 +1,17 @@
-//! `acks.txt`: the per-ACK trace, one row for each event of a controller of ours: the flow, then the words of the event, of the
-//! controller's answer and of its state.
+//! `acks.txt`: the per-ACK trace, one row for each event of a controller of ours: the flow, then the words of the
+//! event, of the controller's answer and of its state.
 //!
 //! The columns belong to `headway_cc::cc`; a kernel's trace is written by `headway-kernel` and a QUIC stack's by
-//! `headway_cc::quic`, both as the events come. Here is the writer of a simulated run. `headway replay` reads all three.
+//! `headway_cc::quic`, both as the events come. Here is the writer of a simulated run. `headway replay` reads all
+//! three.
 
 use crate::raw::load::socket;
 use headway_cc::cc;
 use headway_cc::sim::SimRun;
 use std::fmt::Write as _;
 
-/// The events of all flows that use the first traced flow's controller, flow after flow; `None` when nothing was traced.
+/// The events of all flows that use the first traced flow's controller, flow after flow; `None` when nothing was
+/// traced.
 pub fn to_text(run: &SimRun) -> Option<String> {
     let traced = &run.flows.iter().find(|f| !f.trace.is_empty())?.cc;
     let (name, settings) = cc::name_and_settings(traced);

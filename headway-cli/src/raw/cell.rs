@@ -1,4 +1,5 @@
-//! `cell.json`: what became of a cell. It is written last and repeats what the reader of the folder must know of the plan.
+//! `cell.json`: what became of a cell. It is written last and repeats what the reader of the folder must know of the
+//! plan.
 
 use crate::plan::traffic::Traffic;
 use crate::plan::{Cell, LAYOUT, PathEntry, Place, Plan};

@@ -1,5 +1,5 @@
-//! `cpu.txt`: how busy each CPU of the machines at the two ends was during the load. It is for the reader of the folder; what the
-//! report says of it is in the notes of `cell.json`.
+//! `cpu.txt`: how busy each CPU of the machines at the two ends was during the load. It is for the reader of the
+//! folder; what the report says of it is in the notes of `cell.json`.
 
 use std::fmt::Write as _;
 

@@ -1,5 +1,5 @@
-//! The folder of a run and the folders of its cells: making them, holding them against a second writer, and writing files so
-//! that an interrupted run leaves nothing half done.
+//! The folder of a run and the folders of its cells: making them, holding them against a second writer, and writing
+//! files so that an interrupted run leaves nothing half done.
 
 use crate::plan::{Cell, Plan};
 use anyhow::{Context, Result, ensure};
@@ -7,8 +7,9 @@ use std::fs::{self, File};
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
 
-/// Creates the run folder, or checks that an existing one is of this very plan. Also removes the temporary folders that an
-/// earlier run left when it was killed. Nobody else can open the folder for writing as long as the returned file is open.
+/// Creates the run folder, or checks that an existing one is of this very plan. Also removes the temporary folders
+/// that an earlier run left when it was killed. Nobody else can open the folder for writing as long as the returned
+/// file is open.
 ///
 /// # Errors
 /// The folder belongs to another plan, another program is writing to it, or it cannot be made.

@@ -1,7 +1,8 @@
 //! `load.json` and `rival.json`: what the streams of a load did, in the form in which iperf3 prints it.
 //!
-//! iperf3's own output is kept as it is. What this program's own loads (the simulator's flows, those of `load/streams.rs` and
-//! `load/quic.rs`) have to say is written in the same form, and what iperf 2 prints is brought into it.
+//! iperf3's own output is kept as it is. What this program's own loads (the simulator's flows, those of
+//! `load/streams.rs` and `load/quic.rs`) have to say is written in the same form, and what iperf 2 prints is brought
+//! into it.
 
 mod read;
 #[cfg(test)]

@@ -11,7 +11,8 @@ pub struct Sent {
     pub bytes: u32,
     /// How long after that moment it was handed to the kernel; 0 in the simulator.
     pub late_us: i64,
-    /// One way, counted from the moment it was due, so that a sender that was held up hides nothing. `None`: it never arrived.
+    /// One way, counted from the moment it was due, so that a sender that was held up hides nothing. `None`: it never
+    /// arrived.
     pub delay_us: Option<i64>,
 }
 

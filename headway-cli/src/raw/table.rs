@@ -1,5 +1,5 @@
-//! The text tables of the raw folder: a first line `# ` that names the columns, then rows of words separated by one space. `-`
-//! stands for a value that is missing.
+//! The text tables of the raw folder: a first line `# ` that names the columns, then rows of words separated by one
+//! space. `-` stands for a value that is missing.
 
 use std::fmt::Display;
 use std::str::FromStr;

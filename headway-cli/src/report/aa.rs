@@ -1,8 +1,8 @@
 //! A/A tests: how often is a controller judged different from itself?
 //!
-//! Both arms draw from the same noise, so every verdict is a false one. The cells stand in the order of a real plan; the
-//! usual order, all runs of A and then all of B, is counted beside it. `docs/method.md` shows the table that these tests
-//! print.
+//! Both arms draw from the same noise, so every verdict is a false one. The cells stand in the order of a real plan;
+//! the usual order, all runs of A and then all of B, is counted beside it. `docs/method.md` shows the table that
+//! these tests print.
 
 use crate::plan::traffic::Traffic;
 use crate::plan::{Label, Place, Request};
@@ -48,8 +48,8 @@ fn all_a_then_all_b() -> Order {
     (0..2).flat_map(|arm| (0..BLOCKS).map(move |block| (arm, block))).collect()
 }
 
-/// The values of both arms. `noise` gives that of each place in the order; `drift` is the log of how much larger values
-/// have become from the first cell to the last.
+/// The values of both arms. `noise` gives that of each place in the order; `drift` is the log of how much larger
+/// values have become from the first cell to the last.
 fn arms(order: &Order, noise: impl Fn(usize) -> f64, drift: f64) -> [Vec<f64>; 2] {
     let mut values = [vec![0.0; BLOCKS], vec![0.0; BLOCKS]];
     for (at, (arm, block)) in order.iter().enumerate() {

@@ -1,8 +1,8 @@
 //! Charts as inline SVG: forest plot, dots of every run, order of the runs, distribution of the probes.
 //!
-//! They need no script. Horizontal positions are percentages and heights are pixels, so a chart follows the width of its
-//! column without scaling its text. Colours are classes (`c0` and so on for controllers), because the style sheet has a light
-//! and a dark set. `page` places them.
+//! They need no script. Horizontal positions are percentages and heights are pixels, so a chart follows the width of
+//! its column without scaling its text. Colours are classes (`c0` and so on for controllers), because the style sheet
+//! has a light and a dark set. `page` places them.
 
 use super::findings::Comparison;
 use super::judge::Scale;
@@ -134,7 +134,8 @@ pub fn verdict_class(c: &Comparison) -> String {
     format!("v-{}", word.replace([' ', '(', ')'], ""))
 }
 
-/// Every run of one metric on one path, one strip a controller; excluded runs are hollow. `None` when no run has a value.
+/// Every run of one metric on one path, one strip a controller; excluded runs are hollow. `None` when no run has a
+/// value.
 pub fn dots(run: &Run, path: usize, index: usize) -> Option<Markup> {
     let metric = &METRICS[index];
     let cells = run.cells.iter().filter(|c| c.cell.path == path);

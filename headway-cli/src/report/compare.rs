@@ -1,12 +1,12 @@
 //! `headway compare --summary FILE.csv`: intervals and verdicts for a table of means that somebody else measured.
 //!
 //! One row is one sample. The columns before the one that ends in `_mean` name the case; one of them is `cc`, the
-//! controller. After it come the standard deviation (`…_stddev` or `…_sd`) and `n`. A column `remark` holds what somebody
-//! said about the case: a controller and a word (`cubic slightly better`), or `same`. Other columns behind the mean are
-//! passed over.
+//! controller. After it come the standard deviation (`…_stddev` or `…_sd`) and `n`. A column `remark` holds what
+//! somebody said about the case: a controller and a word (`cubic slightly better`), or `same`. Other columns behind
+//! the mean are passed over.
 //!
-//! `input` reads the table, `remark` a remark, `output` prints. Values that were measured one by one are not judged here
-//! but in `judge`: moments tell less than pairs do.
+//! `input` reads the table, `remark` a remark, `output` prints. Values that were measured one by one are not judged
+//! here but in `judge`: moments tell less than pairs do.
 
 mod input;
 mod output;

@@ -1,7 +1,7 @@
 //! The table of ESnet's `summarize-iperf3.py`: one row for each path and controller, to be read beside theirs.
 //!
-//! It has means and standard deviations of the runs that count, and no verdicts: from these columns none can be drawn. The
-//! usual table has them.
+//! It has means and standard deviations of the runs that count, and no verdicts: from these columns none can be
+//! drawn. The usual table has them.
 
 use super::run::Run;
 use super::words::aligned;
@@ -21,7 +21,8 @@ pub fn text(run: &Run) -> String {
     aligned(&rows, 1..3)
 }
 
-/// One path and controller: goodput in Gbit/s with its standard deviation, and retransmitted segments in the mean of a run.
+/// One path and controller: goodput in Gbit/s with its standard deviation, and retransmitted segments in the mean of
+/// a run.
 fn row(run: &Run, path: usize, cc: &str) -> Vec<String> {
     let entry = &run.plan.paths[path];
     let host = match &run.plan.place {
@@ -55,8 +56,8 @@ fn row(run: &Run, path: usize, cc: &str) -> Vec<String> {
     ]
 }
 
-/// Whether the columns tell the paths apart. Streams and pacing have columns of their own; where anything else differs, the
-/// first column has to hold the path's name.
+/// Whether the columns tell the paths apart. Streams and pacing have columns of their own; where anything else
+/// differs, the first column has to hold the path's name.
 fn is_told_by_columns(run: &Run, path: usize) -> bool {
     let rest = |t: &Traffic| Traffic { streams: 1, pacing_bps: None, ..t.clone() };
     let own = rest(run.plan.traffic(path));

@@ -1,7 +1,7 @@
 //! Everything that follows from a run: comparisons with their verdicts, tails, counts and notes.
 //!
-//! Pairs are made here, from the cells of one block and path; `judge` says what they amount to. The tables and the page
-//! only print what is found here.
+//! Pairs are made here, from the cells of one block and path; `judge` says what they amount to. The tables and the
+//! page only print what is found here.
 
 use super::judge::{self, Judgement, Pairs, Question, Scale};
 use super::run::{Count, Run, RunCell};
@@ -37,8 +37,8 @@ impl Findings {
     }
 }
 
-/// Every candidate against the baseline on every path and metric that has blocks in common. The verdicts of a metric are
-/// one family: paths × candidates.
+/// Every candidate against the baseline on every path and metric that has blocks in common. The verdicts of a metric
+/// are one family: paths × candidates.
 fn compare(run: &Run) -> Vec<Comparison> {
     let mut all = Vec::new();
     for path in 0..run.plan.paths.len() {

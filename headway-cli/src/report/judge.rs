@@ -1,10 +1,10 @@
 //! From paired values to a verdict: how much better is the candidate, how sure is that, and does it matter?
 //!
-//! The caller hands in pairs: the n-th value of the baseline and the n-th of the candidate were measured under the same
-//! conditions, for instance in one block of a plan. Nothing here knows of plans, cells or run folders, so whatever comes
-//! in pairs can be judged, measurements of a production trial too. The tests and intervals are those of `stats`;
-//! `docs/method.md` says why these. `findings` judges the pairs of a run, `compare` samples of which only the moments
-//! are known.
+//! The caller hands in pairs: the n-th value of the baseline and the n-th of the candidate were measured under the
+//! same conditions, for instance in one block of a plan. Nothing here knows of plans, cells or run folders, so
+//! whatever comes in pairs can be judged, measurements of a production trial too. The tests and intervals are those
+//! of `stats`; `docs/method.md` says why these. `findings` judges the pairs of a run, `compare` samples of which only
+//! the moments are known.
 
 use crate::metric::{Better, Margin};
 use crate::stats::{self, Shift, Verdict};
@@ -98,8 +98,8 @@ pub fn decide<'a>(judgements: impl Iterator<Item = &'a mut Judgement>) {
     }
 }
 
-/// The p value after Holm's correction and the verdict of each member of a family: its improvement and the smallest one
-/// that matters, both on the same scale.
+/// The p value after Holm's correction and the verdict of each member of a family: its improvement and the smallest
+/// one that matters, both on the same scale.
 pub fn verdicts(family: &[(Shift, f64)]) -> Vec<(f64, Verdict)> {
     let adjusted = stats::holm(&family.iter().map(|(improvement, _)| improvement.p).collect::<Vec<_>>());
     let verdict =

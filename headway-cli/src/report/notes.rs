@@ -45,8 +45,9 @@ fn blocks(run: &Run) -> Option<String> {
     }
 }
 
-/// Candidates that lost cells more or less often than the baseline. If a controller fails where the path is hardest, the
-/// cells that are left are not those that the baseline is left with, and the comparison is between two different paths.
+/// Candidates that lost cells more or less often than the baseline. If a controller fails where the path is hardest,
+/// the cells that are left are not those that the baseline is left with, and the comparison is between two different
+/// paths.
 fn exclusions(counts: &[Count]) -> Vec<String> {
     let base = &counts[0];
     let differs = |cand: &&Count| {

@@ -1,7 +1,8 @@
-//! `report.html`, for people: verdicts first, then each path with its charts, then how to read it and how to run it again.
+//! `report.html`, for people: verdicts first, then each path with its charts, then how to read it and how to run it
+//! again.
 //!
-//! It computes nothing: `findings` has the numbers, `chart` draws, `series` holds what the script draws, `shell` is the
-//! document around it.
+//! It computes nothing: `findings` has the numbers, `chart` draws, `series` holds what the script draws, `shell` is
+//! the document around it.
 
 use super::chart::{arrow, distribution, dots, forest, key, order, typeset, verdict_class};
 use super::findings::{Comparison, Findings};
@@ -304,7 +305,8 @@ fn base_rtt(run: &Run, path: usize) -> String {
     data.map_or("no run counts".into(), |d| format!("base RTT {:.1} ms", d.result.base_rtt_us as f64 / 1e3))
 }
 
-/// Whether the path's text says more than its name does. A path given as text is its own name, and a real path has no text.
+/// Whether the path's text says more than its name does. A path given as text is its own name, and a real path has no
+/// text.
 fn is_described(entry: &PathEntry) -> bool {
     !entry.text.is_empty() && entry.name != entry.text
 }

@@ -1,4 +1,5 @@
-//! A run folder, read into what is judged: the plan, and for each planned cell its metrics or the reason why it has none.
+//! A run folder, read into what is judged: the plan, and for each planned cell its metrics or the reason why it has
+//! none.
 //!
 //! A cell that cannot be used never stops the others: it stays in the list with its reason, so that every output can
 //! name and count it. `findings` compares what is read here; the tables and the page show it.
@@ -37,7 +38,8 @@ pub struct RunCell {
     pub excluded: Option<String>,
     /// One per row of [`METRICS`]; `Err` says why there is no value.
     pub values: Vec<Result<f64, String>>,
-    /// One per row of [`METRICS`]: the value from which on it is only a lower bound ([`Metric::ceiling`](crate::metric::Metric::ceiling)).
+    /// One per row of [`METRICS`]: the value from which on it is only a lower bound
+    /// ([`Metric::ceiling`](crate::metric::Metric::ceiling)).
     pub ceilings: Vec<Option<f64>>,
 }
 

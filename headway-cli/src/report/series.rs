@@ -1,5 +1,5 @@
-//! The time series behind a path's charts, as compact JSON: one time axis, and for each controller the median over blocks
-//! with the range from the lowest to the highest block.
+//! The time series behind a path's charts, as compact JSON: one time axis, and for each controller the median over
+//! blocks with the range from the lowest to the highest block.
 //!
 //! `page.js` draws them in the browser, which lets a reader zoom; the JSON stands inside the page.
 

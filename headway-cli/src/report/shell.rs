@@ -1,7 +1,7 @@
 //! The HTML document around a page: its head, the style sheet, and the policy that forbids the page to fetch anything.
 //!
-//! A page is one file that shows all it has without a network, so that it can be mailed, archived and opened years later.
-//! `page` and `compare` fill the body.
+//! A page is one file that shows all it has without a network, so that it can be mailed, archived and opened years
+//! later. `page` and `compare` fill the body.
 
 use maud::{DOCTYPE, Markup, PreEscaped, html};
 

@@ -1,6 +1,6 @@
-//! Run folders that nobody measured, for tests of everything that reads one: in the layout of `docs/architecture.md`, from
-//! fixed seeds, with series that look like a model-based and a loss-based controller. No figure in them says anything about
-//! a real controller.
+//! Run folders that nobody measured, for tests of everything that reads one: in the layout of `docs/architecture.md`,
+//! from fixed seeds, with series that look like a model-based and a loss-based controller. No figure in them says
+//! anything about a real controller.
 
 use crate::plan::{Cell, LAYOUT, PathEntry, Place, Plan};
 use crate::raw;
@@ -11,7 +11,8 @@ use serde_json::{Value, json};
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// A folder that is removed when it goes out of scope. To look at one, set `HEADWAY_KEEP` to the folder in which it stays.
+/// A folder that is removed when it goes out of scope. To look at one, set `HEADWAY_KEEP` to the folder in which it
+/// stays.
 #[derive(Debug)]
 pub struct Folder {
     pub dir: PathBuf,
@@ -114,9 +115,9 @@ struct Step {
     retransmits: u64,
 }
 
-/// What a flow gets and how long its queue is. The shapes are plausible and no more: a model-based flow holds a small queue
-/// and drains it now and then; a loss-based one saws between half a buffer and a full one, and collapses where packets are
-/// lost at random.
+/// What a flow gets and how long its queue is. The shapes are plausible and no more: a model-based flow holds a small
+/// queue and drains it now and then; a loss-based one saws between half a buffer and a full one, and collapses where
+/// packets are lost at random.
 fn steps(cc: &str, path: usize, seed: u64) -> Vec<Step> {
     let mut random = SplitMix(seed.wrapping_mul(31) + cc.len() as u64 * 7919);
     let (_, rtt_us, _) = path_at(path, 0);
@@ -256,8 +257,8 @@ pub fn slow_down(folder: &Folder, cell: usize, from_s: f64) {
     write(&file, &load.to_string());
 }
 
-/// Adds a hundred messages a second to every cell. They take 20 to 30 ms, with `cubic` 100 ms more; one in a hundred is
-/// lost.
+/// Adds a hundred messages a second to every cell. They take 20 to 30 ms, with `cubic` 100 ms more; one in a hundred
+/// is lost.
 pub fn add_messages(folder: &Folder) {
     let plan = folder.dir.join("plan.json");
     edit(&plan, "messages", json!("200@100"));

@@ -6,7 +6,8 @@ use super::words::{self, aligned};
 use crate::metric::{METRICS, Metric};
 use serde_json::{Map, Value, json};
 
-/// `results.csv`, one row a cell: path, cc, streams, block, seed, place, status, then the metrics; a missing value is empty.
+/// `results.csv`, one row a cell: path, cc, streams, block, seed, place, status, then the metrics; a missing value is
+/// empty.
 pub fn csv(run: &Run) -> String {
     let names = ["path", "cc", "streams", "block", "seed", "place", "status"].into_iter();
     let head = names.chain(METRICS.iter().map(|m| m.name)).map(String::from).collect();

@@ -1,7 +1,7 @@
 //! Percentiles of the queueing delay that no single run has enough probes for.
 //!
-//! All probes of a controller on a path are taken together, and the interval comes from resampling whole blocks. It is for
-//! exploring: nobody said before the run which percentile would decide, so there is no verdict.
+//! All probes of a controller on a path are taken together, and the interval comes from resampling whole blocks. It
+//! is for exploring: nobody said before the run which percentile would decide, so there is no verdict.
 
 use super::run::Run;
 use crate::metric::CellData;
@@ -24,7 +24,8 @@ pub struct Tail {
     pub name: &'static str,
     pub blocks: usize,
     pub delay_us: Interval,
-    /// As a share of the baseline's delay, positive is better; `None` for the baseline itself, and where its delay is 0.
+    /// As a share of the baseline's delay, positive is better; `None` for the baseline itself, and where its delay is
+    /// 0.
     pub improvement: Option<Interval>,
 }
 

@@ -1,7 +1,7 @@
 //! How numbers and words are written, in every table and on every page.
 //!
-//! A number has about three significant digits, no exponent and never loses a digit of its integer part: a reader compares
-//! values by eye. A value that rounds to zero is printed without a sign.
+//! A number has about three significant digits, no exponent and never loses a digit of its integer part: a reader
+//! compares values by eye. A value that rounds to zero is printed without a sign.
 
 use super::judge::Spread;
 use crate::metric::Unit;

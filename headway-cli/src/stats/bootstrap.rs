@@ -1,7 +1,8 @@
 //! The BCa bootstrap of whole blocks, for percentiles that no single run has enough probes for.
 //!
 //! Probes of one run are not independent of each other, so a run is drawn whole or not at all. The interval is
-//! bias-corrected and accelerated (Efron 1987). With few blocks it would be too short, so below [`MIN_BLOCKS`] there is none.
+//! bias-corrected and accelerated (Efron 1987). With few blocks it would be too short, so below [`MIN_BLOCKS`] there
+//! is none.
 
 use super::distribution::{normal, normal_quantile};
 use super::{LEVEL, sorted};
@@ -75,8 +76,8 @@ fn quantile(values: &[f64], q: f64) -> f64 {
     values[below] + part * (values[(below + 1).min(values.len() - 1)] - values[below])
 }
 
-/// The samples of several blocks together, the largest first, each with the number of its block. Sorted once, so that the
-/// percentile of each of ten thousand draws takes one pass.
+/// The samples of several blocks together, the largest first, each with the number of its block. Sorted once, so that
+/// the percentile of each of ten thousand draws takes one pass.
 #[derive(Clone, Debug)]
 pub struct Pool {
     samples: Vec<(f64, usize)>,

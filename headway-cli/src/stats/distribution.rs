@@ -1,7 +1,8 @@
 //! The normal distribution and Student's t distribution, as far as intervals and p values need them.
 //!
-//! Both come from the regularised incomplete gamma and beta functions (Abramowitz & Stegun 6.5, 26.5), computed by a series
-//! or a continued fraction to the last digits of an `f64`. A quantile is found by bisection, down to neighbouring numbers.
+//! Both come from the regularised incomplete gamma and beta functions (Abramowitz & Stegun 6.5, 26.5), computed by a
+//! series or a continued fraction to the last digits of an `f64`. A quantile is found by bisection, down to
+//! neighbouring numbers.
 
 /// A series or fraction ends at a term of this relative size: below the last digit of an `f64`.
 const TINY: f64 = 1e-16;

@@ -1,8 +1,8 @@
 //! Welch's t-test for two samples of which only mean, standard deviation and size are known, on their logarithms.
 //!
-//! The moments of the logarithms follow from those of the values as for a log-normal distribution. A printed number is
-//! rounded, so the standard deviation is taken at the upper end of what it can have been, and the error of rounding the
-//! mean is added to the variance. Without that, "0.94 ± 0.00" would prove any difference.
+//! The moments of the logarithms follow from those of the values as for a log-normal distribution. A printed number
+//! is rounded, so the standard deviation is taken at the upper end of what it can have been, and the error of
+//! rounding the mean is added to the variance. Without that, "0.94 ± 0.00" would prove any difference.
 
 use super::distribution::{student_quantile, student_two_sided};
 use super::{LEVEL, Shift};
@@ -21,8 +21,8 @@ pub struct Moments {
     pub sd_step: f64,
 }
 
-/// The log ratio of candidate and baseline, with its interval and p value; its `n` is that of the smaller sample. `None`
-/// where a mean is not positive or a sample is smaller than [`MIN_VALUES`].
+/// The log ratio of candidate and baseline, with its interval and p value; its `n` is that of the smaller sample.
+/// `None` where a mean is not positive or a sample is smaller than [`MIN_VALUES`].
 pub fn welch(baseline: &Moments, candidate: &Moments) -> Option<Shift> {
     let (base, cand) = (baseline.of_logs()?, candidate.of_logs()?);
     let (vb, vc) = (base.variance / base.n, cand.variance / cand.n);
@@ -34,7 +34,8 @@ pub fn welch(baseline: &Moments, candidate: &Moments) -> Option<Shift> {
         let p = if center == 0.0 { 1.0 } else { 0.0 };
         return Some(Shift { n, center, low: center, high: center, low90: center, high90: center, p });
     }
-    // Welch–Satterthwaite. Without any spread that formula is 0/0, and the smaller sample's degrees of freedom are used.
+    // Welch–Satterthwaite. Without any spread that formula is 0/0, and the smaller sample's degrees of freedom are
+    // used.
     let spread = vb * vb / (base.n - 1.0) + vc * vc / (cand.n - 1.0);
     let df = if spread > 0.0 { (vb + vc).powi(2) / spread } else { base.n.min(cand.n) - 1.0 };
     let half = |level: f64| student_quantile(level, df) * error;

@@ -3,7 +3,8 @@
 use rustix::time::{ClockId, Timespec, clock_gettime};
 use std::time::Duration;
 
-/// CLOCK_MONOTONIC in nanoseconds: the one clock of the emulator, the loads and the probes, so that their times compare.
+/// CLOCK_MONOTONIC in nanoseconds: the one clock of the emulator, the loads and the probes, so that their times
+/// compare.
 pub fn monotonic_ns() -> u64 {
     let Timespec { tv_sec, tv_nsec } = clock_gettime(ClockId::Monotonic);
     tv_sec as u64 * 1_000_000_000 + tv_nsec as u64

@@ -1,5 +1,5 @@
-//! What must be undone before the program ends, in whatever way it does. A guard runs its action when it is dropped; Ctrl-C,
-//! SIGTERM and SIGHUP run every action that is still pending before they end the process.
+//! What must be undone before the program ends, in whatever way it does. A guard runs its action when it is dropped;
+//! Ctrl-C, SIGTERM and SIGHUP run every action that is still pending before they end the process.
 //!
 //! No code runs after `kill -9`. What that must not leave behind is held by file descriptors instead (namespaces, TUN
 //! devices, struct_ops links) or dies with its parent (guests, servers).

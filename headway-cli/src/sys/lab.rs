@@ -1,4 +1,5 @@
-//! System calls that only the lab makes: memory files on the host, and what the guest's first process asks of its kernel.
+//! System calls that only the lab makes: memory files on the host, and what the guest's first process asks of its
+//! kernel.
 
 use anyhow::{Context, Result};
 use rustix::event::pause;

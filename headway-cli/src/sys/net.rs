@@ -120,8 +120,8 @@ pub fn has_ipv6() -> bool {
     access("/proc/sys/net/ipv6/conf/default/addr_gen_mode", Access::WRITE_OK).is_ok()
 }
 
-/// Keeps IPv6 from sending anything of its own accord (no link-local address, no router solicitations), because only the
-/// measured traffic may use the path.
+/// Keeps IPv6 from sending anything of its own accord (no link-local address, no router solicitations), because only
+/// the measured traffic may use the path.
 pub fn quiet_ipv6(name: &str) -> io::Result<()> {
     // The files belong to the calling thread's namespace.
     let dir = format!("/proc/sys/net/ipv6/conf/{name}");

@@ -7,8 +7,8 @@ use std::io;
 use std::os::unix::process::CommandExt;
 use std::process::Command;
 
-/// The child gets SIGKILL when the *thread* that started it ends, so that nothing outlives a `kill -9` of this program.
-/// Do not spawn it from a thread that ends before the child should.
+/// The child gets SIGKILL when the *thread* that started it ends, so that nothing outlives a `kill -9` of this
+/// program. Do not spawn it from a thread that ends before the child should.
 pub fn die_with_parent(command: &mut Command) -> &mut Command {
     let parent = std::process::id();
     // SAFETY: between fork and exec the closure only makes system calls; it allocates nothing.
@@ -24,7 +24,8 @@ pub(super) fn ask_to_die_with(parent: u32) -> io::Result<()> {
     Ok(())
 }
 
-/// While this value lives, Ctrl-C and Ctrl-\ end the child that holds the terminal and not this program, as in a shell.
+/// While this value lives, Ctrl-C and Ctrl-\ end the child that holds the terminal and not this program, as in a
+/// shell.
 #[derive(Debug)]
 pub struct IgnoreInterrupts {
     old: [(libc::c_int, libc::sighandler_t); 2],

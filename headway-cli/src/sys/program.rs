@@ -1,5 +1,6 @@
 //! The programs of this machine: where they are, what they say of themselves, which shared libraries they need, and
-//! running one as a filter. Which programs Headway needs, and what to do when one is missing, is for the callers to know.
+//! running one as a filter. Which programs Headway needs, and what to do when one is missing, is for the callers to
+//! know.
 
 use anyhow::{Context, Result, bail, ensure};
 use std::collections::BTreeMap;

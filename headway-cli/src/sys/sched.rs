@@ -7,10 +7,10 @@ use std::num::NonZeroU64;
 use std::os::unix::process::CommandExt;
 use std::process::Command;
 
-/// Makes the calling thread wake up promptly, because it makes or times packets and a late wake-up would be measured as
-/// delay of the path. Its timers get no slack, and it gets the lowest real-time priority, which still runs before every
-/// normal thread; where that is refused, the best nice value. Best effort: a thread that gets neither runs as it is, and
-/// the lateness that it records tells.
+/// Makes the calling thread wake up promptly, because it makes or times packets and a late wake-up would be measured
+/// as delay of the path. Its timers get no slack, and it gets the lowest real-time priority, which still runs before
+/// every normal thread; where that is refused, the best nice value. Best effort: a thread that gets neither runs as
+/// it is, and the lateness that it records tells.
 pub fn make_real_time() {
     let _ = set_current_timer_slack(NonZeroU64::new(1)); // in nanoseconds; 0 would restore the default of 50 µs
     if set_policy(libc::SCHED_FIFO, 1).is_err() {

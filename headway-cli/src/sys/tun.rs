@@ -56,17 +56,19 @@ impl Tun {
         Ok(unsafe { ioctl(&self.fd, request) }?)
     }
 
-    /// Reads one packet behind its virtio-net header; `WouldBlock` when there is none. By libc, because rustix reads into
-    /// `&mut [u8]`, and the emulator's buffer also holds earlier packets that are still on their way.
+    /// Reads one packet behind its virtio-net header; `WouldBlock` when there is none. By libc, because rustix reads
+    /// into `&mut [u8]`, and the emulator's buffer also holds earlier packets that are still on their way.
     pub fn read(&self, into: &[Cell<u8>]) -> io::Result<usize> {
-        // SAFETY: a slice of cells may be written through a shared reference, and cells are not shared between threads.
+        // SAFETY: a slice of cells may be written through a shared reference, and cells are not shared between
+        // threads.
         let n = unsafe { libc::read(self.fd.as_raw_fd(), into.as_ptr().cast_mut().cast(), into.len()) };
         usize::try_from(n).map_err(|_| io::Error::last_os_error())
     }
 
     /// Writes one packet: virtio-net header and the start of the packet in `head`, the rest in `body`.
     pub fn write(&self, head: &[u8], body: &[Cell<u8>]) -> io::Result<()> {
-        // SAFETY: a cell has the layout of its byte, cells are not shared between threads, and this function sets none.
+        // SAFETY: a cell has the layout of its byte, cells are not shared between threads, and this function sets
+        // none.
         let body = unsafe { std::slice::from_raw_parts(body.as_ptr().cast::<u8>(), body.len()) };
         writev(&self.fd, &[IoSlice::new(head), IoSlice::new(body)])?;
         Ok(())

@@ -6,8 +6,8 @@ use std::fs::File;
 use std::io;
 use std::os::fd::BorrowedFd;
 
-/// Waits until one of `fds` is readable or `timeout_ns` has passed (`None`: for ever). The answer has one flag for each
-/// descriptor. The flag of a descriptor in error is set too, because reading from it is what tells the error.
+/// Waits until one of `fds` is readable or `timeout_ns` has passed (`None`: for ever). The answer has one flag for
+/// each descriptor. The flag of a descriptor in error is set too, because reading from it is what tells the error.
 pub fn wait_readable<const N: usize>(
     fds: [BorrowedFd<'_>; N],
     timeout_ns: Option<u64>,

@@ -1,5 +1,5 @@
-//! Events that no transport sends, through both twins: C under the address and undefined-behaviour sanitizers, Rust with
-//! its overflow checks, and both must answer the same.
+//! Events that no transport sends, through both twins: C under the address and undefined-behaviour sanitizers, Rust
+//! with its overflow checks, and both must answer the same.
 //!
 //! `HEADWAY_FUZZ_SECONDS=600` goes on for so long; without it a few rounds are run. A failure names its seed:
 //! `HEADWAY_SEED=n` starts with it.

@@ -28,15 +28,15 @@ struct Twin {
     name: &'static str,
     /// Names of the parameters, in the order in which C is given them.
     fields: &'static [&'static str],
-    /// The parameters of each stream: rows that switch on the parts that the defaults leave off, and the defaults. The row with
-    /// most parts on is first, so that a planted bug is found early.
+    /// The parameters of each stream: rows that switch on the parts that the defaults leave off, and the defaults.
+    /// The row with most parts on is first, so that a planted bug is found early.
     params: fn() -> Vec<Vec<u64>>,
     /// The controllers that run it by their names in Rust, each with the index of its row in `params`.
     controllers: &'static [(&'static str, usize)],
     /// The Rust core with such parameters.
     new: fn(&[u64]) -> Box<dyn Controller>,
-    /// What one event showed, in words such as a state that was entered; and what all streams of a unit of data together must
-    /// have shown, so that no part of the controller stays untested.
+    /// What one event showed, in words such as a state that was entered; and what all streams of a unit of data
+    /// together must have shown, so that no part of the controller stays untested.
     facts: fn(&Change) -> Vec<String>,
     wanted: fn() -> Vec<String>,
     bugs: &'static [&'static [Bug]],

@@ -164,7 +164,8 @@ impl Flow {
         self.ack
     }
 
-    /// The losses of an ACK come before it, as one event, which is how our TCP glue tells of them, or as one for each segment.
+    /// The losses of an ACK come before it, as one event, which is how our TCP glue tells of them, or as one for each
+    /// segment.
     fn reveal(&mut self, rng: &mut Rng) {
         let lost = self.ack.newly_lost;
         let size = if rng.one_in(2) { lost } else { self.ack.smss.max(lost / 16) };
@@ -346,8 +347,8 @@ impl Flow {
     }
 }
 
-/// The event of these words. A flag has two values, a state of recovery five, and there are seven events: a word beyond
-/// them is brought among them.
+/// The event of these words. A flag has two values, a state of recovery five, and there are seven events: a word
+/// beyond them is brought among them.
 pub fn legal(words: &[u64]) -> Ack {
     let (mut legal, none) = (words.to_vec(), Ack::default().words());
     for at in 0..words.len() {

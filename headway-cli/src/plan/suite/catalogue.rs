@@ -11,8 +11,8 @@ const KERNEL: &[&str] = &["lab", "here"];
 /// Above this rate a guest of the lab, or a machine that is not idle, measures itself.
 const FASTEST_EMULATED_BPS: u64 = 200_000_000;
 
-/// Bulk streams on a path for some seconds, with the usual warm-up (20 round trips, at least 2 s), in the places that keep up
-/// with the rate.
+/// Bulk streams on a path for some seconds, with the usual warm-up (20 round trips, at least 2 s), in the places that
+/// keep up with the rate.
 fn bulk(path: &str, streams: u32, seconds: u32) -> Row {
     let resolved = path::resolve(path).ok();
     let warmup_ms = resolved.as_ref().map_or(0, |p| 20 * p.base_rtt_us() / 1000).max(2000);
@@ -142,8 +142,8 @@ pub fn ietf() -> Vec<Row> {
     rows
 }
 
-/// The loss of `us-cn-200` alternates between 3.3 and 5.6 %. Rows with a constant loss of 3, 4 and 6 % stand beside it, to tell
-/// the effect of the amount from that of the change.
+/// The loss of `us-cn-200` alternates between 3.3 and 5.6 %. Rows with a constant loss of 3, 4 and 6 % stand beside
+/// it, to tell the effect of the amount from that of the change.
 pub fn quinn() -> Vec<Row> {
     let mut paths: Vec<(String, String, u32)> = [
         ("lan-100", 20),

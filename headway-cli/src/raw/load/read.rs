@@ -6,8 +6,8 @@ use serde_json::Value;
 
 /// Reads the output of `iperf3 -c … -J [--get-server-output]`, or what this program writes in that form.
 ///
-/// Some versions of iperf3 print lines before or after the JSON value, some print `nan` in it, and 3.12 exits with 0 on
-/// every error. Therefore only the value itself counts.
+/// Some versions of iperf3 print lines before or after the JSON value, some print `nan` in it, and 3.12 exits with 0
+/// on every error. Therefore only the value itself counts.
 ///
 /// # Errors
 /// The error that the value holds, or why it cannot be read.

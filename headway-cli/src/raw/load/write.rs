@@ -1,5 +1,6 @@
-//! Writing `load.json` of loads that iperf3 did not make: the fields that `iperf3 -J --get-server-output` prints, as far as they are
-//! known, so that one reader judges all loads. The counters come as `headway_cc::sim` counts flows, in bins of 100 ms.
+//! Writing `load.json` of loads that iperf3 did not make: the fields that `iperf3 -J --get-server-output` prints, as
+//! far as they are known, so that one reader judges all loads. The counters come as `headway_cc::sim` counts flows,
+//! in bins of 100 ms.
 
 use headway_cc::sim::{FlowBin, FlowRun, SimRun};
 use serde_json::{Value, json};

@@ -124,8 +124,8 @@ fn step(text: &str) -> f64 {
     10f64.powi(-(decimals as i32))
 }
 
-/// The records of a CSV text, each with the number of the line on which it begins. Empty lines and those that start with
-/// `#` are no records; spaces around a word do not belong to it.
+/// The records of a CSV text, each with the number of the line on which it begins. Empty lines and those that start
+/// with `#` are no records; spaces around a word do not belong to it.
 fn records(text: &str) -> Result<Vec<(usize, StringRecord)>> {
     // Spreadsheets put a byte order mark in front.
     let text = text.trim_start_matches('\u{feff}');
