@@ -1,5 +1,5 @@
-//! A path between two hosts as text: the same form on the command line, in presets, in raw files and in the report, so
-//! that a result names the path it was measured on and can be repeated from that alone.
+//! A path between two hosts as text: the same form on the command line, in presets, in raw files and in the report,
+//! so that a result names the path it was measured on and can be repeated from that alone.
 //!
 //! The form is `RATE RTT [WORD…] [@TIME CHANGE…]…`, for example `100mbit 40ms queue=1bdp @10s 20mbit @20s 100mbit`.
 //!
@@ -27,8 +27,9 @@
 //! | `@10s 20mbit 65ms loss=1%` | last: from this time on another rate (0mbit: outage), delay or loss; any of the three |
 //!
 //! A BDP, and a queue given as time, are computed from the rate at time 0 (of a trace: its mean rate) and the base
-//! round-trip time, and are at least one packet of 1500 bytes. Queue limits do not count the packet that is being sent.
-//! Loss happens on the wire behind the queue. Jitter only adds delay, so the base round-trip time stays the minimum.
+//! round-trip time, and are at least one packet of 1500 bytes. Queue limits do not count the packet that is being
+//! sent. Loss happens on the wire behind the queue. Jitter only adds delay, so the base round-trip time stays the
+//! minimum.
 
 mod drops;
 mod files;

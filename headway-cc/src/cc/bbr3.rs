@@ -101,8 +101,8 @@ impl Mode {
             (Drain, ProbeBwDown) => true,
             // Inflight leaves headroom for others and fits in the pipe: from here on the estimate is kept.
             (ProbeBwDown, ProbeBwCruise) => true,
-            // It is time to look for more again. Down may be left for it too, when the wait is over before the queue is
-            // gone, or when a cautious probe met no loss and goes on.
+            // It is time to look for more again. Down may be left for it too, when the wait is over before the queue
+            // is gone, or when a cautious probe met no loss and goes on.
             (ProbeBwDown | ProbeBwCruise, ProbeBwRefill) => true,
             // The pipe is full again, so what the probe adds is seen.
             (ProbeBwRefill, ProbeBwUp) => true,

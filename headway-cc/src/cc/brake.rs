@@ -1,9 +1,10 @@
 //! The brake: what a BBR does when the path becomes slower than its model. One module for BBRv1 and BBRv3.
 //!
 //! A BBR remembers the largest bandwidth of the last rounds. When a path becomes slower (a radio link fades, a shaper
-//! changes its rate), it goes on sending at the old rate until that maximum is forgotten, and everything that is too much
-//! waits in the queue: for seconds, behind a large buffer. The brake sees this within a part of a round and lets the
-//! queue drain. It takes care to stay off where nothing is wrong, because on most paths most of the time nothing is.
+//! changes its rate), it goes on sending at the old rate until that maximum is forgotten, and everything that is too
+//! much waits in the queue: for seconds, behind a large buffer. The brake sees this within a part of a round and lets
+//! the queue drain. It takes care to stay off where nothing is wrong, because on most paths most of the time nothing
+//! is.
 //!
 //! ```text
 //!          a slot is slow and met a queue, or slots are slow and lossy

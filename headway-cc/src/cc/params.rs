@@ -1,8 +1,8 @@
 //! A controller's parameters as people read and write them: gains as decimals, times and rates with units.
 //!
-//! The controllers know rows of integers. Here is what each integer counts, the range that makes sense, and the way to
-//! text and back. What a parameter is for and its default stand at the field of the row itself (`Bbr1Params`), so that
-//! lists and the code cannot disagree.
+//! The controllers know rows of integers. Here is what each integer counts, the range that makes sense, and the way
+//! to text and back. What a parameter is for and its default stand at the field of the row itself (`Bbr1Params`), so
+//! that lists and the code cannot disagree.
 //!
 //! ```
 //! use headway_cc::cc::params::BBR1;

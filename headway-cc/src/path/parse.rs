@@ -1,5 +1,5 @@
-//! Reads a path text into a [`Path`], word by word from left to right. Every error names the word that is to blame and
-//! what was expected there.
+//! Reads a path text into a [`Path`], word by word from left to right. Every error names the word that is to blame
+//! and what was expected there.
 
 use super::units::{
     BDP, COUNT, DELAY, INTERVAL, Kind, MOMENT, PACKETS, PERIOD, RATE, SHARE, SIZE, SPAN, STEP_RATE, Word,

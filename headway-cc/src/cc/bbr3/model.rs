@@ -1,5 +1,5 @@
-//! The model of the path (§5.5): the clock of rounds, bandwidth, minimum RTT, bunching of ACKs, and the short-term bounds
-//! after loss.
+//! The model of the path (§5.5): the clock of rounds, bandwidth, minimum RTT, bunching of ACKs, and the short-term
+//! bounds after loss.
 //!
 //! It is updated on each ACK, before the state machine looks at it. Bandwidth is a maximum and RTT a minimum, because
 //! queues and pauses only lower rate samples and only raise RTT samples. Losses are collected over a loss round and
