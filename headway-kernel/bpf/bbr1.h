@@ -126,10 +126,10 @@ struct bbr1_state {
 
 /* What tcp_bbr.c reaches through its sk; out->cwnd and out->pacing_rate are the values in force. */
 struct bbr1_sock {
-	struct bbr1_state *bbr;
-	const struct bbr1_params *p;
-	const struct ack *ack;
-	struct control *out;
+	struct bbr1_state *bbr; /* the connection's memory */
+	const struct bbr1_params *p; /* the same for all connections */
+	const struct ack *ack; /* the event */
+	struct control *out; /* the answer */
 };
 
 #include "bbr1/control.h"
