@@ -1,7 +1,7 @@
 # `make bench` and `make test` install what is missing first; nothing else on the machine is changed.
 SHELL := /bin/bash
 .DELETE_ON_ERROR:
-.PHONY: bench test check root-test bench-sim bench-quic bench-emu install lab-kernel lab-kernels
+.PHONY: bench test check root-test bench-sim bench-quic bench-cpu bench-emu install lab-kernel lab-kernels
 
 # Where rustup puts its programs when they are not on the PATH yet.
 export PATH := $(PATH):$(HOME)/.cargo/bin
@@ -34,6 +34,9 @@ bench-sim: install
 bench-quic: install
 	cargo bench --locked -p headway-cc --bench quic
 	benches/quic_cpu.sh
+
+bench-cpu: install lab-kernel
+	benches/cpu_lab.sh
 
 bench-emu: install
 	benches/emu.sh
