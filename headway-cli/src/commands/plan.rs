@@ -134,7 +134,7 @@ pub struct PlanArgs {
     ///
     /// here is this kernel over an emulated path; it needs root and iperf3.
     ///
-    /// remote HOST[:PORT][,HOST...] is this kernel over the real path to a running `iperf3 -s`. Every server that is
+    /// `remote HOST[:PORT][,HOST...]` is this kernel over the real path to a running `iperf3 -s`. Every server that is
     /// named is tried once before the run, and the whole run goes to the one with the shortest round trip among those
     /// that answer.
     ///

@@ -1,7 +1,7 @@
 //! The brake's modes, its parameters and what it remembers of a connection.
 //!
-//! All of it is part of a controller's row: the traces, the C twin and `headway load --set` know these fields by the names
-//! here with `brake_` before them. How they are used is in `brake.rs`.
+//! All of it is part of a controller's row: the traces, the C twin and `headway load --set` know these fields by the
+//! names here with `brake_` before them. How they are used is in `brake.rs`.
 
 use crate::cc::fixed::{GAIN_UNIT, USEC_PER_SEC};
 use crate::cc::row::{row, word};
@@ -106,7 +106,7 @@ impl BrakeParams {
 }
 
 row! {
-/// What the brake remembers of a connection. Data is in units, bandwidths are in the format of [`super::fixed`].
+/// What the brake remembers of a connection. Data is in units, bandwidths are in the format of [`crate::cc::fixed`].
 pub struct Brake "brake_" {
     /// Whether the brake is off (watch), drains the queue, or looks for the old rate (hold).
     mode: BrakeMode,
@@ -131,7 +131,7 @@ pub struct Brake "brake_" {
     slot_ack_us: u64,
     /// Longest time between two ACKs of the slot, in microseconds.
     slot_gap_us: u64,
-    /// Smallest RTT of the slot, in microseconds; [`NO_RTT`] before its first sample.
+    /// Smallest RTT of the slot, in microseconds; [`NO_RTT`](crate::cc::NO_RTT) before its first sample.
     slot_rtt_us: u64,
     /// Whether the slot has samples that were limited by the application, which say nothing about the path's rate.
     slot_is_app_limited: bool,
