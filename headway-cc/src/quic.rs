@@ -7,7 +7,7 @@
 //! A [`Factory`] is what a stack's `TransportConfig` takes; it makes one controller for each path of a connection.
 //! `noq.rs` and `quinn.rs` turn a stack's calls into those of `flow::Flow`, which keeps what the stacks do not tell: the
 //! state of the connection when each packet was sent, the recovery period of RFC 9002 §7.3.2, and which calls belong to
-//! one ACK. Data is counted in bytes of UDP payload. Nothing here reads a clock; the stacks hand time in. `docs/quic.md`
+//! one ACK. Data is counted in bytes of UDP payload. Nothing here reads a clock; the stacks hand time in. `docs/explanation/quic.md`
 //! says what each stack withholds and what that costs.
 
 mod flow;

@@ -5,7 +5,7 @@
 //! its interval inverts the exact signed-rank test, and `p` is that test's. For `p`, equal sizes share their mean
 //! rank, and zeros keep their rank but count for neither side (Pratt); the null distribution is the exact one of
 //! those very ranks. The interval uses the distribution without ties, which can only make it wider than needed.
-//! `docs/method.md` says why this method.
+//! `docs/explanation/method.md` says why this method.
 //!
 //! Without blocks there are `welch`, for two samples of which only mean and deviation are known, and `bootstrap`, for
 //! percentiles of probes pooled over runs. `report::judge` is the main caller.

@@ -2,7 +2,7 @@
 /*
  * Reconstructs what a stock kernel does not keep with a packet: how much was in flight when it was sent, and how much
  * was lost since (rs_tx_in_flight, rs_lost), for the sample of an ACK and for EVENT_LOST. ring.h says how,
- * docs/kernel.md how exact it is. It is compiled only for controllers that define CC_WANTS_LOST.
+ * docs/explanation/kernel.md how exact it is. It is compiled only for controllers that define CC_WANTS_LOST.
  *
  * The kernel has no callback for packets that it marks lost. But it counts them (`tp->lost`), and they stay in the
  * queue of what may be sent again, which has for each packet its place in the stream and how much was delivered when

@@ -33,7 +33,7 @@
 //! Use: a controller has a [`Brake`] in its state and [`BrakeParams`] among its parameters. Once an ACK, after its
 //! model is updated, it calls `brake_on_ack`. From then on it takes its bandwidth from `brake_bw`, its pacing gain
 //! from `brake_gain`, and keeps its window within [`Brake::window`]. "The model" in the comments here is the
-//! controller's own estimate of bandwidth and minimum RTT. Figures and limits: `docs/brake.md`.
+//! controller's own estimate of bandwidth and minimum RTT. Figures and limits: `docs/explanation/brake.md`.
 //!
 //! Twin: `headway-kernel/bpf/brake.h` (same functions in the same order).
 

@@ -3,7 +3,7 @@
 //! The caller hands in pairs: the n-th value of the baseline and the n-th of the candidate were measured under the
 //! same conditions, for instance in one block of a plan. Nothing here knows of plans, cells or run folders, so
 //! whatever comes in pairs can be judged, measurements of a production trial too. The tests and intervals are those
-//! of `stats`; `docs/method.md` says why these. `findings` judges the pairs of a run, `compare` samples of which only
+//! of `stats`; `docs/explanation/method.md` says why these. `findings` judges the pairs of a run, `compare` samples of which only
 //! the moments are known.
 
 use crate::metric::{Better, Margin};

@@ -1,7 +1,7 @@
-"""Draws docs/brake/drop.svg: one drop, with and without the brake.
+"""Draws docs/measurements/brake/drop.svg: one drop, with and without the brake.
 
 headway bench --in sim --cc bbr3,bbr3_brake --path drop-3x-50mbit-40ms-4bdp-5s --trace --blocks 1 --seconds 22 --out RUN
-python3 docs/brake/picture.py RUN > docs/brake/drop.svg
+python3 docs/measurements/brake/picture.py RUN > docs/measurements/brake/drop.svg
 """
 
 import json

@@ -1,6 +1,6 @@
-"""Prints the table of docs/quic.md from results: ours against noq's own BBRv3, row by row.
+"""Prints the table of docs/explanation/quic.md from results: ours against noq's own BBRv3, row by row.
 
-python3 docs/quic/rows.py docs/quic/sim.csv
+python3 docs/measurements/quic/rows.py docs/measurements/quic/sim.csv
 
 Takes any results.csv of `headway bench --transport noq --cc bbr3,noq-bbr3[,noq-cubic]` over the paths of `--suite quinn`.
 """

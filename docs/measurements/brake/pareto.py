@@ -1,6 +1,6 @@
-"""Draws docs/brake/pareto.svg: what each change of a parameter gives and takes after drops.
+"""Draws docs/measurements/brake/pareto.svg: what each change of a parameter gives and takes after drops.
 
-python3 docs/brake/pareto.py docs/brake/search.csv > docs/brake/pareto.svg
+python3 docs/measurements/brake/pareto.py docs/measurements/brake/search.csv > docs/measurements/brake/pareto.svg
 """
 
 import csv
