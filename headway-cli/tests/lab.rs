@@ -270,10 +270,11 @@ fn our_controllers_run_on_the_oldest_and_a_newer_kernel() {
 }
 
 /// A flow that pauses, and one that changes its controller amid its data: `cubic`, `bbr3`, `bbr1`, `bbr3`, and round
-/// again.
+/// again. On the oldest kernel and the newest that is to be had; the running kernel does the same in
+/// `commands/check_switching`.
 #[test]
 fn a_socket_switches_and_pauses_on_each_kernel() {
-    for version in ["6.1.", "6.12.", "7.2."] {
+    for version in ["6.1.", "7.2."] {
         if kernel(version).is_none() {
             continue;
         }
