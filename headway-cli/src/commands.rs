@@ -13,6 +13,7 @@ pub mod list;
 pub mod load;
 pub mod merge;
 pub mod plan;
+pub mod reference;
 pub mod replay;
 pub mod report;
 pub mod sim;

@@ -3,6 +3,23 @@
 
 use anyhow::Result;
 
+/// Every exit code and what it says. `headway reference` writes the manual's page of them from this table.
+pub const EXIT_CODES: &[(&str, &str)] = &[
+    ("0", "It was done as asked."),
+    (
+        "1",
+        "It failed: the sentence on standard error says what, and a hint says what to do. `headway doctor` ends with 1 unless the lab works.",
+    ),
+    (
+        "2",
+        "The command line was wrong: an unknown flag, a value that cannot be, two flags that exclude each other. Nothing was begun.",
+    ),
+    (
+        "128 + n",
+        "Signal number n ended it, such as 130 after Ctrl-C. What it had changed on the machine is undone. `headway emu` ends with the exit code of its command, and with 128 + n where a signal ended that.",
+    ),
+];
+
 /// A wrong argument. The program ends with exit code 2 on it, and with 1 on every other error.
 #[derive(Debug)]
 pub struct Usage(String);

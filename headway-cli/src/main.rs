@@ -20,7 +20,7 @@ mod stats;
 mod sys;
 
 use anyhow::Result;
-use clap::{Parser, Subcommand};
+use clap::{CommandFactory, Parser, Subcommand};
 use error::{Usage, sentence};
 use lab::guest;
 use std::process::ExitCode;
@@ -106,6 +106,9 @@ enum Command {
     /// What `bench --ssh` starts at the far end: answers questions until its standard input ends
     #[command(hide = true)]
     FarEnd(commands::hidden::FarEndArgs),
+    /// Write the reference pages of the manual
+    #[command(hide = true)]
+    Reference(commands::reference::ReferenceArgs),
 }
 
 fn main() -> ExitCode {
@@ -142,13 +145,13 @@ fn run(command: Command) -> Result<ExitCode> {
         Command::InLab(args) => commands::hidden::in_lab(args),
         Command::CheckSwitching => commands::hidden::check_switching(),
         Command::FarEnd(args) => commands::hidden::far_end(args),
+        Command::Reference(args) => commands::reference::run(args, Cli::command()),
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use clap::CommandFactory;
 
     #[test]
     fn short_help_has_a_line_for_each_flag() {

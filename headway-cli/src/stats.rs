@@ -79,6 +79,17 @@ pub enum Verdict {
 }
 
 impl Verdict {
+    /// Every verdict, from those that say most to those that say least.
+    pub const ALL: [Self; 7] = [
+        Self::Better,
+        Self::Worse,
+        Self::BetterTrivial,
+        Self::WorseTrivial,
+        Self::Equivalent,
+        Self::Inconclusive,
+        Self::TooSmall,
+    ];
+
     pub const fn word(self) -> &'static str {
         match self {
             Self::Better => "better",
