@@ -1,7 +1,7 @@
 # `make bench` and `make test` install what is missing first; nothing else on the machine is changed.
 SHELL := /bin/bash
 .DELETE_ON_ERROR:
-.PHONY: bench test check root-test bench-sim bench-quic bench-cpu bench-emu install lab-kernel lab-kernels
+.PHONY: bench test check root-test docs bench-sim bench-quic bench-cpu bench-emu install lab-kernel lab-kernels
 
 # Where rustup puts its programs when they are not on the PATH yet.
 export PATH := $(PATH):$(HOME)/.cargo/bin
@@ -23,6 +23,11 @@ check: install
 	cargo fmt --all --check
 	cargo clippy --locked --workspace --all-targets -- -D warnings
 	RUSTDOCFLAGS="-D warnings" cargo doc --locked --no-deps --workspace
+
+# The manual as web pages, from docs/ and from the program: target/manual/index.html.
+docs: install
+	cargo build --release --locked
+	scripts/manual
 
 root-test: install
 	cargo test --locked -p headway-kernel -p headway-cli root_
