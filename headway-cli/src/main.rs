@@ -106,6 +106,9 @@ enum Command {
     /// What `bench --ssh` starts at the far end: answers questions until its standard input ends
     #[command(hide = true)]
     FarEnd(commands::hidden::FarEndArgs),
+    /// Say whether a command line is understood, without doing what it says; the manual's test asks
+    #[command(hide = true)]
+    Parse(commands::hidden::ParseArgs),
     /// Write the reference pages of the manual
     #[command(hide = true)]
     Reference(commands::reference::ReferenceArgs),
@@ -145,6 +148,10 @@ fn run(command: Command) -> Result<ExitCode> {
         Command::InLab(args) => commands::hidden::in_lab(args),
         Command::CheckSwitching => commands::hidden::check_switching(),
         Command::FarEnd(args) => commands::hidden::far_end(args),
+        Command::Parse(args) => match Cli::try_parse_from(["headway".into()].into_iter().chain(args.words)) {
+            Ok(_) => Ok(ExitCode::SUCCESS),
+            Err(e) => e.exit(),
+        },
         Command::Reference(args) => commands::reference::run(args, Cli::command()),
     }
 }

@@ -6,6 +6,7 @@ use crate::commands::check_switching;
 use crate::lab;
 use anyhow::Result;
 use clap::Args;
+use std::ffi::OsString;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
@@ -38,4 +39,11 @@ pub struct FarEndArgs {
 pub fn far_end(args: FarEndArgs) -> Result<ExitCode> {
     far::serve(&args.folder)?;
     Ok(ExitCode::SUCCESS)
+}
+
+#[derive(Args)]
+pub struct ParseArgs {
+    /// The command line, without the program's name
+    #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+    pub words: Vec<OsString>,
 }
