@@ -16,6 +16,7 @@ use crate::lab;
 use crate::load::iperf;
 use crate::plan::shard::Shard;
 use crate::plan::{Cell, Place, Plan};
+use crate::raw::about::{About, Change};
 use crate::raw::cell::CellResult;
 use crate::raw::folder::{cell_dir, open_run, temporary_cell_dir, write_atomic};
 use crate::sys::interrupt;
@@ -25,7 +26,7 @@ use std::fs;
 use std::path::{Path as FsPath, PathBuf};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime};
 
 /// How to run a plan.
 #[derive(Debug)]
@@ -35,6 +36,8 @@ pub struct Options {
     pub shard: Option<Shard>,
     /// Cells side by side in `sim` and `lab`; elsewhere always one.
     pub jobs: usize,
+    /// Title and note of the user's.
+    pub about: Change,
 }
 
 /// Runs every cell of the plan that the run folder does not have yet. Returns how many failed.
@@ -51,6 +54,9 @@ pub fn run(plan: &Plan, o: &Options) -> Result<usize> {
     write_atomic(&o.out.join("env.json"), &(serde_json::to_string_pretty(&env)? + "\n"))?;
     let own: Vec<&Cell> = plan.cells_of(o.shard).collect();
     let todo: Vec<&Cell> = own.iter().copied().filter(|c| !cell_dir(&o.out, c).exists()).collect();
+    // A run that goes on was begun when its first cell was.
+    let is_begun_now = !plan.place.is_virtual() && todo.len() == plan.cells.len();
+    About::change(&o.out, &o.about, is_begun_now.then(SystemTime::now))?;
     if todo.len() < own.len() {
         eprintln!("going on: {} of {} cells are there already", own.len() - todo.len(), own.len());
     }

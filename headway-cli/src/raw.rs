@@ -4,6 +4,7 @@
 //! and read in another. Layout and columns are described in `docs/architecture.md`. Nothing here measures or judges:
 //! `cell` writes these files, `metric` reads them.
 
+pub mod about;
 pub mod acks;
 pub mod cell;
 pub mod cpu;

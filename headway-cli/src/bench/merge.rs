@@ -6,6 +6,7 @@
 //! have must be the same in both.
 
 use crate::plan::{Cell, Plan};
+use crate::raw::about::About;
 use crate::raw::folder::{cell_dir, open_run, temporary_cell_dir, write_atomic};
 use anyhow::{Context, Result, bail, ensure};
 use serde_json::Value;
@@ -50,7 +51,10 @@ pub fn merge(out: &Path, shards: &[PathBuf]) -> Result<()> {
             plan.command()
         );
     }
-    copy(&plan, &env, homes.iter().flatten(), out)
+    copy(&plan, &env, homes.iter().flatten(), out)?;
+    // Title and note are no part of the plan, so shards may differ in them; those of the first are taken.
+    let about = About::read(first)?;
+    if about == About::default() { Ok(()) } else { about.write(out) }
 }
 
 fn copy<'a>(plan: &Plan, env: &str, homes: impl Iterator<Item = &'a PathBuf>, out: &Path) -> Result<()> {

@@ -64,6 +64,8 @@ struct RunArgs {
     /// deviations, retransmissions.
     #[arg(long, value_enum, hide_possible_values = true, default_value_t)]
     format: Format,
+    #[command(flatten)]
+    about: report::AboutArgs,
     /// Only show cells, time and bytes
     ///
     /// Prints the cells in their order, and the wall time and the traffic that they would take. Writes nothing.
@@ -100,7 +102,10 @@ pub fn run(args: BenchArgs) -> Result<ExitCode> {
         return Ok(ExitCode::SUCCESS);
     }
     let out = a.resume.or(a.out).map_or_else(folder::new_run_dir, Ok)?;
-    let failed = bench::run(&plan, &bench::Options { out: out.clone(), shard: a.shard, jobs })?;
+    let failed = bench::run(
+        &plan,
+        &bench::Options { out: out.clone(), shard: a.shard, jobs, about: a.about.change() },
+    )?;
     match a.shard {
         None => report::show(&out, Options { metrics: a.metric, format: a.format })?,
         Some(shard) => {

@@ -1,6 +1,8 @@
 //! `headway report`, and the end of `bench` and `merge`: the tables of a run.
 
 use crate::error::usage;
+use crate::plan::Plan;
+use crate::raw::about::{About, Change};
 use crate::report::{self, Format, Options};
 use anyhow::Result;
 use clap::Args;
@@ -22,10 +24,36 @@ pub struct ReportArgs {
     /// deviations, retransmissions.
     #[arg(long, value_enum, hide_possible_values = true, default_value_t)]
     format: Format,
+    #[command(flatten)]
+    about: AboutArgs,
+}
+
+/// What the user wants said at the head of the page. It stays with the run, so a later report has it too.
+#[derive(Args)]
+pub struct AboutArgs {
+    /// A title for the page, kept in the run folder
+    ///
+    /// Without one the page is named after the controllers. `--title ''` removes the one that is there.
+    #[arg(long, value_name = "TEXT")]
+    title: Option<String>,
+    /// A note for the head of the page, kept in the run folder
+    ///
+    /// For whoever reads the page later: why the run was made, what is special about the machine. `--note ''` removes
+    /// the one that is there.
+    #[arg(long, value_name = "TEXT")]
+    note: Option<String>,
+}
+
+impl AboutArgs {
+    pub fn change(self) -> Change {
+        Change { title: self.title, note: self.note }
+    }
 }
 
 pub fn run(args: ReportArgs) -> Result<ExitCode> {
     usage(report::known(&args.metric))?;
+    Plan::read(&args.dir)?;
+    About::change(&args.dir, &args.about.change(), None)?;
     show(&args.dir, Options { metrics: args.metric, format: args.format })?;
     Ok(ExitCode::SUCCESS)
 }

@@ -7,6 +7,7 @@
 use super::judge::Spread;
 use crate::metric::{CellData, METRICS};
 use crate::plan::{Cell, Place, Plan};
+use crate::raw::about::About;
 use crate::raw::folder::cell_dir;
 use serde::Serialize;
 use serde_json::Value;
@@ -25,6 +26,8 @@ pub struct Run {
     pub plan: Plan,
     /// `env.json` as it stands; `Null` when it is missing or broken.
     pub env: Value,
+    /// Title and note of the user's, and when the run was begun.
+    pub about: About,
     /// In the order of execution.
     pub cells: Vec<RunCell>,
 }
@@ -61,7 +64,7 @@ impl Run {
         let env = fs::read_to_string(dir.join("env.json")).ok();
         let env = env.and_then(|text| serde_json::from_str(&text).ok()).unwrap_or(Value::Null);
         let cells = plan.cells.iter().map(|cell| RunCell::read(dir, &plan, cell)).collect();
-        Ok(Self { plan, env, cells })
+        Ok(Self { about: About::read(dir)?, plan, env, cells })
     }
 
     /// The controller that the others are compared with: the plan's first.
