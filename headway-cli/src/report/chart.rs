@@ -106,7 +106,7 @@ impl Forest {
 
 fn forest_row(run: &Run, c: &Comparison, scale: &Forest) -> Markup {
     html! {
-        div class="forest-name" data-cc=(c.candidate) { (key(run, &c.candidate)) " " (c.candidate) span class="quiet" { " " (c.metric.label) } }
+        div class="forest-name" data-cc=(c.candidate) { (key(run, &c.candidate)) " " (c.candidate) " " (caption(c.metric)) }
         svg height="26" width="100%" data-cc=(c.candidate) class=(verdict_class(c)) {
             @if c.judged.scale == Scale::Ratio { (forest_bar(c, scale)) }
             @else { text x="50%" y="17" text-anchor="middle" class="tick" { "zeros: a difference, no ratio" } }
@@ -134,6 +134,72 @@ pub fn verdict_class(c: &Comparison) -> String {
     format!("v-{}", word.replace([' ', '(', ')'], ""))
 }
 
+/// A bar's width in a plot whose full width is `highest`.
+pub fn share(value: f64, highest: f64) -> String {
+    pct(if highest > 0.0 { 100.0 * value / highest } else { 0.0 })
+}
+
+/// A logarithmic scale of ratios, symmetric around ×1.
+pub struct Ratios {
+    /// The ratio at the right edge; its inverse is at the left.
+    widest: f64,
+}
+
+impl Ratios {
+    /// Covers the ratios, up to ×16 and down to ×1/16; `None` without any.
+    pub fn over(ratios: &[f64]) -> Option<Self> {
+        let widest = ratios.iter().map(|r| r.max(1e-9).ln().abs()).reduce(f64::max)?;
+        Some(Self { widest: (widest * 1.15).clamp(1.25f64.ln(), 16f64.ln()).exp() })
+    }
+
+    fn x(&self, ratio: f64) -> String {
+        pct(50.0 + 46.0 * (ratio.max(1e-9).ln() / self.widest.ln()).clamp(-1.0, 1.0))
+    }
+
+    /// ×1 in the middle and at most two on each side.
+    fn ticks(&self) -> Vec<f64> {
+        let steps: &[f64] = match self.widest {
+            w if w >= 9.0 => &[3.0, 9.0],
+            w if w >= 4.0 => &[2.0, 4.0],
+            w if w >= 2.0 => &[1.4, 2.0],
+            _ => &[1.1, 1.2],
+        };
+        steps.iter().rev().map(|s| 1.0 / s).chain([1.0]).chain(steps.iter().copied()).collect()
+    }
+
+    pub fn axis(&self) -> Markup {
+        html! {
+            svg height="18" width="100%" {
+                @for tick in self.ticks() { text x=(self.x(tick)) y="13" text-anchor="middle" class="tick" { (times(tick)) } }
+            }
+        }
+    }
+}
+
+/// `×0.38`, with three significant digits at most.
+fn times(ratio: f64) -> String {
+    let text = if ratio >= 10.0 { format!("{ratio:.1}") } else { format!("{ratio:.2}") };
+    format!("×{}", text.trim_end_matches('0').trim_end_matches('.'))
+}
+
+/// The ratio on each path as a dot, and the geometric mean over the paths as a tick with its value.
+pub fn ratios(of_paths: &[(&str, f64)], scale: &Ratios) -> Markup {
+    let logs: Vec<f64> = of_paths.iter().map(|(_, ratio)| ratio.max(1e-9).ln()).collect();
+    let mean = (logs.iter().sum::<f64>() / logs.len().max(1) as f64).exp();
+    html! {
+        svg height="42" width="100%" {
+            @for tick in scale.ticks() { line x1=(scale.x(tick)) x2=(scale.x(tick)) y1="0" y2="42" class=(if tick == 1.0 { "zero" } else { "grid" }) {} }
+            @for (i, (name, ratio)) in of_paths.iter().enumerate() {
+                circle cx=(scale.x(*ratio)) cy=(23 + (i * 7 % 5) * 3) r="3" class="one-path" { title { (name) ": " (times(*ratio)) } }
+            }
+            @if !logs.is_empty() {
+                line x1=(scale.x(mean)) x2=(scale.x(mean)) y1="17" y2="42" class="median" {}
+                text x=(scale.x(mean)) y="12" text-anchor="middle" class="mean" { (times(mean)) }
+            }
+        }
+    }
+}
+
 /// Every run of one metric on one path, one strip a controller; excluded runs are hollow. `None` when no run has a
 /// value.
 pub fn dots(run: &Run, path: usize, index: usize) -> Option<Markup> {
@@ -141,16 +207,9 @@ pub fn dots(run: &Run, path: usize, index: usize) -> Option<Markup> {
     let cells = run.cells.iter().filter(|c| c.cell.path == path);
     let values: Vec<f64> = cells.filter_map(|c| value(c, index)).collect();
     let scale = Linear::over(values.iter().map(|v| v * metric.unit.factor))?;
-    let caption = html! { (metric.label) span class="quiet" { " " (metric.unit.word) " " (arrow(metric)) } };
-    if values.iter().all(|v| *v == values[0]) {
-        let value = metric_value(index, values[0]);
-        return Some(
-            html! { figure class="dots" { figcaption { (caption) } p class="legend-note" { (value) " in every run" } } },
-        );
-    }
     Some(html! {
-        figure class="dots" {
-            figcaption { (caption) }
+        figure class="dots" data-panel={ "every-run-" (path) "-" (metric.name) } {
+            figcaption { (caption(metric)) span class="quiet" { " " (metric.unit.word) " " (arrow(metric)) } }
             @for cc in run.plan.labels() {
                 div class="strip" data-cc=(cc) {
                     div class="strip-name" { (key(run, cc)) " " (cc) }
@@ -160,6 +219,11 @@ pub fn dots(run: &Run, path: usize, index: usize) -> Option<Markup> {
             div class="strip" { div {} (scale.axis()) }
         }
     })
+}
+
+/// A metric's label as a link to what it means, which the page says below its charts.
+fn caption(metric: &Metric) -> Markup {
+    html! { a class="term" href={ "#metric-" (metric.name) } { (metric.label) } }
 }
 
 /// Which way the metric is good.
@@ -194,8 +258,8 @@ pub fn order(run: &Run, path: usize, index: usize) -> Option<Markup> {
     let x = |c: &RunCell| pct(2.0 + 96.0 * (c.cell.index as f64 + 0.5) / run.plan.cells.len() as f64);
     let y = |c: &RunCell| scale.y(value(c, index).unwrap_or(0.0) * metric.unit.factor, 120.0);
     Some(html! {
-        figure class="order" {
-            figcaption { (metric.label) span class="quiet" { " " (metric.unit.word) ", in order of execution →" } }
+        figure class="order" data-panel={ "in-order-" (path) "-" (metric.name) } {
+            figcaption { (caption(metric)) span class="quiet" { " " (metric.unit.word) ", in order of execution →" } }
             div class="plot" {
                 (scale.y_axis(120.0))
                 svg height="120" width="100%" {
@@ -221,7 +285,7 @@ pub fn distribution(run: &Run, path: usize) -> Option<Markup> {
     let scale = Linear::over(tails.chain([0.0])).filter(|_| pooled.iter().any(|(_, d)| !d.is_empty()))?;
     let shares = Linear { low: 0.0, high: 1.0 };
     Some(html! {
-        figure class="distribution" {
+        figure class="distribution" data-panel={ "distribution-" (path) } {
             figcaption { "Queueing delay of the probes" span class="quiet" { " ms, share of probes at or below it" } }
             div class="plot" {
                 (shares.y_axis(160.0))

@@ -1,8 +1,8 @@
-// Time series with one cursor and one zoom per path, buttons that hide controllers, redrawing for dark and print.
+// Time series with one cursor and one zoom per path, buttons that hide controllers and that save a panel, redrawing for
+// dark and print.
 (() => {
   "use strict";
   const data = JSON.parse(document.getElementById("data").textContent);
-  const KINDS = ["goodput", "delay", "retransmits"];
   const UNITS = ["Mbit/s", "ms", "packets/s"];
   const DASHES = [[], [], [8, 4], [2, 4]];
   const hidden = new Set();
@@ -11,10 +11,11 @@
   const colour = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
   const colourOf = (i) => colour("--c" + (i % 6));
 
-  // One chart of a path: per controller lowest, highest and median, then the capacity.
-  function build(group, kind) {
+  // One chart of a path: per controller lowest, highest and median, then the capacity. The page has a box for each kind
+  // of which there is something to draw.
+  function build(group, box) {
     const path = data.paths[group.path];
-    const box = group.boxes[kind];
+    const kind = Number(box.dataset.kind);
     const rows = [path.t];
     const series = [{}];
     const bands = [];
@@ -37,7 +38,7 @@
     const axis = {
       stroke: colour("--quiet"), grid: { stroke: colour("--line"), width: 0.5 }, ticks: { show: false }, font: "11px system-ui, sans-serif",
     };
-    const last = kind === KINDS.length - 1;
+    const last = box === group.boxes[group.boxes.length - 1];
     const options = {
       width: box.clientWidth || 680,
       height: last ? 130 : 150,
@@ -86,8 +87,10 @@
       parts.push(text("b", path.t[at].toFixed(1) + " s"));
       data.ccs.forEach((cc, i) => {
         if (hidden.has(cc)) return;
-        const values = KINDS.map((_, kind) => path.ccs[i][kind][0][at]);
-        const shown = values.map((v, kind) => (v == null ? "–" : v) + " " + UNITS[kind]).join(" · ");
+        const shown = group.boxes.map(({ dataset: { kind } }) => {
+          const value = path.ccs[i][kind][0][at];
+          return (value == null ? "–" : value) + " " + UNITS[kind];
+        }).join(" · ");
         const span = text("span", "");
         const name = text("b", cc + " ");
         name.style.color = "var(--c" + (i % 6) + ")";
@@ -106,7 +109,7 @@
 
   function draw(group) {
     group.charts.forEach((chart) => chart.destroy());
-    group.charts = KINDS.map((_, kind) => build(group, kind));
+    group.charts = group.boxes.map((box) => build(group, box));
     readout(group, null);
   }
 
@@ -131,8 +134,12 @@
       box.addEventListener("dblclick", () => unzoom(group));
     });
     groups.push(group);
-    draw(group);
+    // A chart in a closed part of the page has no width yet, and many of them would take long to draw.
+    const folded = element.closest("details");
+    if (!folded || folded.open) return draw(group);
+    folded.addEventListener("toggle", () => folded.open && draw(group));
   });
+  const drawn = () => groups.filter((group) => group.charts.length > 0);
 
   document.querySelectorAll("[data-toggle]").forEach((button) => {
     button.addEventListener("click", () => {
@@ -141,7 +148,7 @@
       off ? hidden.add(cc) : hidden.delete(cc);
       button.setAttribute("aria-pressed", String(!off));
       document.querySelectorAll("[data-cc]").forEach((e) => e.dataset.cc === cc && e.classList.toggle("off", off));
-      groups.forEach(draw);
+      drawn().forEach(draw);
     });
   });
 
@@ -149,16 +156,162 @@
   addEventListener("resize", () => {
     cancelAnimationFrame(resizing);
     resizing = requestAnimationFrame(() =>
-      groups.forEach((g) => g.charts.forEach((c, k) => c.setSize({ width: g.boxes[k].clientWidth, height: c.height }))));
+      drawn().forEach((g) => g.charts.forEach((c, k) => c.setSize({ width: g.boxes[k].clientWidth, height: c.height }))));
   });
-  matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => groups.forEach(draw));
+  matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => drawn().forEach(draw));
 
-  // Paper is white whatever the screen is, and narrower.
+  // Paper is white whatever the screen is, and narrower, and nobody can open a part of it. The parts of many paths stay
+  // as the reader left them, because all of them would be a book.
+  let opened = [];
   const print = (on) => {
     document.documentElement.classList.toggle("print", on);
-    groups.forEach(draw);
-    if (on) groups.forEach((g) => g.charts.forEach((c) => c.setSize({ width: 680, height: c.height })));
+    if (on) opened = [...document.querySelectorAll("details:not([open]):not(.path-body)")];
+    opened.forEach((details) => { details.open = on; });
+    drawn().forEach(draw);
+    if (on) drawn().forEach((g) => g.charts.forEach((c) => c.setSize({ width: 680, height: c.height })));
   };
   addEventListener("beforeprint", () => print(true));
   addEventListener("afterprint", () => print(false));
+
+  // What a link within the page points to may lie in a closed part.
+  const reveal = () => {
+    const target = location.hash && document.getElementById(location.hash.slice(1));
+    if (!target) return;
+    target.querySelectorAll(":scope > details").forEach((details) => { details.open = true; });
+    for (let above = target.closest("details"); above; above = above.parentElement.closest("details")) above.open = true;
+  };
+  addEventListener("hashchange", reveal);
+  reveal();
+
+  // Saving a panel. It is drawn again as one SVG from what the browser has laid out: graphics with their computed styles,
+  // texts where they stand, canvases as pictures. A PNG is that SVG, painted.
+  const SVG = "http://www.w3.org/2000/svg";
+  const STYLES = [
+    "fill", "fill-opacity", "stroke", "stroke-width", "stroke-opacity", "stroke-dasharray", "stroke-linecap", "stroke-linejoin",
+    "opacity", "font-size", "font-weight", "font-family", "text-anchor", "vector-effect", "transform",
+  ];
+
+  function shape(tag, attributes) {
+    const element = document.createElementNS(SVG, tag);
+    Object.entries(attributes).forEach(([name, value]) => element.setAttribute(name, value));
+    return element;
+  }
+
+  function inlined(original) {
+    const copy = original.cloneNode(true);
+    const from = [original, ...original.querySelectorAll("*")];
+    [copy, ...copy.querySelectorAll("*")].forEach((element, i) => {
+      const style = getComputedStyle(from[i]);
+      if (style.display === "none" && element !== copy) element.setAttribute("display", "none");
+      STYLES.forEach((name) => {
+        const value = style.getPropertyValue(name);
+        if (value && value !== "none" || name === "fill" || name === "stroke") element.setAttribute(name, value);
+      });
+      ["class", "style", "data-cc", "aria-hidden"].forEach((name) => element.removeAttribute(name));
+    });
+    return copy;
+  }
+
+  // The words of a text node, one text for each of its lines.
+  function lines(node, place) {
+    const style = getComputedStyle(node.parentElement);
+    const found = [];
+    for (const { 0: word, index } of node.data.matchAll(/\S+/g)) {
+      const range = document.createRange();
+      range.setStart(node, index);
+      range.setEnd(node, index + word.length);
+      const box = range.getBoundingClientRect();
+      const line = found[found.length - 1];
+      if (line && Math.abs(line.top - box.top) < 2) line.words.push(word);
+      else if (box.width > 0) found.push({ top: box.top, box, words: [word] });
+    }
+    return found.map(({ box, words }) => place(words.join(" "), box, style));
+  }
+
+  function redrawn(panel) {
+    const frame = panel.getBoundingClientRect();
+    const margin = 12;
+    const [width, height] = [frame.width + 2 * margin, frame.height + 2 * margin];
+    const root = shape("svg", { xmlns: SVG, width, height, viewBox: `0 0 ${width} ${height}` });
+    root.append(shape("rect", { width, height, fill: colour("--paper") }));
+    const at = (box) => ({ x: box.left - frame.left + margin, y: box.top - frame.top + margin, width: box.width, height: box.height });
+    const place = (words, box, style) => {
+      const text = shape("text", {
+        x: at(box).x, y: at(box).y + 0.8 * box.height, fill: style.color, "font-size": style.fontSize,
+        "font-weight": style.fontWeight, "font-family": style.fontFamily,
+      });
+      text.textContent = words;
+      return text;
+    };
+    const background = (element) => {
+      const style = getComputedStyle(element);
+      const box = element.getBoundingClientRect();
+      if (style.backgroundColor !== "rgba(0, 0, 0, 0)" && box.width > 0) {
+        root.append(shape("rect", { ...at(box), rx: Math.min(parseFloat(style.borderRadius) || 0, box.height / 2), fill: style.backgroundColor }));
+      }
+      // A verdict's sign is drawn by the style sheet, before the text.
+      const before = getComputedStyle(element, "::before");
+      if (before.content.startsWith('"')) {
+        const left = box.left + (parseFloat(style.paddingLeft) || 0);
+        root.append(place(before.content.slice(1, -1), { left, top: box.top, width: 0, height: box.height }, { ...textStyle(before), color: style.color }));
+      }
+    };
+    const textStyle = ({ fontSize, fontWeight, fontFamily }) => ({ fontSize, fontWeight, fontFamily });
+    const walk = (node) => {
+      if (node.nodeType === Node.TEXT_NODE) return root.append(...lines(node, place));
+      if (node.nodeType !== Node.ELEMENT_NODE || node.matches(".save, .readout, noscript, .u-over")) return;
+      if (getComputedStyle(node).display === "none") return;
+      const box = node.getBoundingClientRect();
+      if (node.localName === "canvas") {
+        root.append(shape("image", { ...at(box), href: node.toDataURL() }));
+      } else if (node.localName === "svg") {
+        const copy = inlined(node);
+        Object.entries({ ...at(box), overflow: "visible" }).forEach(([name, value]) => copy.setAttribute(name, value));
+        root.append(copy);
+      } else {
+        if (node !== panel) background(node);
+        node.childNodes.forEach(walk);
+      }
+    };
+    walk(panel);
+    return root;
+  }
+
+  function download(blob, name) {
+    const link = document.createElement("a");
+    link.href = URL.createObjectURL(blob);
+    link.download = name;
+    link.click();
+    setTimeout(() => URL.revokeObjectURL(link.href), 10000);
+  }
+
+  function save(panel, format) {
+    const svg = redrawn(panel);
+    const text = new XMLSerializer().serializeToString(svg);
+    const name = "headway-" + panel.dataset.panel + "." + format;
+    if (format === "svg") return download(new Blob([text], { type: "image/svg+xml" }), name);
+    const image = new Image();
+    image.onload = () => {
+      const canvas = document.createElement("canvas");
+      [canvas.width, canvas.height] = [2 * image.width, 2 * image.height];
+      const context = canvas.getContext("2d");
+      context.scale(2, 2);
+      context.drawImage(image, 0, 0);
+      canvas.toBlob((blob) => download(blob, name), "image/png");
+    };
+    image.src = "data:image/svg+xml;charset=utf-8," + encodeURIComponent(text);
+  }
+
+  document.querySelectorAll("[data-panel]").forEach((panel) => {
+    const buttons = document.createElement("div");
+    buttons.className = "save";
+    ["svg", "png"].forEach((format) => {
+      const button = text("button", format.toUpperCase());
+      button.type = "button";
+      button.title = "Save this panel as " + format.toUpperCase();
+      button.addEventListener("click", () => save(panel, format));
+      buttons.append(button);
+    });
+    panel.prepend(buttons);
+  });
 })();

@@ -7,41 +7,80 @@ use super::run::Run;
 use crate::metric::{BIN_US, CellData};
 use crate::raw::load::Interval;
 use crate::stats;
-use serde_json::{Value, json};
+use serde::Serialize;
+use serde_json::json;
 
 /// As many points as fit on a screen; longer runs get longer bins.
 const MAX_BINS: i64 = 600;
 
-/// Everything that the page's script needs: the controllers, and for each path the axis in seconds and the series.
-pub fn json(run: &Run) -> String {
+/// What is drawn over time, in the order of the charts, and its unit.
+pub const KINDS: [(&str, &str); 3] =
+    [("Goodput", "Mbit/s"), ("Queueing delay", "ms"), ("Retransmits", "packets/s")];
+
+/// `[medians, lowest, highest]` over the blocks, bin by bin.
+type Band = [Vec<Option<f64>>; 3];
+
+/// The series of one path.
+#[derive(Debug, Serialize)]
+pub struct PathSeries {
+    name: String,
+    /// Seconds since the load's start, one a bin.
+    t: Vec<f64>,
+    warmup: f64,
+    /// Payload in Mbit/s that the path could carry.
+    capacity: Vec<Option<f64>>,
+    /// For each controller a band of each kind.
+    ccs: Vec<[Band; KINDS.len()]>,
+}
+
+/// What a chart would show.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Content {
+    Nothing,
+    Zeros,
+    Values,
+}
+
+impl PathSeries {
+    pub fn content(&self, kind: usize) -> Content {
+        let highest = self.ccs.iter().flat_map(|bands| bands[kind][2].iter().flatten());
+        match highest.copied().reduce(f64::max) {
+            None => Content::Nothing,
+            Some(0.0) => Content::Zeros,
+            Some(_) => Content::Values,
+        }
+    }
+}
+
+/// The series of each path; none where the run has more paths than a page can draw.
+pub fn of(run: &Run) -> Vec<PathSeries> {
     let charted = if run.has_series() { run.plan.paths.len() } else { 0 };
-    let paths: Vec<Value> = (0..charted).map(|path| path_json(run, path)).collect();
+    (0..charted).map(|path| of_path(run, path)).collect()
+}
+
+/// Everything that the page's script needs: the controllers, and for each path the axis in seconds and the series.
+pub fn json(run: &Run, paths: &[PathSeries]) -> String {
     let text = json!({ "ccs": run.plan.ccs, "paths": paths }).to_string();
     // The text stands inside a script element, and nothing in it may look like the end of that element.
     text.replace('<', "\\u003c")
 }
 
-fn path_json(run: &Run, path: usize) -> Value {
+fn of_path(run: &Run, path: usize) -> PathSeries {
     let axis = Axis::new(i64::from(run.plan.traffic(path).seconds) * 1_000_000);
-    let ccs: Vec<Value> = run
-        .plan
-        .labels()
-        .map(|cc| {
-            let over_blocks = |of: fn(&CellData, &Axis) -> Vec<Option<f64>>, digits: i32| {
-                let runs: Vec<_> = run.data_of(path, cc).map(|data| of(data, &axis)).collect();
-                bands(&runs, axis.bins, digits)
-            };
-            json!([over_blocks(goodput_mbps, 2), over_blocks(delay_ms, 2), over_blocks(retransmits_per_s, 0)])
-        })
-        .collect();
-    let t: Vec<f64> = (0..axis.bins).map(|bin| rounded((bin as i64 * axis.bin_us) as f64 / 1e6, 3)).collect();
-    json!({
-        "name": run.plan.paths[path].name,
-        "t": t,
-        "warmup": run.plan.traffic(path).warmup_ms as f64 / 1e3,
-        "capacity": capacity_mbps(run, path, &axis),
-        "ccs": ccs,
-    })
+    let of_cc = |cc: &str| {
+        let over_blocks = |of: fn(&CellData, &Axis) -> Vec<Option<f64>>, digits: i32| {
+            let runs: Vec<_> = run.data_of(path, cc).map(|data| of(data, &axis)).collect();
+            bands(&runs, axis.bins, digits)
+        };
+        [over_blocks(goodput_mbps, 2), over_blocks(delay_ms, 2), over_blocks(retransmits_per_s, 0)]
+    };
+    PathSeries {
+        name: run.plan.paths[path].name.clone(),
+        t: (0..axis.bins).map(|bin| rounded((bin as i64 * axis.bin_us) as f64 / 1e6, 3)).collect(),
+        warmup: run.plan.traffic(path).warmup_ms as f64 / 1e3,
+        capacity: capacity_mbps(run, path, &axis),
+        ccs: run.plan.labels().map(of_cc).collect(),
+    }
 }
 
 /// Bins of equal length from the start to the end of the load phase.
@@ -125,8 +164,7 @@ fn capacity_mbps(run: &Run, path: usize, axis: &Axis) -> Vec<Option<f64>> {
     .collect()
 }
 
-/// `[medians, lowest, highest]` over the runs, bin by bin.
-fn bands(runs: &[Vec<Option<f64>>], bins: usize, digits: i32) -> [Vec<Option<f64>>; 3] {
+fn bands(runs: &[Vec<Option<f64>>], bins: usize, digits: i32) -> Band {
     let mut out = [vec![None; bins], vec![None; bins], vec![None; bins]];
     for bin in 0..bins {
         let values: Vec<f64> = runs.iter().filter_map(|run| run.get(bin).copied().flatten()).collect();
