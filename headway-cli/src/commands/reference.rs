@@ -11,7 +11,7 @@ use crate::raw::folder::write_atomic;
 use crate::stats::{MIN_BLOCKS, Verdict};
 use anyhow::{Context, Result};
 use clap::Args;
-use headway_cc::cc::params::{Kind, ParamTable};
+use headway_cc::cc::params::{Kind, Param, ParamTable};
 use headway_cc::{cc, path};
 use std::fmt::Write as _;
 use std::path::PathBuf;
@@ -47,14 +47,27 @@ pub fn run(args: ReferenceArgs, program: clap::Command) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Text of the program as Markdown: what is no code span keeps its signs.
+/// Text of the program as Markdown: flags become code, and what is no code keeps its signs.
 fn prose(text: &str) -> String {
     let parts = text.split('`').enumerate();
     let escaped = parts.map(|(i, part)| match i % 2 {
-        0 => part.replace('<', "\\<").replace('*', "\\*").replace("http://[", "http://\\["),
+        0 => part.replace('<', "\\<").replace('*', "\\*").split(' ').map(flag).collect::<Vec<_>>().join(" "),
         _ => part.to_string(),
     });
     escaped.collect::<Vec<_>>().join("`")
+}
+
+/// `(--in` as "(`--in`".
+fn flag(word: &str) -> String {
+    let Some(start) = word.find("--").filter(|at| word[..*at].chars().all(|c| "(\n".contains(c))) else {
+        return word.to_string();
+    };
+    let is_of_flag = |c: char| c.is_ascii_alphanumeric() || c == '-';
+    let end = word[start..].find(|c| !is_of_flag(c)).map_or(word.len(), |n| start + n);
+    match end - start > 2 {
+        true => format!("{}`{}`{}", &word[..start], &word[start..end], &word[end..]),
+        false => word.to_string(),
+    }
 }
 
 /// A row of a table. A `|` would end its column, also in a code span.
@@ -127,10 +140,9 @@ fn paths() -> String {
         "",
         "",
     );
-    s += "\n";
-    s += &head(&["name", "path text", "what it is"]);
+    s.push('\n');
     for p in path::PRESETS {
-        s += &row(&[&format!("`{}`", p.name), &format!("`{}`", p.text), &prose(p.about)]);
+        s += &wrapped(&format!("`{}` is `{}`: {}.", p.name, p.text, prose(p.about)), "- ", "  ");
     }
     s += "\n## Falls of the rate by name\n\n";
     let about = format!(
@@ -211,29 +223,25 @@ fn metrics() -> String {
     );
     let (primary, other): (Vec<&Metric>, Vec<&Metric>) = METRICS.iter().partition(|m| m.is_primary());
     s += "\n## Primary metrics\n\n";
-    s += &head(&["column", "name", "shown in", "better is", "margin", "what it is"]);
-    s.extend(primary.into_iter().map(|m| metric(m, true)));
+    s.extend(primary.into_iter().map(metric));
     s += "\n## Other metrics\n\n";
-    s += &head(&["column", "name", "shown in", "better is", "what it is"]);
-    s.extend(other.into_iter().map(|m| metric(m, false)));
+    s.extend(other.into_iter().map(metric));
     s
 }
 
-fn metric(m: &Metric, with_margin: bool) -> String {
-    let unit = if m.unit.word.is_empty() { "a number" } else { m.unit.word };
+fn metric(m: &Metric) -> String {
+    let label = format!("{}{}", m.label[..1].to_lowercase(), &m.label[1..]);
+    let unit = if m.unit.word.is_empty() { String::new() } else { format!(" in {}", m.unit.word) };
     let better = if m.better == Better::Higher { "higher" } else { "lower" };
     let margin = m.margin.map_or_else(String::new, |margin| {
-        let share = format!("{} %", margin.share * 100.0);
+        let share = format!(", margin {} %", margin.share * 100.0);
         match margin.amount * m.unit.factor {
             0.0 => share,
             amount => format!("{share}, at least {amount} {}", m.unit.word),
         }
     });
-    let (name, about) = (format!("`{}`", m.name), prose(m.about));
-    match with_margin {
-        true => row(&[&name, m.label, unit, better, &margin, &about]),
-        false => row(&[&name, m.label, unit, better, &about]),
-    }
+    let head = format!("`{}`, {label}{unit}, {better} is better{margin}", m.name);
+    wrapped(&format!("{head}: {}.", prose(m.about)), "- ", "  ")
 }
 
 fn verdicts() -> String {
@@ -313,12 +321,12 @@ fn controllers() -> String {
 }
 
 fn parameters(table: &ParamTable) -> String {
-    let mut s = head(&["parameter", "default", "range", "counts", "what it is for"]);
-    for (param, default, about) in table.described() {
-        let name = format!("`{}`", param.name);
-        s += &row(&[&name, &default, &param.range(), unit(param.kind), &prose(about)]);
-    }
-    s
+    let one = |(param, default, about): (&Param, String, &str)| {
+        let head =
+            format!("`{}`, {}, default {default}, from {}", param.name, unit(param.kind), param.range());
+        wrapped(&format!("{head}: {}", prose(about)), "- ", "  ")
+    };
+    table.described().map(one).collect()
 }
 
 /// What a parameter counts, and with which units it is written.
@@ -326,11 +334,11 @@ fn unit(kind: Kind) -> &'static str {
     match kind {
         Kind::Count => "a number",
         Kind::Gain => "a ratio",
-        Kind::Percent => "whole %",
-        Kind::Permille => "%, to a tenth",
-        Kind::Micros => "time: us, ms, s",
-        Kind::Millis => "time: ms, s",
-        Kind::Rate => "rate: bit, kbit, mbit, gbit",
-        Kind::Bytes => "size: B, kB, MB",
+        Kind::Percent => "a whole share in %",
+        Kind::Permille => "a share in %",
+        Kind::Micros => "a time in us, ms or s",
+        Kind::Millis => "a time in ms or s",
+        Kind::Rate => "a rate in bit, kbit, mbit or gbit",
+        Kind::Bytes => "a size in B, kB or MB",
     }
 }

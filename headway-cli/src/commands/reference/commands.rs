@@ -30,10 +30,13 @@ fn command(command: &Command) -> String {
         command.get_arguments().filter(|a| !a.is_hide_set() && a.get_id() != "help").collect();
     let mut seen = BTreeSet::new();
     let headings = args.iter().map(|a| a.get_help_heading());
-    for heading in headings.filter(|h| seen.insert(*h)).collect::<Vec<_>>() {
-        let name = heading.unwrap_or("arguments and flags");
-        s += &format!("\n### {}: {name}\n\n", command.get_name());
-        s.extend(args.iter().filter(|a| a.get_help_heading() == heading).map(|a| argument(a)));
+    let headings: Vec<Option<&str>> = headings.filter(|h| seen.insert(*h)).collect();
+    for heading in &headings {
+        match heading {
+            Some(heading) => s += &format!("\n### {}: {}\n\n", command.get_name(), prose(heading)),
+            None => s.push('\n'),
+        }
+        s.extend(args.iter().filter(|a| a.get_help_heading() == *heading).map(|a| argument(a)));
     }
     if let Some(after) = command.get_after_long_help().or_else(|| command.get_after_help()) {
         s += "\n";
