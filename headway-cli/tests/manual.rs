@@ -64,6 +64,9 @@ const TOOLS: &[&str] = &[
     "tail", "tr", "wc",
 ];
 
+/// Commands for the program's developers, which `--help` and the reference leave out.
+const HIDDEN: &[&str] = &["check-switching", "in-lab", "far-end", "reference", "parse"];
+
 fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap().to_path_buf()
 }
@@ -141,6 +144,16 @@ impl Page {
             _ => None,
         };
         self.events().filter_map(target).collect()
+    }
+
+    /// Commands of ours within sentences, with the line.
+    fn named_commands(&self) -> impl Iterator<Item = (String, usize)> {
+        self.events().filter_map(|(event, line)| match event {
+            Event::Code(text) if text.starts_with("headway ") || text.starts_with("sudo headway ") => {
+                Some((text.to_string(), line))
+            }
+            _ => None,
+        })
     }
 
     /// Its blocks of code: what they are marked as, their text and their line.
@@ -303,6 +316,51 @@ fn every_command_is_understood() {
 }
 
 #[test]
+fn every_flag_that_a_sentence_names_is_there() {
+    let pages = Page::all();
+    let flags = flags();
+    assert!(flags.len() > 10 && flags["bench"].contains("--dry-run"), "{flags:?}");
+    let (mut wrong, mut count) = (Vec::new(), 0);
+    for page in &pages {
+        let named: Vec<(String, usize)> = page.named_commands().collect();
+        count += named.len();
+        wrong.extend(named.iter().filter_map(|(words, line)| {
+            Some(format!("{}:{line}: {}", page.name.display(), unknown_word(words, &flags)?))
+        }));
+    }
+    assert!(wrong.is_empty(), "these sentences name what is not there:\n{}", wrong.join("\n"));
+    assert!(count > 50, "only {count} commands were found in sentences");
+}
+
+/// The flags of each command, as the reference has them.
+fn flags() -> BTreeMap<String, BTreeSet<String>> {
+    let text = fs::read_to_string(root().join("docs/reference/commands.md")).unwrap();
+    let parts = text.split("\n## headway ").skip(1);
+    let flags_of = |part: &str| {
+        let code = part.split('`').skip(1).step_by(2).flat_map(str::split_whitespace);
+        let flags = code.filter(|w| w.starts_with("--")).map(|w| w.split('=').next().unwrap().to_string());
+        flags.chain(["--help".to_string()]).collect()
+    };
+    parts.map(|part| (part.lines().next().unwrap().to_string(), flags_of(part))).collect()
+}
+
+/// What a command in a sentence, such as `headway list --params CONTROLLER`, has that the program has not.
+fn unknown_word(words: &str, flags: &BTreeMap<String, BTreeSet<String>>) -> Option<String> {
+    let own = words.split(" -- ").next().unwrap_or_default();
+    let mut words = own.split_whitespace().skip_while(|w| *w != "headway").skip(1);
+    let command = words.next()?;
+    let is_any = command.starts_with('-') || command.chars().all(|c| !c.is_lowercase()); // `headway COMMAND`
+    if is_any || HIDDEN.contains(&command) {
+        return None;
+    }
+    let Some(known) = flags.get(command) else { return Some(format!("there is no `headway {command}`")) };
+    let mut flags =
+        words.map(|w| w.trim_matches(|c| "[]…,".contains(c)).split('=').next().unwrap_or_default());
+    let unknown = flags.find(|w| w.starts_with("--") && !known.contains(*w))?;
+    Some(format!("`headway {command}` has no {unknown}"))
+}
+
+#[test]
 fn what_is_wrong_is_found() {
     let page = |text: &str| Page { name: PathBuf::from("docs/x.md"), text: text.to_string() };
     let template = template();
@@ -327,6 +385,11 @@ fn what_is_wrong_is_found() {
         page("# A b: `c`\n[1](#a-b-c) [2](#a) [3](../README.md#nosuch) [4](nosuch.md) [5](../Makefile)");
     let dead: Vec<String> = [links].chunks(1).flat_map(dead_links).collect();
     assert_eq!(dead, ["docs/x.md:2: #a", "docs/x.md:2: ../README.md#nosuch", "docs/x.md:2: nosuch.md"]);
+    let sentence = page("Ask `headway list --parms bbr3`, `headway lists` or `headway bench --dry-run`.");
+    let flags = flags();
+    let wrong: Vec<_> =
+        sentence.named_commands().filter_map(|(words, _)| unknown_word(&words, &flags)).collect();
+    assert_eq!(wrong, ["`headway list` has no --parms", "there is no `headway lists`"]);
     let table = "| a |\n| - |\n| 1 |\n";
     let text = format!("# A\n\n```sh\nls\n```\n\n{table}\n## B\n\n{table}");
     assert_eq!(nameless(&page(&text)), ["docs/x.md:13"]);
