@@ -149,10 +149,19 @@ fn run(command: Command) -> Result<ExitCode> {
         Command::CheckSwitching => commands::hidden::check_switching(),
         Command::FarEnd(args) => commands::hidden::far_end(args),
         Command::Parse(args) => match Cli::try_parse_from(["headway".into()].into_iter().chain(args.words)) {
-            Ok(_) => Ok(ExitCode::SUCCESS),
+            Ok(cli) => understood(cli.command).map(|()| ExitCode::SUCCESS),
             Err(e) => e.exit(),
         },
         Command::Reference(args) => commands::reference::run(args, Cli::command()),
+    }
+}
+
+/// What these commands check before they change the machine.
+fn understood(command: Command) -> Result<()> {
+    match command {
+        Command::Load(args) => args.order().map(drop),
+        Command::Emu(args) => args.path().map(drop),
+        _ => Ok(()),
     }
 }
 

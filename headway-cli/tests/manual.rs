@@ -367,6 +367,8 @@ fn what_is_wrong_is_found() {
     for (text, says) in [
         ("```sh\nheadway benhc --cc bbr\n```", "`headway benhc --cc bbr` fails"),
         ("```sh\nsudo headway load bbr3 --sett a=1\n```", "--sett"),
+        ("```sh\nheadway load bbr3 --set up_gain=1\n```", "no parameter `up_gain`"),
+        ("```sh\nheadway emu 10mbit -- true\n```", "10mbit"),
         ("```sh\nheadway bench --in sim --cc bbr1 --path nosuch | head -1\n```", "`nosuch`"),
         ("```sh\nheadway report NOSUCH || true\n```", "NOSUCH"),
         ("```sh\nheadwy list\n```", "`headwy list` is no program"),

@@ -6,6 +6,7 @@ use crate::plan::PathEntry;
 use crate::sys;
 use anyhow::{Context, Result, ensure};
 use clap::Args;
+use headway_cc::path::Path;
 use rustix::process::{Pid, Signal, kill_process_group};
 use std::ffi::OsString;
 use std::fs::File;
@@ -43,10 +44,16 @@ pub struct EmuArgs {
     command: Vec<OsString>,
 }
 
+impl EmuArgs {
+    pub fn path(&self) -> Result<Path> {
+        usage(PathEntry::resolve(&self.path))?.path()
+    }
+}
+
 /// Runs the command to its end. The exit code is the command's own, or 128 + the signal that ended it, as a shell
 /// reports it.
 pub fn run(args: EmuArgs) -> Result<ExitCode> {
-    let path = usage(PathEntry::resolve(&args.path))?.path()?;
+    let path = args.path()?;
     // Opened first: a log that cannot be written must not cost a long run.
     let log = args.log.as_deref().map(|file| create(file).map(|f| (f, file))).transpose()?;
     let far = if args.far.is_some() { Far::Own } else { Far::Caller };

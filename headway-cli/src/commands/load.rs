@@ -36,9 +36,15 @@ pub struct LoadArgs {
     settings: Vec<String>,
 }
 
+impl LoadArgs {
+    /// What is to be loaded, once it is known that there is such a controller with such parameters.
+    pub fn order(&self) -> Result<Order> {
+        usage(Order::new(&self.cc, self.name.as_deref(), &self.settings))
+    }
+}
+
 pub fn load(args: LoadArgs) -> Result<ExitCode> {
-    let order = usage(Order::new(&args.cc, args.name.as_deref(), &args.settings))?;
-    let loaded = order.load()?;
+    let loaded = args.order()?.load()?;
     println!("`{}` is loaded: {}", loaded.name, loaded.what());
     Ok(ExitCode::SUCCESS)
 }
