@@ -8,12 +8,14 @@
 
 #[cfg(test)]
 mod aa;
+mod answer;
 mod chart;
 pub mod compare;
 mod esnet;
 mod findings;
 mod headline;
 pub mod judge;
+mod mean;
 mod notes;
 mod page;
 mod run;

@@ -18,7 +18,7 @@ use headway_cc::rand::Rng;
 use std::fmt;
 
 /// Level of the printed intervals, and one minus the chance of a false verdict in a family.
-const LEVEL: f64 = 0.95;
+pub const LEVEL: f64 = 0.95;
 
 /// Fewest blocks for which an exact 95 % interval exists: 2/2⁵ > 0.05 > 2/2⁶.
 pub const MIN_BLOCKS: usize = 6;

@@ -3,15 +3,18 @@
 //! Pairs are made here, from the cells of one block and path; `judge` says what they amount to. The tables and the
 //! page only print what is found here.
 
+use super::answer::{self, Answer};
 use super::judge::{self, Judgement, Pairs, Question, Scale};
 use super::run::{Count, Run, RunCell};
-use super::words::{digits, percent, signed};
+use super::words::{digits, number, percent, signed};
 use super::{notes, tails};
 use crate::metric::{METRICS, Metric};
 use crate::stats::MIN_BLOCKS;
 
 #[derive(Debug)]
 pub struct Findings {
+    /// What all of it amounts to.
+    pub answer: Answer,
     pub comparisons: Vec<Comparison>,
     pub tails: Vec<tails::Tail>,
     pub counts: Vec<Count>,
@@ -33,7 +36,9 @@ pub struct Comparison {
 impl Findings {
     pub fn of(run: &Run) -> Self {
         let counts = run.counts();
-        Self { comparisons: compare(run), tails: tails::of(run), notes: notes::of(run, &counts), counts }
+        let comparisons = compare(run);
+        let answer = answer::of(run, &comparisons);
+        Self { answer, comparisons, tails: tails::of(run), notes: notes::of(run, &counts), counts }
     }
 }
 
@@ -114,6 +119,11 @@ impl Comparison {
             Scale::Ratio => percent(value),
             Scale::Difference => signed(value * self.metric.unit.factor),
         }
+    }
+
+    /// A size in the metric's own unit, without a sign.
+    pub fn amount_text(&self, size: f64) -> String {
+        format!("{} {}", number(size * self.metric.unit.factor), self.amount_word()).trim_end().to_string()
     }
 
     fn amount(&self, value: f64) -> String {

@@ -1,6 +1,7 @@
 //! The run as text: `results.csv` and `results.json` for programs, and the table that is printed.
 
 use super::findings::{Comparison, Findings};
+use super::mean::Mean;
 use super::run::{NOT_RUN, Run, RunCell};
 use super::words::{self, aligned};
 use crate::metric::{METRICS, Metric};
@@ -36,6 +37,8 @@ pub fn json(run: &Run, findings: &Findings) -> anyhow::Result<String> {
         "baseline": run.baseline(),
         "paths": run.plan.paths.iter().map(|p| json!({"name": p.name, "text": p.text})).collect::<Vec<_>>(),
         "kernels": run.kernels(),
+        "answer": findings.answer.sentences,
+        "means": findings.answer.means.iter().map(|m| mean_json(run, m)).collect::<Vec<_>>(),
         "notes": findings.notes,
         "counts": findings.counts,
         "tails": findings.tails.iter().map(|t| t.json(run)).collect::<Vec<_>>(),
@@ -93,11 +96,27 @@ fn comparison_json(run: &Run, c: &Comparison) -> Value {
     })
 }
 
+fn mean_json(run: &Run, m: &Mean) -> Value {
+    json!({
+        "metric": m.metric.name,
+        "baseline": run.baseline(),
+        "candidate": m.candidate,
+        "ratio": m.ratio,
+        "low": m.interval.map(|(low, _)| low),
+        "high": m.interval.map(|(_, high)| high),
+        "over": m.over,
+        "n": m.n,
+        "paths": m.paths,
+        "left_out": m.left_out,
+    })
+}
+
 /// What is printed: the comparisons in aligned columns, then counts, exclusions, second attempts and notes.
 pub fn text(run: &Run, findings: &Findings, printed: impl Fn(&Metric) -> bool) -> String {
+    let said: String = findings.answer.sentences.iter().map(|s| format!("{s}\n")).collect();
     let mut rows = vec![COLUMNS.map(String::from).to_vec()];
     rows.extend(findings.comparisons.iter().filter(|c| printed(c.metric)).map(|c| row(run, c)));
-    let mut text = aligned(&rows, 3..9) + "\n";
+    let mut text = said + "\n" + &aligned(&rows, 3..9) + "\n";
     for c in &findings.counts {
         let not_run = match c.planned - c.attempted {
             0 => String::new(),
