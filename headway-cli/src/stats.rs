@@ -38,6 +38,8 @@ pub struct Shift {
     pub high90: f64,
     /// Two-sided, exact.
     pub p: f64,
+    /// The smallest p value that a sample of this size can have, whatever its values.
+    pub least_p: f64,
 }
 
 impl Shift {
@@ -48,7 +50,8 @@ impl Shift {
         let n = differences.len();
         let (low, high) = interval(&walsh, n, LEVEL);
         let (low90, high90) = interval(&walsh, n, 2.0 * LEVEL - 1.0);
-        Some(Self { n, center, low, high, low90, high90, p: signed_rank_p(differences) })
+        let (p, least_p) = (signed_rank_p(differences), least_signed_rank_p(n));
+        Some(Self { n, center, low, high, low90, high90, p, least_p })
     }
 
     /// The same in the other direction.
@@ -74,8 +77,9 @@ pub enum Verdict {
     WorseTrivial,
     Equivalent,
     Inconclusive,
-    /// There is no interval: fewer blocks than [`MIN_BLOCKS`].
-    TooSmall,
+    /// Nothing could have been decided: there is no interval (fewer blocks than [`MIN_BLOCKS`]), or not even the
+    /// smallest p value that so few blocks can have would have passed [`holm`].
+    TooFewBlocks,
 }
 
 impl Verdict {
@@ -87,7 +91,7 @@ impl Verdict {
         Self::WorseTrivial,
         Self::Equivalent,
         Self::Inconclusive,
-        Self::TooSmall,
+        Self::TooFewBlocks,
     ];
 
     pub const fn word(self) -> &'static str {
@@ -98,7 +102,7 @@ impl Verdict {
             Self::WorseTrivial => "worse (trivial)",
             Self::Equivalent => "equivalent",
             Self::Inconclusive => "inconclusive",
-            Self::TooSmall => "n too small",
+            Self::TooFewBlocks => "too few blocks",
         }
     }
 
@@ -109,7 +113,7 @@ impl Verdict {
         let trivial = within(shift.low, shift.high);
         let significant = p_family <= 1.0 - LEVEL;
         match () {
-            () if !(shift.low.is_finite() && shift.high.is_finite()) => Self::TooSmall,
+            () if !(shift.low.is_finite() && shift.high.is_finite()) => Self::TooFewBlocks,
             () if significant && shift.low > 0.0 && trivial => Self::BetterTrivial,
             () if significant && shift.low > 0.0 => Self::Better,
             () if significant && shift.high < 0.0 && trivial => Self::WorseTrivial,
@@ -156,11 +160,24 @@ pub fn noise_floor(values: &[f64]) -> Option<f64> {
     Some(sizes[(LEVEL * FLOOR_DRAWS as f64).ceil() as usize - 1])
 }
 
-/// Fewest blocks with which any of so many comparisons can still be significant: the smallest p value that n blocks
-/// can have is 2/2ⁿ, and Holm multiplies it by their number.
+/// The smallest p value that n pairs can have: that of differences which all have one sign, 2/2ⁿ.
+fn least_signed_rank_p(n: usize) -> f64 {
+    (2.0 / 2f64.powi(n as i32)).min(1.0)
+}
+
+/// Fewest blocks with which any of so many comparisons can still be significant: Holm multiplies the smallest p value
+/// of the family by the family's size.
 pub fn blocks_needed(comparisons: usize) -> usize {
-    let passes = |n: usize| 2.0 / 2f64.powi(n as i32) * comparisons as f64 <= 1.0 - LEVEL;
+    let passes = |n: usize| least_signed_rank_p(n) * comparisons as f64 <= 1.0 - LEVEL;
     (MIN_BLOCKS..64).find(|n| passes(*n)).unwrap_or(64)
+}
+
+/// Whether one member of a family of p values would have passed [`holm`] with the smallest p value that its sample
+/// can have, the others as they are.
+pub fn could_pass(ps: &[f64], member: usize, least_p: f64) -> bool {
+    let mut best = ps.to_vec();
+    best[member] = least_p;
+    holm(&best)[member] <= 1.0 - LEVEL
 }
 
 /// Two-sided Fisher's exact test of the table `[[a, b], [c, d]]`.
@@ -389,7 +406,8 @@ pub(crate) mod tests {
     #[test]
     fn verdicts_follow_the_interval_and_the_margin() {
         let verdict = |low: f64, high: f64, low90: f64, high90: f64, p: f64| {
-            let shift = Shift { n: 10, center: (low + high) / 2.0, low, high, low90, high90, p };
+            let center = (low + high) / 2.0;
+            let shift = Shift { n: 10, center, low, high, low90, high90, p, least_p: 0.0 };
             Verdict::of(&shift, p, 0.02)
         };
         assert_eq!(verdict(0.01, 0.05, 0.02, 0.04, 0.01), Verdict::Better);
@@ -400,7 +418,7 @@ pub(crate) mod tests {
         assert_eq!(verdict(-0.03, 0.021, -0.025, 0.019, 0.7), Verdict::Inconclusive);
         // Significant alone, not within its family.
         assert_eq!(verdict(0.01, 0.05, 0.02, 0.04, 0.2), Verdict::Inconclusive);
-        assert_eq!(Verdict::of(&Shift::of(&[0.5; 5]).unwrap(), 0.01, 0.02), Verdict::TooSmall);
+        assert_eq!(Verdict::of(&Shift::of(&[0.5; 5]).unwrap(), 0.01, 0.02), Verdict::TooFewBlocks);
         assert_eq!(Verdict::of(&Shift::of(&[0.0; 6]).unwrap(), 1.0, 0.02), Verdict::Equivalent);
     }
 

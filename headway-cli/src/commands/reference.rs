@@ -278,7 +278,7 @@ fn meaning(verdict: Verdict) -> String {
         Verdict::Inconclusive => {
             "Neither a difference nor equivalence was shown. More blocks make the interval narrower.".into()
         }
-        Verdict::TooSmall => format!("There is no interval, because that takes {MIN_BLOCKS} blocks."),
+        Verdict::TooFewBlocks => format!("Nothing could have been decided: an interval takes {MIN_BLOCKS} blocks, and with more comparisons the correction needs more."),
     }
 }
 

@@ -5,6 +5,7 @@ use crate::plan::place::Place;
 use crate::plan::shard::Shard;
 use crate::plan::traffic::{self, Traffic};
 use crate::plan::{Plan, matrix, suite};
+use crate::stats;
 use anyhow::Result;
 
 /// Seconds that a cell of the lab takes beside its load: its guest boots (3 s, measured) and ends.
@@ -39,7 +40,37 @@ impl Plan {
             u64::MAX => writeln!(s, "no limit to the traffic over the paths")?,
             bits => writeln!(s, "at most {:.1} GB over the paths", bits as f64 / 8e9)?,
         }
+        if let Some(undecided) = self.what_cannot_be_decided() {
+            writeln!(s, "note: {undecided}")?;
+        }
         Ok(s)
+    }
+
+    /// What the number of blocks and of controllers does not allow to be said, whatever is measured; `None` where
+    /// every verdict is possible. Said before a run, where it saves the run, and in its report.
+    pub fn what_cannot_be_decided(&self) -> Option<String> {
+        let blocks = self.blocks as usize;
+        let comparisons = self.paths.len() * (self.ccs.len() - 1);
+        let needed = stats::blocks_needed(comparisons);
+        let (takes, has) = match (comparisons, blocks) {
+            (0, _) => return Some("One controller: there is nothing to compare it with.".into()),
+            (1, _) => (format!("A comparison needs {needed} blocks"), blocks),
+            _ => (format!("{comparisons} comparisons of each metric need {needed} blocks"), blocks),
+        };
+        let has = if has == 1 { "1 block".to_string() } else { format!("{has} blocks") };
+        let reason = "so that a difference can be told from chance";
+        if blocks < stats::MIN_BLOCKS {
+            Some(format!(
+                "{takes} {reason}: with {has} there are no intervals and no verdicts. --blocks {needed} would do."
+            ))
+        } else if blocks < needed {
+            Some(format!(
+                "{takes} {reason}: with {has} no verdict can be `better` or `worse`, only `equivalent`. \
+                 --blocks {needed} would do."
+            ))
+        } else {
+            None
+        }
     }
 
     /// Seconds of wall time, and bits over the paths (`u64::MAX`: without a limit).

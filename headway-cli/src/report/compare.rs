@@ -150,7 +150,7 @@ impl Pair {
             cand: cand.sample.clone(),
             improvement,
             p_family: 1.0,
-            verdict: Verdict::TooSmall,
+            verdict: Verdict::TooFewBlocks,
             remark: None,
         }
     }
@@ -187,7 +187,7 @@ mod tests {
         assert_eq!(verdicts(&c, "cern773", ["8", "0.0"]).1, Verdict::Better);
         // Two printed standard deviations of 0.00 are no certainty.
         assert_eq!(verdicts(&c, "ps01-l", ["8", "12.0"]).1, Verdict::Inconclusive);
-        assert_eq!(verdicts(&c, "fiona", ["8", "0.0"]).1, Verdict::TooSmall);
+        assert_eq!(verdicts(&c, "fiona", ["8", "0.0"]).1, Verdict::TooFewBlocks);
         let text = c.text();
         assert!(text.contains("17 of 21 pairs can be compared; 7 of these are inconclusive."), "{text}");
         // The other way round the verdicts mirror.

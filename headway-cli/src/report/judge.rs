@@ -99,12 +99,21 @@ pub fn decide<'a>(judgements: impl Iterator<Item = &'a mut Judgement>) {
 }
 
 /// The p value after Holm's correction and the verdict of each member of a family: its improvement and the smallest
-/// one that matters, both on the same scale.
+/// one that matters, both on the same scale. What is inconclusive and could not have come out otherwise with so few
+/// blocks is told apart from what might have, because more blocks are the answer to one and not always to the other.
 pub fn verdicts(family: &[(Shift, f64)]) -> Vec<(f64, Verdict)> {
-    let adjusted = stats::holm(&family.iter().map(|(improvement, _)| improvement.p).collect::<Vec<_>>());
-    let verdict =
-        |((improvement, margin), p): (&(Shift, f64), f64)| (p, Verdict::of(improvement, p, *margin));
-    family.iter().zip(adjusted).map(verdict).collect()
+    let ps: Vec<f64> = family.iter().map(|(improvement, _)| improvement.p).collect();
+    let adjusted = stats::holm(&ps);
+    let verdict = |(member, (improvement, margin)): (usize, &(Shift, f64))| {
+        let p = adjusted[member];
+        match Verdict::of(improvement, p, *margin) {
+            Verdict::Inconclusive if !stats::could_pass(&ps, member, improvement.least_p) => {
+                (p, Verdict::TooFewBlocks)
+            }
+            verdict => (p, verdict),
+        }
+    };
+    family.iter().enumerate().map(verdict).collect()
 }
 
 /// Paired, positive is better. Log ratios are estimated and then turned into shares of the baseline: the map is

@@ -5,13 +5,13 @@
 
 use super::run::{Count, Run};
 use crate::metric::METRICS;
-use crate::stats;
+use crate::stats::fisher;
 
 /// Two controllers that lose cells with these odds or less by chance do not lose them by chance: 5 %.
 const EXCLUSION_LEVEL: f64 = 0.05;
 
 pub fn of(run: &Run, counts: &[Count]) -> Vec<String> {
-    let mut notes: Vec<String> = blocks(run).into_iter().collect();
+    let mut notes: Vec<String> = run.plan.what_cannot_be_decided().into_iter().collect();
     let missing: usize = counts.iter().map(|c| c.planned - c.attempted).sum();
     if missing > 0 {
         notes.push(format!("{missing} of {} planned cells have not been run.", run.cells.len()));
@@ -22,29 +22,6 @@ pub fn of(run: &Run, counts: &[Count]) -> Vec<String> {
     notes
 }
 
-/// What the number of blocks and of controllers allows to be said at all.
-fn blocks(run: &Run) -> Option<String> {
-    let blocks = run.plan.blocks as usize;
-    let family = run.plan.paths.len() * (run.plan.ccs.len() - 1);
-    let needed = stats::blocks_needed(family);
-    if family == 0 {
-        Some("One controller: there is nothing to compare it with.".into())
-    } else if blocks < stats::MIN_BLOCKS {
-        Some(format!(
-            "{} too few for a 95 % interval: points only, no verdicts. It takes {} at least.",
-            if blocks == 1 { "1 block is".to_string() } else { format!("{blocks} blocks are") },
-            stats::MIN_BLOCKS
-        ))
-    } else if blocks < needed {
-        Some(format!(
-            "With {family} comparisons a metric and {blocks} blocks no difference can pass Holm's correction: \
-             `better` and `worse` need {needed} blocks; `equivalent` does not."
-        ))
-    } else {
-        None
-    }
-}
-
 /// Candidates that lost cells more or less often than the baseline. If a controller fails where the path is hardest,
 /// the cells that are left are not those that the baseline is left with, and the comparison is between two different
 /// paths.
@@ -52,7 +29,7 @@ fn exclusions(counts: &[Count]) -> Vec<String> {
     let base = &counts[0];
     let differs = |cand: &&Count| {
         let table = [base.ok, base.excluded, cand.ok, cand.excluded].map(|n| n as u64);
-        stats::fisher(table[0], table[1], table[2], table[3]) < EXCLUSION_LEVEL
+        fisher(table[0], table[1], table[2], table[3]) < EXCLUSION_LEVEL
     };
     let note = |cand: &Count| {
         format!(

@@ -156,7 +156,7 @@ fn what_is_lost_is_named_and_counted() {
     assert!(summary.notes[0].contains("1 of 90 planned cells"), "{:?}", summary.notes);
     assert!(summary.notes[1].contains("Exclusions differ between bbr (0 of 30) and cubic (7 of 29)"));
     assert_eq!(find(&summary, 0, "goodput_bps", "cubic").judged.improvement.n, 2);
-    assert_eq!(find(&summary, 0, "goodput_bps", "cubic").judged.verdict, Some(Verdict::TooSmall));
+    assert_eq!(find(&summary, 0, "goodput_bps", "cubic").judged.verdict, Some(Verdict::TooFewBlocks));
     assert_eq!(find(&summary, 1, "goodput_bps", "cubic").judged.improvement.n, 10);
 }
 
@@ -164,8 +164,12 @@ fn what_is_lost_is_named_and_counted() {
 fn few_blocks_give_points_and_a_note() {
     let folder = synthetic::run("few", 3);
     let (summary, _) = made(&folder);
-    assert!(summary.comparisons.iter().filter_map(|c| c.judged.verdict).all(|v| v == Verdict::TooSmall));
-    assert!(summary.notes[0].contains("3 blocks are too few"), "{:?}", summary.notes);
+    assert!(summary.comparisons.iter().filter_map(|c| c.judged.verdict).all(|v| v == Verdict::TooFewBlocks));
+    assert!(
+        summary.notes[0].contains("with 3 blocks there are no intervals and no verdicts"),
+        "{:?}",
+        summary.notes
+    );
     let folder = synthetic::run("six", 6);
     let (summary, _) = made(&folder);
     assert!(summary.notes[0].contains("need 8 blocks"), "{:?}", summary.notes);

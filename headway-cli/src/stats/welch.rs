@@ -32,7 +32,16 @@ pub fn welch(baseline: &Moments, candidate: &Moments) -> Option<Shift> {
     let n = baseline.n.min(candidate.n) as usize;
     if error == 0.0 {
         let p = if center == 0.0 { 1.0 } else { 0.0 };
-        return Some(Shift { n, center, low: center, high: center, low90: center, high90: center, p });
+        return Some(Shift {
+            n,
+            center,
+            low: center,
+            high: center,
+            low90: center,
+            high90: center,
+            p,
+            least_p: 0.0,
+        });
     }
     // Welch–Satterthwaite. Without any spread that formula is 0/0, and the smaller sample's degrees of freedom are
     // used.
@@ -48,6 +57,7 @@ pub fn welch(baseline: &Moments, candidate: &Moments) -> Option<Shift> {
         low90: center - half90,
         high90: center + half90,
         p: student_two_sided(center / error, df),
+        least_p: 0.0,
     })
 }
 

@@ -48,10 +48,10 @@ impl Claim {
 
     /// `Err` says why the verdict contradicts the claim or cannot support it.
     pub fn check(&self, verdict: Verdict) -> Result<(), String> {
-        use Verdict::{Better, BetterTrivial, Equivalent, Inconclusive, TooSmall, Worse, WorseTrivial};
+        use Verdict::{Better, BetterTrivial, Equivalent, Inconclusive, TooFewBlocks, Worse, WorseTrivial};
         match (self.for_candidate, verdict) {
             (_, Inconclusive) => Err("the numbers are inconclusive".into()),
-            (_, TooSmall) => Err(format!("fewer than {MIN_VALUES} values on a side")),
+            (_, TooFewBlocks) => Err(format!("fewer than {MIN_VALUES} values on a side")),
             (None, Equivalent | BetterTrivial | WorseTrivial)
             | (Some(true), Better | BetterTrivial)
             | (Some(false), Worse | WorseTrivial) => Ok(()),

@@ -17,7 +17,7 @@ pub const VERDICTS: [Verdict; 7] = [
     Verdict::WorseTrivial,
     Verdict::Equivalent,
     Verdict::Inconclusive,
-    Verdict::TooSmall,
+    Verdict::TooFewBlocks,
 ];
 
 /// A word that links to its meaning: the anchor of a term is `means-` and one of the names in [`section`].
@@ -58,7 +58,9 @@ fn claim(verdict: Verdict) -> &'static str {
             "No difference that matters: the 90 % interval lies within the margin (two one-sided tests at 5 %)."
         }
         Verdict::Inconclusive => "Neither a difference nor its absence is shown. More blocks would tell.",
-        Verdict::TooSmall => "There are too few blocks for an interval, so nothing is claimed.",
+        Verdict::TooFewBlocks => {
+            "Nothing could have been decided: an interval takes 6 blocks, and a family of many comparisons takes more."
+        }
     }
 }
 
