@@ -18,10 +18,10 @@ use crate::plan::shard::Shard;
 use crate::plan::{Cell, Place, Plan};
 use crate::raw::about::{About, Change};
 use crate::raw::cell::CellResult;
-use crate::raw::folder::{cell_dir, open_run, temporary_cell_dir, write_atomic};
+use crate::raw::folder::{self, cell_dir, open_run, temporary_cell_dir};
 use crate::sys::interrupt;
 use anyhow::{Context, Result, ensure};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path as FsPath, PathBuf};
 use std::sync::Mutex;
@@ -42,8 +42,12 @@ pub struct Options {
 
 /// Runs every cell of the plan that the run folder does not have yet. Returns how many failed.
 pub fn run(plan: &Plan, o: &Options) -> Result<usize> {
+    if !plan.place.is_remote() {
+        folder::check_same(plan, &o.out)?;
+    }
     need::need(plan)?;
-    let lab_kernels = lab_kernels(plan)?;
+    let begun = env::begun(&o.out)?;
+    let lab_kernels = lab_kernels(plan, begun.as_ref())?;
     let (remote, plan) = match remote::Session::open(plan, &o.out)? {
         Some((session, plan)) => (Some(session), plan),
         None => (None, plan.clone()),
@@ -51,7 +55,8 @@ pub fn run(plan: &Plan, o: &Options) -> Result<usize> {
     let (plan, shared) = (&plan, Shared { lab_kernels, remote });
     let _lock = open_run(plan, &o.out)?;
     let env = env::describe(plan, &shared.lab_kernels, shared.remote.as_ref())?;
-    write_atomic(&o.out.join("env.json"), &(serde_json::to_string_pretty(&env)? + "\n"))?;
+    env::keep(&o.out, begun, &env)?;
+    plan.what_cannot_be_decided().iter().for_each(|undecided| eprintln!("note: {undecided}"));
     let own: Vec<&Cell> = plan.cells_of(o.shard).collect();
     let todo: Vec<&Cell> = own.iter().copied().filter(|c| !cell_dir(&o.out, c).exists()).collect();
     // A run that goes on was begun when its first cell was.
@@ -101,18 +106,29 @@ struct Shared {
     remote: Option<remote::Session>,
 }
 
-/// The lab's kernels, by the names that the plan has for them; none outside the lab.
-fn lab_kernels(plan: &Plan) -> Result<BTreeMap<String, lab::Kernel>> {
-    let mut kernels = BTreeMap::new();
-    if plan.place == Place::Lab {
-        for spec in (0..plan.paths.len()).map(|path| plan.kernel_of(path)) {
-            if !kernels.contains_key(spec) {
-                let kernel = lab::Kernel::find(some(spec), some(&plan.modules).map(FsPath::new), &[])?;
-                kernels.insert(spec.to_string(), kernel);
-            }
-        }
-    }
-    Ok(kernels)
+/// The lab's kernels, by the names that the plan has for them; none outside the lab. A run that was begun goes on with
+/// the very version it was begun with, also where a newer one that the plan's name would fit has come since.
+fn lab_kernels(plan: &Plan, begun: Option<&serde_json::Value>) -> Result<BTreeMap<String, lab::Kernel>> {
+    let specs: BTreeSet<&str> = match plan.place {
+        Place::Lab => (0..plan.paths.len()).map(|path| plan.kernel_of(path)).collect(),
+        _ => BTreeSet::new(),
+    };
+    let specs: Vec<&str> = specs.into_iter().collect();
+    let versions = begun.map(|env| env::begun_kernels(env, &specs)).unwrap_or_default();
+    let find = |spec: &&str| {
+        let version = versions.get(*spec).filter(|version| !version.is_empty() && !lab::is_file(spec));
+        let kernel = lab::Kernel::find(
+            version.map(String::as_str).or(some(spec)),
+            some(&plan.modules).map(FsPath::new),
+            &[],
+        );
+        let kernel = kernel.with_context(|| match version {
+            Some(version) => format!("the run was begun with Linux {version} and must go on with it"),
+            None => "cannot run --in lab".into(),
+        })?;
+        Ok((spec.to_string(), kernel))
+    };
+    specs.iter().map(find).collect()
 }
 
 fn some(s: &str) -> Option<&str> {

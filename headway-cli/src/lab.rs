@@ -24,7 +24,7 @@ mod job;
 mod kernels;
 mod mailbox;
 
-pub use kernels::Kernel;
+pub use kernels::{Kernel, is_file};
 
 use crate::lab::job::{Job, SAID};
 use crate::plan::{Cell, Plan};

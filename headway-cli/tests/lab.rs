@@ -269,6 +269,36 @@ fn our_controllers_run_on_the_oldest_and_a_newer_kernel() {
     }
 }
 
+/// A run that was begun on one kernel goes on with it when a newer one has come, and not at all when it has gone.
+#[test]
+fn a_run_keeps_its_kernel() {
+    let (Some(old), Some(new)) = (kernel("6.1."), kernel("6.12.")) else { return };
+    let s = Scratch::new("kernel");
+    let cache = s.0.join("headway/kernels");
+    fs::create_dir_all(&cache).unwrap();
+    let have = |kernel: &Path| {
+        std::os::unix::fs::symlink(kernel, cache.join(kernel.file_name().unwrap())).unwrap();
+    };
+    let go_on = || s.bench("run", &["--cc", "cubic,reno"]).env("XDG_CACHE_HOME", &s.0).output().unwrap();
+    have(&old);
+    let begun = go_on();
+    assert!(begun.status.success(), "{}", text(&begun));
+    fs::remove_dir_all(s.0.join("run/cells/001")).unwrap();
+    have(&new);
+    let resumed = go_on();
+    assert!(resumed.status.success(), "{}", text(&resumed));
+    for file in ["env.json", "cells/000/cell.json", "cells/001/cell.json"] {
+        let said = fs::read_to_string(s.0.join("run").join(file)).unwrap();
+        assert!(said.contains("6.1.") && !said.contains("6.12."), "{file}: {said}");
+    }
+    fs::remove_dir_all(s.0.join("run/cells/001")).unwrap();
+    fs::remove_file(cache.join(old.file_name().unwrap())).unwrap();
+    let refused = go_on();
+    let said = text(&refused);
+    assert!(!refused.status.success() && said.contains("the run was begun with Linux 6.1."), "{said}");
+    assert!(!s.0.join("run/cells/001").exists());
+}
+
 /// A flow that pauses, and one that changes its controller amid its data: `cubic`, `bbr3`, `bbr1`, `bbr3`, and round
 /// again. On the oldest kernel and the newest that is to be had; the running kernel does the same in
 /// `commands/check_switching`.

@@ -5,6 +5,7 @@
 //! everything is checked: plans and environments must be equal, every cell must be there, and a cell that two shards
 //! have must be the same in both.
 
+use crate::bench::env;
 use crate::plan::{Cell, Plan};
 use crate::raw::about::About;
 use crate::raw::folder::{cell_dir, open_run, temporary_cell_dir, write_atomic};
@@ -36,7 +37,7 @@ pub fn merge(out: &Path, shards: &[PathBuf]) -> Result<()> {
             "`{}` was made in another environment than `{}`: {}\nhint: run every shard with the same headway, QEMU and kernel",
             shard.display(),
             first.display(),
-            difference(&env, &other)
+            env::difference(&parse(&env), &parse(&other))
         );
     }
     let homes: Vec<Option<PathBuf>> = plan.cells.iter().map(|c| home(c, shards)).collect::<Result<_>>()?;
@@ -114,30 +115,6 @@ fn read_env(shard: &Path) -> Result<String> {
         .with_context(|| format!("cannot read `{}`\nhint: is it a shard's folder?", file.display()))
 }
 
-/// The first value in which two environments differ, as `key: this and that`.
-fn difference(a: &str, b: &str) -> String {
-    let parse = |text: &str| serde_json::from_str::<Value>(text).unwrap_or_default();
-    fn walk(name: &str, a: &Value, b: &Value) -> Option<String> {
-        match (a, b) {
-            _ if a == b => None,
-            (Value::Object(x), Value::Object(y)) => {
-                let keys = x.keys().chain(y.keys());
-                keys.map(|k| walk(&format!("{name}{k} "), &a[k], &b[k])).find_map(|found| found)
-            }
-            _ => Some(format!("{}: {a} and {b}", name.trim_end())),
-        }
-    }
-    walk("", &parse(a), &parse(b)).unwrap_or_else(|| "env.json differs".into())
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_first_difference_is_named() {
-        let named = difference(r#"{"a":1,"lab":{"qemu":"7.2"}}"#, r#"{"a":1,"lab":{"qemu":"9.0"}}"#);
-        assert_eq!(named, r#"lab qemu: "7.2" and "9.0""#);
-        assert_eq!(difference(r#"{"a":1}"#, r#"{"a":1,"b":2}"#), "b: null and 2");
-    }
+fn parse(text: &str) -> Value {
+    serde_json::from_str(text).unwrap_or_default()
 }

@@ -36,7 +36,8 @@ pub struct Session {
     server: SocketAddrV4,
     /// The host whose ICMP echo replies are the latency probes: the server, or the host that `--probe` names.
     probe: Ipv4Addr,
-    /// What each server that was named answered when it was tried, for `env.json`; null where none was tried.
+    /// What each server that was named answered when it was tried, for `env.json`; null where none was tried, as in a
+    /// run that is resumed.
     candidates: Value,
     far: Option<FarEnd>,
     /// The far machine's description of itself, for `env.json`; null without `--ssh`.
@@ -57,7 +58,6 @@ impl Session {
         let mut tried = Value::Null;
         if out.join("plan.json").exists() {
             plan.remote.server = Plan::read(out)?.remote.server;
-            tried = earlier_candidates(out);
         }
         if plan.remote.server.is_empty() {
             let all = candidates::try_all(hosts, plan.tool, plan.remote.probe.is_empty())?;
@@ -127,14 +127,6 @@ impl Session {
             "qdisc_before": self.qdisc_before,
         })
     }
-}
-
-/// What `env.json` of an earlier start of this run says about the candidates. A run that is resumed does not try them
-/// again, but its `env.json` is written anew and must not lose the answers.
-fn earlier_candidates(out: &FsPath) -> Value {
-    let text = std::fs::read_to_string(out.join("env.json")).unwrap_or_default();
-    let env: Value = serde_json::from_str(&text).unwrap_or_default();
-    env["remote"]["candidates"].clone()
 }
 
 /// Note in the result of a reverse run without `--ssh`: the server's kernel decides what this controller's name

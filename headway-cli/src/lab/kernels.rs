@@ -25,7 +25,7 @@ impl Kernel {
     /// `tools`: programs of this machine that commands in the guest may start.
     pub fn find(spec: Option<&str>, modules: Option<&Path>, tools: &[&str]) -> Result<Self> {
         let (file, found_modules) = match spec {
-            Some(path) if path.contains('/') || Path::new(path).is_file() => {
+            Some(path) if is_file(path) => {
                 let file = PathBuf::from(path);
                 let beside = file.with_file_name("modules");
                 (file, Some(beside).filter(|dir| dir.is_dir()))
@@ -45,6 +45,11 @@ impl Kernel {
             clock: filled("headway-clock", CLOCK)?,
         })
     }
+}
+
+/// Whether this names a kernel file and not a version.
+pub fn is_file(spec: &str) -> bool {
+    spec.contains('/') || Path::new(spec).is_file()
 }
 
 /// The versions of the kernels that can be chosen.

@@ -15,15 +15,8 @@ use std::path::{Path, PathBuf};
 /// The folder belongs to another plan, another program is writing to it, or it cannot be made.
 pub fn open_run(plan: &Plan, out: &Path) -> Result<File> {
     let file = out.join("plan.json");
-    if file.exists() {
-        let old = Plan::read(out)?;
-        ensure!(
-            old == *plan,
-            "`{}` holds a run of another plan: {}\nhint: give the same arguments to go on with it, or another --out",
-            out.display(),
-            old.command()
-        );
-    } else {
+    check_same(plan, out)?;
+    if !file.exists() {
         fs::create_dir_all(out.join("cells"))
             .with_context(|| format!("cannot create `{}`", out.display()))?;
         write_atomic(&file, &(serde_json::to_string_pretty(plan)? + "\n"))?;
@@ -38,6 +31,20 @@ pub fn open_run(plan: &Plan, out: &Path) -> Result<File> {
         }
     }
     Ok(lock)
+}
+
+/// Fails if the folder holds a run of another plan.
+pub fn check_same(plan: &Plan, out: &Path) -> Result<()> {
+    if out.join("plan.json").exists() {
+        let old = Plan::read(out)?;
+        ensure!(
+            old == *plan,
+            "`{}` holds a run of another plan: {}\nhint: give the same arguments to go on with it, or another --out",
+            out.display(),
+            old.command()
+        );
+    }
+    Ok(())
 }
 
 /// `cells/NNN` of a cell. It is made by renaming [`temporary_cell_dir`]: where it exists, it is complete.
