@@ -153,6 +153,11 @@ impl Path {
         drop
     }
 
+    /// When the path first changes, in either direction; `None` if it never does.
+    pub fn first_change_ns(&self) -> Option<u64> {
+        self.down.steps.iter().chain(&self.up.steps).map(|s| s.at_ns).min()
+    }
+
     /// Names of the files that `trace=`, `uptrace=` and `loss=trace:` refer to, each once.
     pub fn files(&self) -> Vec<String> {
         let mut names: Vec<String> = Vec::new();

@@ -97,7 +97,7 @@ fn wrong_usage_exits_2_and_names_the_word() {
         ("bench --in sim --cc bbr1 --path clean --mtu 1500,500", "--mtu"),
         ("bench --in sim --cc bbr1 --path clean --mtu 1000 --messages 1000@64", "--mtu 1000"),
         ("bench --in remote 192.0.2.1 --cc cubic --mtu 9000", "--mtu"),
-        ("bench --in sim --cc bbr1 --path clean --tool iperf2", "--tool iperf2: sim and lab make their own"),
+        ("bench --in sim --cc bbr1 --path clean --tool iperf2", "sim and lab make their own"),
         (
             "bench --in here --cc cubic --path clean --tool iperf2 --on-off 1s/1s",
             "--tool iperf2 cannot pause",
@@ -108,6 +108,16 @@ fn wrong_usage_exits_2_and_names_the_word() {
         ),
         ("bench --in remote 192.0.2.1 --cc cubic --tool iperf2 --direction reverse", "--tool iperf2"),
         ("bench --in here --cc cubic --path clean --tool netperf", "netperf"),
+        ("bench --in sim --cc bbr1,cubic --path clean,clean", "path `clean` is given twice"),
+        ("bench --in sim --cc bbr1,cubic --path clean --path '20mbit 40ms'", "are the same"),
+        ("bench --in sim --cc bbr1,cubic --path drop --seconds 4", "changes first at 4 s"),
+        ("bench --in sim --cc bbr1,cubic --path drop-2x-50mbit-40ms-4bdp-5s", "--seconds 20"),
+        ("bench --in sim --cc bbr1,cubic --path clean --kernel 6.1", "--kernel names a kernel of the lab"),
+        ("bench --in sim --cc bbr1,cubic --path clean --modules m", "--modules names a kernel of the lab"),
+        ("bench --in sim --cc bbr1,cubic --path clean --tool iperf3", "sim and lab make their own"),
+        ("bench --in sim --cc cubic --path clean --trace", "--trace records our own controllers"),
+        ("bench --in remote 192.0.2.1 --cc cubic,reno --path clean", "--path is for an emulated path"),
+        ("bench --in remote 192.0.2.1 --cc cubic,reno --jobs 2", "--jobs needs --in sim or lab"),
         ("bench --resume run --seed 3", "--seed"),
         ("bench --plan run --transport noq", "--transport"),
         ("bench --in sim --cc bbr1 --suite drop --streams 1,4", "--streams"),
@@ -220,7 +230,7 @@ fn a_simulated_bench_is_the_same_to_the_byte_and_resumes() {
     for out in ["a", "b"] {
         let o = s.headway(&format!("{SMALL} --out {out}"));
         assert!(o.status.success(), "{}", stderr(&o));
-        assert!(stdout(&o).contains("n too small"), "two blocks give no verdict:\n{}", stdout(&o));
+        assert!(stdout(&o).contains("too few blocks"), "two blocks give no verdict:\n{}", stdout(&o));
     }
     assert_eq!(folder(&s.0.join("a")), folder(&s.0.join("b")));
     let before = folder(&s.0.join("a"));
@@ -237,6 +247,22 @@ fn a_simulated_bench_is_the_same_to_the_byte_and_resumes() {
     assert_eq!(o.status.code(), Some(1));
     assert!(stderr(&o).contains("another plan"), "{}", stderr(&o));
     assert_eq!(folder(&s.0.join("a")), before);
+    // A run goes on in the environment that it was begun in, or not at all.
+    let env = s.0.join("a/env.json");
+    let begun = fs::read_to_string(&env).unwrap();
+    let older =
+        begun.replace(&format!("\"headway\": \"{}\"", env!("CARGO_PKG_VERSION")), "\"headway\": \"0.0.9\"");
+    assert_ne!(older, begun);
+    fs::write(&env, &older).unwrap();
+    fs::remove_dir_all(s.0.join("a/cells/001")).unwrap();
+    let o = s.headway("bench --resume a");
+    assert_eq!(o.status.code(), Some(1));
+    assert!(stderr(&o).contains("headway: \"0.0.9\" and \""), "{}", stderr(&o));
+    assert_eq!(fs::read_to_string(&env).unwrap(), older);
+    fs::remove_file(&env).unwrap();
+    let o = s.headway("bench --resume a");
+    assert_eq!(o.status.code(), Some(1));
+    assert!(stderr(&o).contains("has cells and no env.json"), "{}", stderr(&o));
 }
 
 /// Real QUIC stacks in virtual time: Headway's controllers and the stacks' own are in one table, and a cell has the

@@ -96,6 +96,7 @@ pub fn run(args: BenchArgs) -> Result<ExitCode> {
     };
     usage(known(&a.metric))?;
     usage(check_shard(a.shard, &plan.place))?;
+    usage(check_jobs(a.jobs, &plan.place))?;
     let jobs = a.jobs.or_else(|| std::thread::available_parallelism().ok()).map_or(1, usize::from);
     if a.dry_run {
         print!("{}", plan.dry_run(a.shard, jobs)?);
@@ -116,6 +117,14 @@ pub fn run(args: BenchArgs) -> Result<ExitCode> {
         bail!("{failed} of {} cells failed; the report lists them with the reason", plan.cells.len());
     }
     Ok(ExitCode::SUCCESS)
+}
+
+fn check_jobs(jobs: Option<NonZeroUsize>, place: &Place) -> Result<()> {
+    ensure!(
+        jobs.is_none_or(|jobs| jobs.get() == 1) || place.is_virtual(),
+        "--jobs needs --in sim or lab: elsewhere one cell would disturb the other"
+    );
+    Ok(())
 }
 
 /// Where time is real, the cells of a block are compared with each other because they ran on one machine one after

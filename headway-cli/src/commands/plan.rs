@@ -141,12 +141,12 @@ pub struct PlanArgs {
     /// `headway doctor` says which of them this machine can do.
     #[arg(long = "in", num_args = 1..=2, default_value = "lab", value_names = ["PLACE", "HOST"], help_heading = WHERE)]
     place: Vec<String>,
-    /// iperf3 or iperf2
+    /// iperf3 or iperf2 [default: iperf3]
     ///
     /// What makes the load with --in here and --in remote. iperf 2 tells less than iperf3: not its use of the CPU,
     /// and in remote only the sender's bytes.
-    #[arg(long, value_enum, hide_possible_values = true, default_value_t, help_heading = WHERE)]
-    tool: Tool,
+    #[arg(long, value_enum, hide_possible_values = true, help_heading = WHERE)]
+    tool: Option<Tool>,
     /// Keep a trace of ACKs
     ///
     /// What our own controllers are told with every ACK, and what they answer. It is acks.txt in the cell's folder,
@@ -203,7 +203,12 @@ impl PlanArgs {
     }
 
     fn request(self) -> Result<Request> {
-        let paths = self.paths();
+        let place = read_place(&self.place)?;
+        ensure!(
+            self.tool.is_none() || !place.is_virtual(),
+            "--tool: sim and lab make their own streams, with no program\nhint: leave it out, or --in here or remote HOST"
+        );
+        let paths = self.paths(&place);
         let axes = Axes {
             streams: self.streams,
             pacing_bps: self.pacing,
@@ -229,7 +234,7 @@ impl PlanArgs {
              for paths beside it\nhint: leave them out, or add --path"
         );
         Ok(Request {
-            place: read_place(&self.place)?,
+            place,
             ccs: self.cc,
             paths,
             suite: self.suite,
@@ -237,7 +242,7 @@ impl PlanArgs {
             traffic,
             axes,
             transport: self.transport,
-            tool: self.tool,
+            tool: self.tool.unwrap_or_default(),
             has_warmup,
             seed: self.seed,
             trace: self.trace,
@@ -252,12 +257,12 @@ impl PlanArgs {
     }
 
     /// The paths that were named. A list of presets is split at commas; a path text, which has blanks, is one path.
-    fn paths(&self) -> Vec<String> {
+    fn paths(&self, place: &Place) -> Vec<String> {
         let split = |p: &String| match p.contains(' ') {
             true => vec![p.clone()],
             false => p.split(',').map(String::from).collect(),
         };
-        match self.path.is_empty() && self.suite.is_none() {
+        match self.path.is_empty() && self.suite.is_none() && !place.is_remote() {
             true => USUAL_PATHS.map(String::from).to_vec(),
             false => self.path.iter().flat_map(split).collect(),
         }

@@ -5,7 +5,7 @@ use crate::plan::place::Place;
 use crate::plan::tool::Tool;
 use crate::plan::traffic::{self, Traffic};
 use crate::plan::transport::Transport;
-use crate::plan::{Plan, server};
+use crate::plan::{Label, Plan, server};
 use anyhow::{Context, Result, bail, ensure};
 
 /// The controllers that there are outside of this program's Rust code. The caller gathers them from the machine,
@@ -41,6 +41,26 @@ impl Plan {
             }
             check_tool(self.tool, &self.place, self.transport, traffic)?;
         }
+        for (flag, is_given) in [
+            ("--kernel", !self.kernel.is_empty() || self.paths.iter().any(|path| !path.kernel.is_empty())),
+            ("--modules", !self.modules.is_empty()),
+        ] {
+            ensure!(
+                !is_given || self.place == Place::Lab,
+                "{flag} names a kernel of the lab, and --in {} has none to choose\nhint: --in lab, or leave it out",
+                self.place
+            );
+        }
+        let is_traced = |cc: &Label| {
+            let (name, _) = headway_cc::cc::name_and_settings(cc.controller());
+            known.attachable.iter().any(|ours| ours == name)
+        };
+        ensure!(
+            !self.trace || self.ccs.iter().any(is_traced),
+            "--trace records our own controllers, and none of them is among {}\nhint: add one of {}, or leave --trace out",
+            self.labels().collect::<Vec<_>>().join(", "),
+            known.attachable.join(", ")
+        );
         ensure!(
             !self.trace || self.traffics().all(|t| t.direction.is_forward()),
             "--trace records a sender on this machine\nhint: leave out --direction reverse"

@@ -10,7 +10,7 @@ use crate::plan::tool::Tool;
 use crate::plan::traffic::Traffic;
 use crate::plan::transport::Transport;
 use crate::plan::{Cell, LAYOUT, Plan};
-use anyhow::{Result, ensure};
+use anyhow::{Result, bail, ensure};
 
 /// What `headway bench` was asked for.
 #[derive(Clone, Debug)]
@@ -92,6 +92,10 @@ impl Request {
     fn paths(&self) -> Result<Vec<PathEntry>> {
         if let Place::Remote(host) = &self.place {
             ensure!(self.suite.is_none(), "--suite needs emulated paths\nhint: --in sim, lab or here");
+            ensure!(
+                self.paths.is_empty(),
+                "--path is for an emulated path, and --in remote {host} is a real one\nhint: leave --path out"
+            );
             return Ok(vec![PathEntry { name: host.clone(), ..PathEntry::default() }]);
         }
         let mut paths = Vec::new();
@@ -108,10 +112,43 @@ impl Request {
             }
         }
         for name in &self.paths {
-            paths.push(PathEntry::resolve(name)?);
+            let entry = PathEntry::resolve(name)?;
+            check_new(&entry, &paths)?;
+            check_changes(&entry, self.traffic.seconds)?;
+            paths.push(entry);
         }
         Ok(paths)
     }
+}
+
+/// A path that is named twice would be measured twice under one name. Twice in other traffic, as a suite may have it,
+/// is not the same.
+fn check_new(entry: &PathEntry, others: &[PathEntry]) -> Result<()> {
+    let same =
+        |other: &&PathEntry| other.name == entry.name || other.traffic.is_none() && other.text == entry.text;
+    match others.iter().find(same) {
+        Some(other) if other.name == entry.name => {
+            bail!("path `{}` is given twice\nhint: name it once", entry.name)
+        }
+        Some(other) => {
+            bail!("paths `{}` and `{}` are the same\nhint: name one of them", other.name, entry.name)
+        }
+        None => Ok(()),
+    }
+}
+
+/// A path whose first change comes after the end is measured as if it never changed, which is not what its name says.
+fn check_changes(entry: &PathEntry, seconds: u32) -> Result<()> {
+    let first_ns = entry.path()?.first_change_ns().unwrap_or(0);
+    let (first_s, end_ns) = (first_ns.div_ceil(1_000_000_000), u64::from(seconds) * 1_000_000_000);
+    ensure!(
+        first_ns < end_ns,
+        "path `{}` changes first at {} s, and the load ends at {seconds} s: the run would not show it\nhint: --seconds {}",
+        entry.name,
+        first_ns as f64 / 1e9,
+        first_s + u64::from(seconds).max(10)
+    );
+    Ok(())
 }
 
 /// Long enough that every controller has left its start behind: 20 of the longest round trips and at least 2 s, but
