@@ -13,7 +13,6 @@ mod chart;
 pub mod compare;
 mod esnet;
 mod findings;
-mod headline;
 pub mod judge;
 mod mean;
 mod notes;

@@ -233,6 +233,7 @@ fn a_simulated_bench_is_the_same_to_the_byte_and_resumes() {
         assert!(stdout(&o).contains("too few blocks"), "two blocks give no verdict:\n{}", stdout(&o));
     }
     assert_eq!(folder(&s.0.join("a")), folder(&s.0.join("b")));
+    assert!(!s.0.join("a/about.json").exists(), "a simulated run does not depend on the day");
     let before = folder(&s.0.join("a"));
     fs::remove_dir_all(s.0.join("a/cells/002")).unwrap();
     fs::create_dir(s.0.join("a/cells/.003.tmp")).unwrap(); // as `kill -9` leaves it

@@ -146,10 +146,17 @@ pub struct Ratios {
 }
 
 impl Ratios {
-    /// Covers the ratios, up to ×16 and down to ×1/16; `None` without any.
+    /// Covers all ratios but the farthest twentieth, which stand at the edge: one path that differs tenfold would leave
+    /// no room to tell the others apart. `None` without any.
     pub fn over(ratios: &[f64]) -> Option<Self> {
-        let widest = ratios.iter().map(|r| r.max(1e-9).ln().abs()).reduce(f64::max)?;
+        let mut widths: Vec<f64> = ratios.iter().map(|r| r.max(1e-9).ln().abs()).collect();
+        widths.sort_by(f64::total_cmp);
+        let widest = widths.get(widths.len().checked_sub(1)? * 19 / 20)?;
         Some(Self { widest: (widest * 1.15).clamp(1.25f64.ln(), 16f64.ln()).exp() })
+    }
+
+    fn is_beyond(&self, ratio: f64) -> bool {
+        ratio.max(1e-9).ln().abs() > self.widest.ln()
     }
 
     fn x(&self, ratio: f64) -> String {
@@ -190,7 +197,7 @@ pub fn ratios(of_paths: &[(&str, f64)], scale: &Ratios) -> Markup {
         svg height="42" width="100%" {
             @for tick in scale.ticks() { line x1=(scale.x(tick)) x2=(scale.x(tick)) y1="0" y2="42" class=(if tick == 1.0 { "zero" } else { "grid" }) {} }
             @for (i, (name, ratio)) in of_paths.iter().enumerate() {
-                circle cx=(scale.x(*ratio)) cy=(23 + (i * 7 % 5) * 3) r="3" class="one-path" { title { (name) ": " (times(*ratio)) } }
+                circle cx=(scale.x(*ratio)) cy=(23 + (i * 7 % 5) * 3) r="3" class=(if scale.is_beyond(*ratio) { "one-path hollow" } else { "one-path" }) { title { (name) ": " (times(*ratio)) } }
             }
             @if !logs.is_empty() {
                 line x1=(scale.x(mean)) x2=(scale.x(mean)) y1="17" y2="42" class="median" {}

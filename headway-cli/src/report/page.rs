@@ -3,9 +3,10 @@
 //!
 //! It computes nothing: `findings` has the numbers, `chart` draws, `series` holds what the script draws, `shell` is
 //! the document around it. `page/` has a file for each part of the page, in the page's order: `top`, `picture`,
-//! `verdicts`, `path`, `runs`, `meaning`.
+//! `messages`, `verdicts`, `path`, `runs`, `meaning`.
 
 mod meaning;
+mod messages;
 mod path;
 mod picture;
 mod runs;
@@ -14,9 +15,9 @@ mod verdicts;
 
 use super::findings::{Comparison, Findings};
 use super::run::Run;
+use super::series;
 use super::shell::{self, verbatim};
-use super::{headline, series};
-use maud::html;
+use maud::{Markup, html};
 
 const SCRIPT: &str = concat!(include_str!("vendor/uPlot.iife.min.js"), "\n", include_str!("page.js"));
 
@@ -32,7 +33,7 @@ pub fn html(run: &Run, findings: &Findings) -> String {
         (top::header(run, findings, &primary))
         (top::controls(run))
         main {
-            @if let Some(messages) = headline::messages(run) { (messages) }
+            @if let Some(messages) = messages::section(run) { (messages) }
             (verdicts::section(run, &primary))
             @for path in 0..run.plan.paths.len() { (path::section(run, path, findings, series.get(path))) }
             (runs::cells_section(run, &findings.counts))
@@ -44,4 +45,12 @@ pub fn html(run: &Run, findings: &Findings) -> String {
         script { (verbatim(SCRIPT)) }
     };
     shell::document(&top::title(run), &body)
+}
+
+/// Rows for each path: of a few paths they are shown, of many only when a reader opens them.
+fn folded(run: &Run, summary: &str, body: &Markup) -> Markup {
+    html! {
+        @if run.plan.paths.len() <= FEW_PATHS { (body) }
+        @else { details { summary { (summary) } (body) } }
+    }
 }

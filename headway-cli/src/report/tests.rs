@@ -5,6 +5,7 @@ use super::run::{Count, Run};
 use super::*;
 use crate::metric::METRICS;
 use crate::plan::{LAYOUT, Plan};
+use crate::raw::about::{About, Change};
 use crate::raw::cell::CellResult;
 use crate::stats::Verdict;
 use serde_json::{Value, json};
@@ -298,23 +299,161 @@ fn the_page_asks_no_one_and_escapes_what_it_shows() {
 }
 
 #[test]
-fn a_browser_draws_every_chart_without_a_complaint() {
-    let folder = synthetic::run("browser", 6);
-    let page = report(&folder.dir, &Options::default()).unwrap().page;
-    let profile = folder.dir.join("profile");
+fn title_note_and_date_stand_at_the_head_and_are_escaped() {
+    let folder = synthetic::run("about", 2);
+    let plain = page(&folder);
+    assert!(
+        plain.contains("<h1>bbr1 and cubic against bbr</h1>") && !plain.contains("<time"),
+        "no date is made up"
+    );
+    let change = Change { title: Some("<b>Trial</b> & more".into()), note: Some("For </p> Monday".into()) };
+    About::change(&folder.dir, &change, Some(std::time::SystemTime::UNIX_EPOCH)).unwrap();
+    let titled = page(&folder);
+    for text in [
+        "<h1>&lt;b&gt;Trial&lt;/b&gt; &amp; more</h1>",
+        "<title>&lt;b&gt;Trial&lt;/b&gt; &amp; more · Headway</title>",
+        "For &lt;/p&gt; Monday",
+        "bbr1 and cubic against bbr",
+        "<time datetime=\"1970-01-01T00:00:00Z\">1970-01-01 00:00 UTC</time>",
+    ] {
+        assert!(titled.contains(text), "{text}");
+    }
+    assert!(titled.find("Monday").unwrap() < titled.find("class=\"picture\"").unwrap());
+}
+
+/// Texts between two words.
+fn between<'a>(page: &'a str, before: &str, after: &str) -> Vec<&'a str> {
+    page.split(before).skip(1).filter_map(|rest| rest.split(after).next()).collect()
+}
+
+fn every_link_leads_somewhere(page: &str) {
+    let page = page.split("<script").next().unwrap();
+    let (links, ids) = (between(page, "href=\"#", "\""), between(page, " id=\"", "\""));
+    assert!(links.len() > 30, "{}", links.len());
+    for link in links {
+        assert_eq!(ids.iter().filter(|id| **id == link).count(), 1, "#{link}");
+    }
+}
+
+#[test]
+fn every_figure_links_to_its_meaning() {
+    let folder = synthetic::run("links", 10);
+    synthetic::add_messages(&folder);
+    let page = page(&folder);
+    every_link_leads_somewhere(&page);
+    for link in ["#metric-goodput_bps", "#verdict-worse", "#means-noise", "#metric-message_over_50ms_s"] {
+        assert!(page.contains(&format!("href=\"{link}\"")), "{link}");
+    }
+    assert!(!page.contains("id=\"metric-rival_goodput_bps\""), "what no run has needs no explanation");
+}
+
+#[test]
+fn what_has_nothing_to_show_is_left_out() {
+    let folder = synthetic::run("empty", 2);
+    let whole = page(&folder);
+    assert_eq!(whole.matches("data-kind=\"2\"").count(), 3);
+    let plan = Plan::read(&folder.dir).unwrap();
+    let of_path = |path| plan.cells.iter().filter(move |c| c.path == path);
+    for cell in of_path(0) {
+        let file = folder.cell(cell.index).join("load.json");
+        let mut load: Value = serde_json::from_str(&fs::read_to_string(&file).unwrap()).unwrap();
+        load["end"]["sum_sent"]["retransmits"] = json!(0);
+        for interval in load["intervals"].as_array_mut().unwrap() {
+            interval["sum"]["retransmits"] = json!(0);
+        }
+        synthetic::write(&file, &load.to_string());
+    }
+    of_path(2).for_each(|cell| fs::remove_dir_all(folder.cell(cell.index)).unwrap());
+    let page = page(&folder);
+    assert_eq!(page.matches("data-kind=\"2\"").count(), 1, "only `drop` has retransmissions to draw");
+    assert_eq!(page.matches("data-kind=\"0\"").count(), 2, "`lossy` has no run");
+    assert!(page.contains("Retransmits: none in any run, at any time."));
+    assert!(page.contains("No run on this path counts; <a href=\"#cells\">"));
+    assert!(page.contains("The same in every run: ") && page.contains("</a> 0 %"));
+    assert!(!page.contains("data-panel=\"every-run-0-retransmit_rate\""));
+    every_link_leads_somewhere(&page);
+}
+
+#[test]
+fn many_paths_get_ratios_and_closed_parts() {
+    let folder = synthetic::run("many", 6);
+    let few = page(&folder);
+    assert!(
+        few.contains("class=\"bar\"")
+            && !few.contains("class=\"path-body\"")
+            && !few.contains("class=\"one-path")
+    );
+    let plan = folder.dir.join("plan.json");
+    let mut json: Value = serde_json::from_str(&fs::read_to_string(&plan).unwrap()).unwrap();
+    for n in 3..8 {
+        let more = json!({ "name": format!("p{n}"), "text": "10mbit 20ms" });
+        json["paths"].as_array_mut().unwrap().push(more);
+    }
+    synthetic::write(&plan, &json.to_string());
+    let many = page(&folder);
+    assert_eq!(many.matches("<details class=\"path-body\">").count(), 3, "the paths that have runs");
+    assert!(many.contains("One dot for each of 8 paths") && !many.contains("class=\"bar\""));
+    assert!(many.contains("<summary>All 18 comparisons</summary>"));
+    every_link_leads_somewhere(&many);
+}
+
+/// The page as a browser has it after its scripts ran, and what the browser complained about; `None` without one.
+fn in_browser(folder: &synthetic::Folder, page: &Path) -> Option<(String, Vec<String>)> {
     let browser = std::process::Command::new("timeout")
         .args(["60", "chromium", "--headless", "--no-sandbox", "--disable-gpu", "--no-first-run"])
         .args(["--disable-background-networking", "--virtual-time-budget=3000", "--enable-logging=stderr"])
-        .arg(format!("--user-data-dir={}", profile.display()))
+        .arg(format!("--user-data-dir={}", folder.dir.join("profile").display()))
         .args(["--dump-dom", &format!("file://{}", page.display())])
         .output();
     let Some(out) = browser.ok().filter(|out| out.status.success() && !out.stdout.is_empty()) else {
         println!("skipped: no chromium that runs here");
-        return;
+        return None;
     };
     let said = String::from_utf8_lossy(&out.stderr);
-    let complaints: Vec<&str> = said.lines().filter(|l| l.contains("CONSOLE")).collect();
+    let complaints = said.lines().filter(|l| l.contains("CONSOLE")).map(String::from).collect();
+    Some((String::from_utf8_lossy(&out.stdout).into_owned(), complaints))
+}
+
+#[test]
+fn a_browser_draws_every_chart_without_a_complaint() {
+    let folder = synthetic::run("browser", 6);
+    let page = report(&folder.dir, &Options::default()).unwrap().page;
+    let Some((dom, complaints)) = in_browser(&folder, &page) else { return };
     assert!(complaints.is_empty(), "{complaints:?}");
-    let charts = String::from_utf8_lossy(&out.stdout).matches("<canvas").count();
-    assert_eq!(charts, 9, "three charts for each of three paths");
+    assert_eq!(dom.matches("<canvas").count(), 9, "three charts for each of three paths");
+}
+
+/// Presses every button and reads what would have been saved.
+const PRESS: &str = r#"<script>
+HTMLAnchorElement.prototype.click = function () {
+  const said = (text) => { const p = document.createElement("p"); p.textContent = text; document.body.append(p); };
+  const reader = new FileReader();
+  const name = this.download;
+  reader.onload = () => {
+    if (name.endsWith("png")) return said("SAVED " + name + " " + reader.result.slice(0, 22));
+    const svg = new DOMParser().parseFromString(reader.result, "image/svg+xml");
+    said("SAVED " + name + " " + svg.documentElement.localName + " " + svg.querySelectorAll("text").length);
+  };
+  name.endsWith("png") ? reader.readAsDataURL(blobs.get(this.href)) : reader.readAsText(blobs.get(this.href));
+};
+const blobs = new Map();
+const make = URL.createObjectURL;
+URL.createObjectURL = (blob) => { const url = make.call(URL, blob); blobs.set(url, blob); return url; };
+document.querySelectorAll("[data-panel=picture] .save button, [data-panel=time-series-0] .save button, [data-panel=improvements] .save button")
+  .forEach((button) => button.click());
+</script>"#;
+
+#[test]
+fn panels_can_be_saved_from_a_file_on_disk() {
+    let folder = synthetic::run("saved", 6);
+    let page = report(&folder.dir, &Options::default()).unwrap().page;
+    let text = fs::read_to_string(&page).unwrap().replace("</body>", &format!("{PRESS}</body>"));
+    synthetic::write(&page, &text);
+    let Some((dom, complaints)) = in_browser(&folder, &page) else { return };
+    assert!(complaints.is_empty(), "{complaints:?}");
+    for panel in ["picture", "time-series-0", "improvements"] {
+        let svg = between(&dom, &format!("SAVED headway-{panel}.svg svg "), "<");
+        assert!(svg.len() == 1 && svg[0].parse::<u32>().unwrap() >= 6, "{panel}: {svg:?}");
+        assert!(dom.contains(&format!("SAVED headway-{panel}.png data:image/png;base64")), "{panel}");
+    }
 }

@@ -27,7 +27,12 @@ pub fn link(term: &str, text: &str) -> Markup {
 
 /// A metric's label, which links to what is measured.
 pub fn metric(metric: &Metric) -> Markup {
-    html! { a class="term" href={ "#metric-" (metric.name) } { (metric.label) } }
+    link_to_metric(metric, metric.label)
+}
+
+/// The same where a column has a shorter name for it.
+pub fn link_to_metric(metric: &Metric, text: &str) -> Markup {
+    html! { a class="term" href={ "#metric-" (metric.name) } { (text) } }
 }
 
 /// A verdict's badge, which links to what it claims.

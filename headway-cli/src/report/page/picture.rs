@@ -109,7 +109,8 @@ fn many(run: &Run, findings: &Findings) -> Option<Markup> {
             }
             div class="picture-row" { div class="picture-name" {} @for (_, scale) in &columns { (scale.axis()) } }
             p class="legend-note" {
-                "One dot for each of " (run.plan.paths.len()) " paths: the candidate's value divided by " (run.baseline()) "'s, so ×1 is the same. "
+                "One dot for each of " (run.plan.paths.len()) " paths: the candidate's value divided by " (run.baseline()) "'s, so ×1 is the same; "
+                "a hollow one lies beyond the edge. "
                 "The tick is the geometric mean over the paths."
             }
         }

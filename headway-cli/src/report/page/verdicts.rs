@@ -1,28 +1,30 @@
 //! The table of verdicts, and the same as a picture of intervals.
 
-use super::meaning;
 use super::path::is_described;
+use super::{folded, meaning};
 use crate::report::chart::{arrow, forest, key, typeset};
 use crate::report::findings::Comparison;
 use crate::report::run::Run;
 use crate::stats::MIN_BLOCKS;
 use maud::{Markup, html};
 
+/// The columns, each with the term that explains it.
+const HEADS: [(&str, &str); 11] = [
+    ("Metric", "metrics"),
+    ("Candidate", "metrics"),
+    ("Verdict", "verdicts"),
+    ("Baseline", "values"),
+    ("Candidate's", "values"),
+    ("Difference", "values"),
+    ("Improvement", "improvement"),
+    ("95 % interval", "interval"),
+    ("A/A noise", "noise"),
+    ("p (Holm)", "holm"),
+    ("n", "blocks"),
+];
+
 /// Empty where nothing is compared.
 pub fn section(run: &Run, primary: &[&Comparison]) -> Markup {
-    let heads = [
-        ("Metric", "metrics"),
-        ("Candidate", "metrics"),
-        ("Verdict", "verdicts"),
-        ("Baseline", "values"),
-        ("Candidate's", "values"),
-        ("Difference", "values"),
-        ("Improvement", "improvement"),
-        ("95 % interval", "interval"),
-        ("A/A noise", "noise"),
-        ("p (Holm)", "holm"),
-        ("n", "blocks"),
-    ];
     if primary.is_empty() {
         return html! {};
     }
@@ -30,8 +32,18 @@ pub fn section(run: &Run, primary: &[&Comparison]) -> Markup {
         section id="verdicts" {
             h2 { "Verdicts" }
             p class="lead" { "Each candidate against " b { (run.baseline()) } ". Medians over blocks; improvement is paired within blocks, and positive is better." }
+            (folded(run, &format!("All {} comparisons", primary.len()), &table(run, primary)))
+            h3 { "Improvements" }
+            (folded(run, "A row for each comparison", &html! { div data-panel="improvements" { (forest(run, primary)) } }))
+        }
+    }
+}
+
+fn table(run: &Run, primary: &[&Comparison]) -> Markup {
+    html! {
+        div class="scroll" {
             table class="verdicts" {
-                thead { tr { @for (head, term) in heads { th scope="col" { (meaning::link(term, head)) } } } }
+                thead { tr { @for (head, term) in HEADS { th scope="col" { (meaning::link(term, head)) } } } }
                 @for (path, entry) in run.plan.paths.iter().enumerate() {
                     @let rows = primary.iter().filter(|c| c.path == path);
                     @if rows.clone().next().is_some() {
@@ -42,8 +54,6 @@ pub fn section(run: &Run, primary: &[&Comparison]) -> Markup {
                     }
                 }
             }
-            h3 { "Improvements" }
-            div data-panel="improvements" { (forest(run, primary)) }
         }
     }
 }

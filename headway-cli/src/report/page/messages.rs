@@ -1,8 +1,9 @@
-//! The table that stands first on the page where messages ran beside the load: the delay that players of a game feel.
+//! The table that stands first below the head of the page where messages ran beside the load: the delay that players of a game feel.
 
-use super::chart::key;
-use super::run::Run;
+use super::{folded, meaning};
 use crate::metric::{METRICS, index_of};
+use crate::report::chart::key;
+use crate::report::run::Run;
 use maud::{Markup, html};
 
 /// The columns: metrics and their heads.
@@ -18,7 +19,7 @@ const COLUMNS: [(&str, &str); 8] = [
 ];
 
 /// The table; `None` where no path has messages.
-pub fn messages(run: &Run) -> Option<Markup> {
+pub fn section(run: &Run) -> Option<Markup> {
     let paths: Vec<usize> =
         (0..run.plan.paths.len()).filter(|path| run.plan.traffic(*path).messages.is_some()).collect();
     let first = run.plan.traffic(*paths.first()?).messages?;
@@ -31,12 +32,23 @@ pub fn messages(run: &Run) -> Option<Markup> {
                 ", bytes@rate) on the same path in the direction of the data, counted from when each was due: what players of a game feel. "
                 "Medians over the runs that count. A lost message counts as above every limit."
             }
-            table class="small headline" {
-                thead { tr { th scope="col" { "Controller" } @for (_, head) in COLUMNS { th scope="col" { (head) } } } }
-                @for path in paths { (rows(run, path)) }
-            }
+            (folded(run, &format!("Delay of messages on {} paths", paths.len()), &table(run, &paths)))
         }
     })
+}
+
+fn table(run: &Run, paths: &[usize]) -> Markup {
+    html! {
+        table class="small headline" {
+            thead {
+                tr {
+                    th scope="col" { "Controller" }
+                    @for (name, head) in COLUMNS { th scope="col" { (meaning::link_to_metric(&METRICS[index_of(name)], head)) } }
+                }
+            }
+            @for path in paths { (rows(run, *path)) }
+        }
+    }
 }
 
 fn rows(run: &Run, path: usize) -> Markup {
