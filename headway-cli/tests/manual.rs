@@ -6,12 +6,12 @@
 //! - A block marked `sh` is run, with every other block of its page, by a shell whose PATH has [stand-ins](STAND_INS)
 //!   only. `headway` is this program; what would take long or change the machine is a dry run or only read. Write what
 //!   is not to be run in a block marked `text` or `console`.
-//! - `RUN`, `DIR` and the other names in [`scratch`] exist there, and so does each run folder that an earlier block of the
-//!   page has made with `--out`.
-//! - A block marked `text output` is what the `sh` block before it prints.
+//! - `RUN`, `DIR` and the other names in [`template`] exist there, and so does each run folder that an earlier block of
+//!   the page has made with `--out`.
+//! - A block marked `text output` is what the `sh` block before it prints. A comparison in the simulator is run for it.
 //! - Every page under `docs` is a chapter of `docs/SUMMARY.md`.
-//! - In `docs/measurements` every table and every picture has, under its heading and above it, an `sh` block with the command
-//!   that prints its numbers.
+//! - In `docs/measurements` every table and every picture has, under its heading and above it, an `sh` block with the
+//!   command that prints its numbers, a paragraph `Command:` with it, or a paragraph `No command:` with the reason.
 
 use pulldown_cmark::{CodeBlockKind, Event, Options, Parser, Tag, TagEnd};
 use std::collections::{BTreeMap, BTreeSet};
@@ -20,12 +20,14 @@ use std::path::{Component, Path, PathBuf};
 use std::process::{Command, Output};
 use std::sync::atomic::{AtomicU32, Ordering};
 
-/// Commands of the manual that are other programs, or change the machine. They are not run; that they are named is all that
-/// is known of them, except that `make` and `cargo` must be asked for what there is.
+/// Commands of the manual that are other programs, or change the machine. They are not run; that they are named is all
+/// that is known of them, except that `make` and `cargo` must be asked for what there is.
 const STAND_INS: &[&str] = &[
     "apt",
     "apt-get",
     "cargo",
+    "chmod",
+    "cp",
     "curl",
     "dpkg",
     "flent",
@@ -41,6 +43,7 @@ const STAND_INS: &[&str] = &[
     "mm-throughput-graph",
     "modprobe",
     "mount",
+    "mv",
     "parallel",
     "ping",
     "pscheduler",
@@ -48,6 +51,8 @@ const STAND_INS: &[&str] = &[
     "rm",
     "sbatch",
     "scp",
+    "sleep",
+    "ss",
     "ssh",
     "sysctl",
     "systemctl",
@@ -55,13 +60,14 @@ const STAND_INS: &[&str] = &[
     "tc",
     "tee",
     "tshark",
+    "uname",
     "xdg-open",
 ];
 
 /// Commands that only read and write their standard streams or what is below the scratch folder.
 const TOOLS: &[&str] = &[
-    "cat", "cmp", "column", "cut", "diff", "grep", "gzip", "head", "ls", "mkdir", "sed", "seq", "sh", "sort",
-    "tail", "tr", "wc",
+    "awk", "cat", "cmp", "column", "cut", "diff", "grep", "gzip", "head", "ls", "mkdir", "sed", "seq", "sh",
+    "sort", "tail", "tr", "wc",
 ];
 
 /// Commands for the program's developers, which `--help` and the reference leave out.
@@ -275,7 +281,8 @@ fn every_measurement_names_its_command() {
     let nameless: Vec<String> = measurements.into_iter().flat_map(nameless).collect();
     assert!(
         nameless.is_empty(),
-        "these have no `sh` block with their command above them, under the same heading:\n{}",
+        "these have no `sh` block with their command above them, under the same heading, nor a paragraph `Command:` or \
+         `No command:`:\n{}",
         nameless.join("\n")
     );
 }
@@ -287,6 +294,7 @@ fn nameless(page: &Page) -> Vec<String> {
         match event {
             Event::Start(Tag::Heading { .. }) => has_command = false,
             Event::Start(Tag::CodeBlock(CodeBlockKind::Fenced(mark))) => has_command |= &*mark == "sh",
+            Event::Text(t) => has_command |= t.starts_with("Command:") || t.starts_with("No command:"),
             Event::Start(Tag::Table(_) | Tag::Image { .. }) if !has_command => {
                 nameless.push(format!("{}:{line}", page.name.display()));
             }
@@ -381,6 +389,10 @@ fn what_is_wrong_is_found() {
         let wrong = check_blocks(&page(text), &template.0).1;
         assert!(wrong.len() == 1 && wrong[0].contains(says), "{text}: {wrong:?}");
     }
+    let run =
+        "```sh\nheadway bench --in sim --cc bbr1,cubic --path '20mbit 20ms' --seconds 3 --blocks 2\n```\n";
+    let wrong = check_blocks(&page(&format!("{run}```text output\nnothing\n```")), &template.0).1;
+    assert!(wrong.len() == 1 && wrong[0].to_lowercase().contains("goodput"), "{wrong:?}");
     let fine = "```sh\nout=run\nheadway bench --in sim --cc bbr1,cubic \\\n  --out $out # comment\nheadway report $out\n```";
     assert_eq!(check_blocks(&page(fine), &template.0), (2, vec![]));
     let links =
@@ -407,11 +419,12 @@ fn check_blocks(page: &Page, template: &Path) -> (usize, Vec<String>) {
     let scratch = Scratch::new(&page.name.to_string_lossy().replace(['/', '.'], "-"));
     copy(template, &scratch.0);
     let mut printed = String::new();
-    for (mark, text, line) in blocks {
+    for (i, (mark, text, line)) in blocks.iter().enumerate() {
         let place = format!("{}:{line}", page.name.display());
         match mark.as_str() {
             "sh" => {
-                let (output, log) = run_block(&scratch.0, &text);
+                let is_shown = blocks.get(i + 1).is_some_and(|(mark, ..)| mark == OUTPUT);
+                let (output, log) = run_block(&scratch.0, text, is_shown);
                 printed = String::from_utf8_lossy(&output.stdout).into_owned();
                 for problem in log.lines().filter_map(problem) {
                     wrong.push(format!("{place}: {problem}\n{}", String::from_utf8_lossy(&output.stderr)));
@@ -421,7 +434,7 @@ fn check_blocks(page: &Page, template: &Path) -> (usize, Vec<String>) {
                 }
                 count += log.lines().filter(|l| l.starts_with("headway ")).count();
             }
-            "text output" if printed.trim_end() != text.trim_end() => {
+            OUTPUT if printed.trim_end() != text.trim_end() => {
                 wrong.push(format!("{place} is not what the block above it prints, which is:\n{printed}"));
             }
             _ => {}
@@ -462,7 +475,7 @@ fn problem(line: &str) -> Option<String> {
 }
 
 /// Runs a block with the stand-ins. The log has a line for each command: its words, or `failed` and its words.
-fn run_block(scratch: &Path, text: &str) -> (Output, String) {
+fn run_block(scratch: &Path, text: &str, is_shown: bool) -> (Output, String) {
     let log = scratch.join(".log");
     fs::write(&log, "").unwrap();
     let prelude = "command_not_found_handle() { echo \"unknown $*\" >> \"$LOG\"; }\ncd() { :; }\n";
@@ -473,19 +486,22 @@ fn run_block(scratch: &Path, text: &str) -> (Output, String) {
         .envs([("SLURM_ARRAY_TASK_ID", "2"), ("SLURM_ARRAY_TASK_COUNT", "8"), ("HOME", "/nonexistent")])
         .env("PATH", scratch.join(".bin"))
         .env("LOG", &log)
+        .env("IS_SHOWN", if is_shown { "yes" } else { "no" })
         .stdin(std::process::Stdio::null())
         .output()
         .unwrap();
     (output, fs::read_to_string(&log).unwrap())
 }
 
-/// `headway` as the manual's blocks find it. A comparison is a dry run, and then a run folder is where the reader's would
-/// be. What changes the machine or needs a server is only read.
+/// `headway` as the manual's blocks find it. A comparison is a dry run, and then a run folder is where the reader's
+/// would be; in the simulator it is run where the page shows what it prints. What changes the machine or needs a server
+/// is only read.
 const HEADWAY: &str = r#"#!/bin/bash
 echo "headway $*" >> "$LOG"
 folder_of() { while [ $# -gt 0 ]; do case $1 in --out) echo "$2" ;; --out=*) echo "${1#--out=}" ;; esac; shift; done; }
 case $1 in
 bench)
+    case "$IS_SHOWN $* " in "yes "*" --in sim "*) "$PROGRAM" "$@" || echo "failed headway $*" >> "$LOG"; exit ;; esac
     case " $* " in *" --dry-run "*) "$PROGRAM" "$@" ;; *" --resume "*) "$PROGRAM" parse "$@" ;; *) "$PROGRAM" "$@" --dry-run ;; esac
     code=$?
     out=$(folder_of "$@")
@@ -498,6 +514,9 @@ esac
 [ $code = 0 ] || echo "failed headway $*" >> "$LOG"
 exit $code
 "#;
+
+/// How a block is marked that is what the block before it prints.
+const OUTPUT: &str = "text output";
 
 /// Whatever else a block calls: it is noted, and takes what is piped into it.
 const STAND_IN: &str =
