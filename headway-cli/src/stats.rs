@@ -106,6 +106,35 @@ impl Verdict {
         }
     }
 
+    /// What the verdict claims, and what it does not: for the report's page and the manual.
+    pub const fn claim(self) -> &'static str {
+        match self {
+            Self::Better => {
+                "The candidate is better, by more than noise and chance explain: the 95 % interval lies above zero, also \
+                 after Holm's correction."
+            }
+            Self::Worse => {
+                "The candidate is worse, by more than noise and chance explain: the 95 % interval lies below zero, also \
+                 after Holm's correction."
+            }
+            Self::BetterTrivial => {
+                "The candidate is better, but the whole interval lies within the margin: too little to matter."
+            }
+            Self::WorseTrivial => {
+                "The candidate is worse, but the whole interval lies within the margin: too little to matter."
+            }
+            Self::Equivalent => {
+                "No difference that matters: the 90 % interval lies within the margin (two one-sided tests at 5 %)."
+            }
+            Self::Inconclusive => {
+                "Neither a difference nor its absence is shown. More blocks make the interval narrower."
+            }
+            Self::TooFewBlocks => {
+                "Nothing could have been decided: an interval takes 6 blocks, and a family of many comparisons takes more."
+            }
+        }
+    }
+
     /// What an improvement (positive is better) amounts to, given its p value after [`holm`] and the smallest
     /// improvement that matters, on the same scale.
     pub fn of(shift: &Shift, p_family: f64, margin: f64) -> Self {
@@ -420,6 +449,12 @@ pub(crate) mod tests {
         assert_eq!(verdict(0.01, 0.05, 0.02, 0.04, 0.2), Verdict::Inconclusive);
         assert_eq!(Verdict::of(&Shift::of(&[0.5; 5]).unwrap(), 0.01, 0.02), Verdict::TooFewBlocks);
         assert_eq!(Verdict::of(&Shift::of(&[0.0; 6]).unwrap(), 1.0, 0.02), Verdict::Equivalent);
+    }
+
+    #[test]
+    fn a_claim_has_the_number_that_counts() {
+        let takes = format!("an interval takes {MIN_BLOCKS} blocks");
+        assert!(Verdict::TooFewBlocks.claim().contains(&takes));
     }
 
     #[test]

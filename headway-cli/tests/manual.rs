@@ -4,11 +4,12 @@
 //! What this asks of a page:
 //!
 //! - A block marked `sh` is run, with every other block of its page, by a shell whose PATH has [stand-ins](STAND_INS)
-//!   only. `headway` is this program; what would take long or change the machine is a dry run or only read. Write what
-//!   is not to be run in a block marked `text` or `console`.
-//! - `RUN`, `DIR` and the other names in [`template`] exist there, and so does each run folder that an earlier block of
-//!   the page has made with `--out`.
-//! - A block marked `text output` is what the `sh` block before it prints. A comparison in the simulator is run for it.
+//!   only. `headway` is this program; what would take long or change the machine is a dry run or only read. Write
+//!   what is not to be run in a block marked `text` or `console`.
+//! - `RUN`, `DIR` and the other names in [`template`] exist there, and so does each run folder that an earlier block
+//!   of the page has made with `--out`.
+//! - A block marked `text output` is what the `sh` block before it prints. For it a comparison in the simulator is
+//!   run.
 //! - Every page under `docs` is a chapter of `docs/SUMMARY.md`.
 //! - In `docs/measurements` every table and every picture has, under its heading and above it, an `sh` block with the
 //!   command that prints its numbers, a paragraph `Command:` with it, or a paragraph `No command:` with the reason.
@@ -20,8 +21,8 @@ use std::path::{Component, Path, PathBuf};
 use std::process::{Command, Output};
 use std::sync::atomic::{AtomicU32, Ordering};
 
-/// Commands of the manual that are other programs, or change the machine. They are not run; that they are named is all
-/// that is known of them, except that `make` and `cargo` must be asked for what there is.
+/// Commands of the manual that are other programs, or change the machine. They are not run; that they are named is
+/// all that is known of them, except that `make` and `cargo` must be asked for what there is.
 const STAND_INS: &[&str] = &[
     "apt",
     "apt-get",
@@ -448,8 +449,8 @@ fn writes_outside(line: &str) -> bool {
     targets.into_iter().any(|t| t.starts_with('/') && !t.starts_with("/dev/null"))
 }
 
-/// What a line of the log says is wrong: a command of ours that failed, one that nobody knows, or a target or an example
-/// that is not there.
+/// What a line of the log says is wrong: a command of ours that failed, one that nobody knows, or a target or an
+/// example that is not there.
 fn problem(line: &str) -> Option<String> {
     let (command, rest) = line.split_once(' ').unwrap_or((line, ""));
     let words: Vec<&str> = rest.split_whitespace().collect();
@@ -494,8 +495,8 @@ fn run_block(scratch: &Path, text: &str, is_shown: bool) -> (Output, String) {
 }
 
 /// `headway` as the manual's blocks find it. A comparison is a dry run, and then a run folder is where the reader's
-/// would be; in the simulator it is run where the page shows what it prints. What changes the machine or needs a server
-/// is only read.
+/// would be; in the simulator it is run where the page shows what it prints. What changes the machine or needs a
+/// server is only read.
 const HEADWAY: &str = r#"#!/bin/bash
 echo "headway $*" >> "$LOG"
 folder_of() { while [ $# -gt 0 ]; do case $1 in --out) echo "$2" ;; --out=*) echo "${1#--out=}" ;; esac; shift; done; }

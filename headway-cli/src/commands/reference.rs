@@ -8,7 +8,7 @@ use crate::metric::{Better, METRICS, Metric};
 use crate::plan::place::Place;
 use crate::plan::suite::{self, Suite};
 use crate::raw::folder::write_atomic;
-use crate::stats::{MIN_BLOCKS, Verdict};
+use crate::stats::Verdict;
 use anyhow::{Context, Result};
 use clap::Args;
 use headway_cc::cc::params::{Kind, Param, ParamTable};
@@ -256,30 +256,9 @@ fn verdicts() -> String {
     s.push('\n');
     s += &head(&["word", "meaning"]);
     for verdict in Verdict::ALL {
-        s += &row(&[&format!("`{verdict}`"), &meaning(verdict)]);
+        s += &row(&[&format!("`{verdict}`"), verdict.claim()]);
     }
     s
-}
-
-fn meaning(verdict: Verdict) -> String {
-    match verdict {
-        Verdict::Better => {
-            "The 95 % interval lies above zero, also after Holm's correction over all comparisons of the metric.".into()
-        }
-        Verdict::Worse => "The same with the interval below zero.".into(),
-        Verdict::BetterTrivial => {
-            "Better, and too little to matter: the whole interval lies within the margin.".into()
-        }
-        Verdict::WorseTrivial => "Worse, and too little to matter.".into(),
-        Verdict::Equivalent => {
-            "No difference was shown, and the 90 % interval lies within the margin: if there is one, it does not matter."
-                .into()
-        }
-        Verdict::Inconclusive => {
-            "Neither a difference nor equivalence was shown. More blocks make the interval narrower.".into()
-        }
-        Verdict::TooFewBlocks => format!("Nothing could have been decided: an interval takes {MIN_BLOCKS} blocks, and with more comparisons the correction needs more."),
-    }
 }
 
 fn controllers() -> String {

@@ -76,8 +76,8 @@ fn argument(arg: &Arg) -> String {
     s
 }
 
-/// What stands below the flags. An indented part below `Examples:` is commands, which the tests of the manual run; any
-/// other text stays as it is.
+/// What stands below the flags. An indented part below `Examples:` is commands, which the tests of the manual run;
+/// any other text stays as it is.
 fn examples(text: &str) -> String {
     let mut s = String::new();
     for part in text.trim().split("\n\n") {

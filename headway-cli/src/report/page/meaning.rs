@@ -9,17 +9,6 @@ use crate::report::run::Run;
 use crate::stats::{MIN_BLOCKS, Verdict};
 use maud::{Markup, html};
 
-/// Every verdict; those that matter most come first.
-pub const VERDICTS: [Verdict; 7] = [
-    Verdict::Better,
-    Verdict::Worse,
-    Verdict::BetterTrivial,
-    Verdict::WorseTrivial,
-    Verdict::Equivalent,
-    Verdict::Inconclusive,
-    Verdict::TooFewBlocks,
-];
-
 /// A word that links to its meaning: the anchor of a term is `means-` and one of the names in [`section`].
 pub fn link(term: &str, text: &str) -> Markup {
     html! { a class="term" href={ "#means-" (term) } { (text) } }
@@ -44,31 +33,6 @@ fn id(verdict: Verdict) -> String {
     verdict.word().replace([' ', '(', ')'], "")
 }
 
-/// What each verdict claims, and what it does not.
-fn claim(verdict: Verdict) -> &'static str {
-    match verdict {
-        Verdict::Better => {
-            "The candidate is better, and by more than noise and chance explain. It holds after Holm's correction."
-        }
-        Verdict::Worse => {
-            "The candidate is worse, and by more than noise and chance explain. It holds after Holm's correction."
-        }
-        Verdict::BetterTrivial => {
-            "The candidate is better, but the whole interval lies within the margin: too little to matter."
-        }
-        Verdict::WorseTrivial => {
-            "The candidate is worse, but the whole interval lies within the margin: too little to matter."
-        }
-        Verdict::Equivalent => {
-            "No difference that matters: the 90 % interval lies within the margin (two one-sided tests at 5 %)."
-        }
-        Verdict::Inconclusive => "Neither a difference nor its absence is shown. More blocks would tell.",
-        Verdict::TooFewBlocks => {
-            "Nothing could have been decided: an interval takes 6 blocks, and a family of many comparisons takes more."
-        }
-    }
-}
-
 pub fn section(run: &Run) -> Markup {
     let is_listed = |m: usize| (0..run.plan.paths.len()).any(|path| was_asked_for(run, path, m));
     html! {
@@ -78,7 +42,7 @@ pub fn section(run: &Run) -> Markup {
                 (terms(run))
                 dt id="means-verdicts" { "Verdict" }
                 dd { "What the comparison of a primary metric amounts to, in one of these words:" }
-                @for v in VERDICTS { dt id={ "verdict-" (id(v)) } { span class={ "verdict v-" (id(v)) } { (v) } } dd { (claim(v)) } }
+                @for v in Verdict::ALL { dt id={ "verdict-" (id(v)) } { span class={ "verdict v-" (id(v)) } { (v) } } dd { (v.claim()) } }
             }
             h3 id="means-metrics" { "Metrics" }
             dl class="glossary" {

@@ -7,6 +7,7 @@ use crate::plan::{Place, Plan};
 use crate::report::chart::key;
 use crate::report::findings::{Comparison, Findings};
 use crate::report::run::Run;
+use crate::stats::Verdict;
 use maud::{Markup, html};
 
 /// The user's title, or which controllers are compared.
@@ -113,7 +114,7 @@ fn tally(run: &Run, cc: &str, primary: &[&Comparison]) -> Markup {
     html! {
         p class="findings" {
             (key(run, cc)) " " b { (cc) } " "
-            @for verdict in meaning::VERDICTS {
+            @for verdict in Verdict::ALL {
                 @let hits: Vec<_> = own.iter().filter(|c| c.judged.verdict == Some(verdict)).collect();
                 @if !hits.is_empty() { (meaning::verdict(verdict, &format!("{} {verdict}", hits.len()))) " " }
             }
