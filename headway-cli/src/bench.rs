@@ -7,6 +7,7 @@
 mod env;
 pub mod merge;
 pub mod need;
+mod progress;
 
 use crate::cell::here;
 use crate::cell::remote;
@@ -21,12 +22,13 @@ use crate::raw::cell::CellResult;
 use crate::raw::folder::{self, cell_dir, open_run, temporary_cell_dir};
 use crate::sys::interrupt;
 use anyhow::{Context, Result, ensure};
+use progress::Progress;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path as FsPath, PathBuf};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::time::{Duration, Instant, SystemTime};
+use std::time::{Duration, SystemTime};
 
 /// How to run a plan.
 #[derive(Debug)]
@@ -75,7 +77,7 @@ pub fn run(plan: &Plan, o: &Options) -> Result<usize> {
         run_and_keep(plan, cell, &shared, &o.out).map(|status| progress.done(plan, cell, &status))
     })?;
     progress.end(jobs);
-    Ok(progress.failed.load(Ordering::Relaxed))
+    Ok(progress.failed())
 }
 
 /// Runs the cells in their order on `threads` threads. After the first error no further cell is started.
@@ -218,52 +220,6 @@ fn is_disk_full(e: &anyhow::Error) -> bool {
         c.downcast_ref::<std::io::Error>().is_some_and(|e| e.kind() == std::io::ErrorKind::StorageFull)
     };
     e.chain().any(full)
-}
-
-/// Prints one line per cell on stderr, with the estimated time left.
-struct Progress {
-    start: Instant,
-    total: usize,
-    done: AtomicUsize,
-    failed: AtomicUsize,
-}
-
-impl Progress {
-    fn new(plan: &Plan, total: usize) -> Self {
-        let paths = match plan.suite.as_str() {
-            "" => plan.paths.iter().map(|p| p.name.as_str()).collect::<Vec<_>>().join(", "),
-            suite => format!("suite {suite} ({} paths)", plan.paths.len()),
-        };
-        eprintln!(
-            "{total} cells to run: {} × {paths} × {} blocks, in {}",
-            plan.labels().collect::<Vec<_>>().join(", "),
-            plan.blocks,
-            plan.place
-        );
-        Self { start: Instant::now(), total, done: AtomicUsize::new(0), failed: AtomicUsize::new(0) }
-    }
-
-    fn done(&self, plan: &Plan, cell: &Cell, status: &str) {
-        let done = self.done.fetch_add(1, Ordering::Relaxed) + 1;
-        if status != "ok" {
-            self.failed.fetch_add(1, Ordering::Relaxed);
-        }
-        let left = self.start.elapsed().mul_f64((self.total - done) as f64 / done as f64);
-        let left = left.as_secs();
-        let path = &plan.paths[cell.path].name;
-        eprintln!(
-            "[{done}/{}] block {} {path}: {} {status} ({left} s left)",
-            self.total,
-            cell.block + 1,
-            cell.cc
-        );
-    }
-
-    /// Prints how long the cells of this start took, in wall time.
-    fn end(&self, jobs: usize) {
-        let (seconds, side_by_side) = (self.start.elapsed().as_secs_f64(), jobs.min(self.total));
-        eprintln!("{} cells took {seconds:.1} s, {side_by_side} side by side", self.total);
-    }
 }
 
 #[cfg(test)]
