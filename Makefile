@@ -9,7 +9,7 @@ export PATH := $(PATH):$(HOME)/.cargo/bin
 HEADWAY := target/release/headway
 BENCH_FLAGS ?=
 
-# The product's main job: bbr1 (ours, BPF) and cubic against the kernel's own bbr, in the lab.
+# The product's main job: our BBRv3, with and without the brake, and cubic against the kernel's own bbr, in the lab.
 bench: install lab-kernel
 	cargo build --release --locked
 	$(HEADWAY) bench $(BENCH_FLAGS)

@@ -3,20 +3,21 @@
 use crate::bench::need;
 use crate::error::usage;
 use crate::interop::pscheduler;
+use crate::plan::check::Known;
 use crate::plan::matrix::Axes;
 use crate::plan::server::{FQ, RemoteOptions};
 use crate::plan::tool::Tool;
 use crate::plan::traffic::{self, Direction, Pattern, Rival, Traffic};
 use crate::plan::transport::Transport;
-use crate::plan::{Label, Place, Plan, Request};
+use crate::plan::{Label, Place, Plan, Request, suite};
 use anyhow::{Result, bail, ensure};
 use clap::Args;
 use headway_cc::messages::Messages;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-/// The paths that are measured when none are named.
-const USUAL_PATHS: [&str; 3] = ["clean", "drop", "lossy"];
+/// The paths of the suite [`suite::FIRST`], for whoever names no path and asks for other traffic than the suite brings.
+const USUAL_PATHS: [&str; 2] = ["lossy", "drop"];
 
 const WHAT: &str = "What to compare";
 const TRAFFIC: &str = "Traffic";
@@ -29,16 +30,18 @@ const LAB: &str = "Lab (--in lab)";
 pub struct PlanArgs {
     /// Controllers, baseline first
     ///
-    /// A list with commas. Every other controller is compared with the first one. `headway list` shows all. Settings
+    /// A list with commas. Every other controller is compared with the first one. The default is
+    /// bbr,bbr3,bbr3_brake,cubic. Where Linux's own bbr is missing, as in the simulator, bbr1 stands for it, which is
+    /// the same algorithm; over QUIC the stack's own cubic is the baseline. `headway list` shows all. Settings
     /// follow the name: `bbr3:up_pacing_gain=1.1`. A number makes one controller two candidates: `--cc bbr,bbr#2`
     /// compares bbr with itself, which shows how large a difference noise alone makes.
-    #[arg(long, value_delimiter = ',', default_value = "bbr,bbr1,cubic", help_heading = WHAT)]
+    #[arg(long, value_delimiter = ',', help_heading = WHAT)]
     cc: Vec<Label>,
-    /// Presets or path text [default: clean,drop,lossy]
+    /// Presets or path text [default: lossy,drop]
     ///
     /// Names of presets with commas between them, or one path text. A path text is RATE RTT and further words, such
     /// as '100mbit 40ms queue=1bdp loss=1%'; `headway list` explains the words and shows the presets. The flag may be
-    /// given several times. With --suite there is no default.
+    /// given several times. Without --path and --suite, the suite `first` is run.
     #[arg(long, help_heading = WHAT)]
     path: Vec<String>,
     /// A named list of paths, each with its own traffic
@@ -47,13 +50,13 @@ pub struct PlanArgs {
     /// for.
     #[arg(long, help_heading = WHAT)]
     suite: Option<String>,
-    /// How often to repeat everything
+    /// How often to repeat everything [default: 8]
     ///
     /// A block runs every controller on every path once, in random order, and runs of one block are compared in
-    /// pairs. A confidence interval needs 6 blocks. Verdicts over several paths need a few more, and the report says
-    /// how many.
-    #[arg(long, default_value_t = 8, help_heading = WHAT)]
-    blocks: u32,
+    /// pairs. A confidence interval needs 6 blocks. Verdicts over many paths and controllers need more, and then the
+    /// default is as many.
+    #[arg(long, help_heading = WHAT)]
+    blocks: Option<u32>,
     /// Seed of every random choice
     ///
     /// In sim and lab, the same plan and seed give the same bytes in the run folder.
@@ -197,18 +200,18 @@ pub struct PlanArgs {
 impl PlanArgs {
     /// The plan that these flags ask for, once this machine is known to have its controllers.
     pub fn plan(self) -> Result<Plan> {
-        let plan = self.request()?.plan()?;
-        plan.check(&need::known())?;
+        let known = need::known();
+        let plan = self.request(&known)?.plan()?;
+        plan.check(&known)?;
         Ok(plan)
     }
 
-    fn request(self) -> Result<Request> {
+    fn request(self, known: &Known) -> Result<Request> {
         let place = read_place(&self.place)?;
         ensure!(
             self.tool.is_none() || !place.is_virtual(),
             "--tool: sim and lab make their own streams, with no program\nhint: leave it out, or --in here or remote HOST"
         );
-        let paths = self.paths(&place);
         let axes = Axes {
             streams: self.streams,
             pacing_bps: self.pacing,
@@ -226,18 +229,24 @@ impl PlanArgs {
             ..Traffic::bulk(self.seconds)
         };
         let has_warmup = self.warmup.is_some();
-        let is_usual =
-            axes.first(traffic.clone()) == Traffic { warmup_ms: 0, ..Traffic::bulk(10) } && !has_warmup;
+        let is_usual = axes.is_only_kernels()
+            && axes.first(traffic.clone()) == Traffic { warmup_ms: 0, ..Traffic::bulk(10) }
+            && !has_warmup;
         ensure!(
-            is_usual && axes.is_only_kernels() || self.suite.is_none() || !self.path.is_empty(),
+            is_usual || self.suite.is_none() || !self.path.is_empty(),
             "a suite brings its own traffic: --seconds, --streams, --pacing, --direction, --cpu-load, --mtu, --rate, --on-off, --messages, --against and --warmup are \
              for paths beside it\nhint: leave them out, or add --path"
         );
+        let names_none = self.path.is_empty() && self.suite.is_none() && !place.is_remote();
+        let paths =
+            if names_none && !is_usual { USUAL_PATHS.map(String::from).to_vec() } else { named(&self.path) };
+        let suite = self.suite.or_else(|| (names_none && is_usual).then(|| suite::FIRST.to_string()));
+        let ccs = if self.cc.is_empty() { usual_ccs(&place, self.transport, known) } else { self.cc };
         Ok(Request {
             place,
-            ccs: self.cc,
+            ccs,
             paths,
-            suite: self.suite,
+            suite,
             blocks: self.blocks,
             traffic,
             axes,
@@ -255,18 +264,31 @@ impl PlanArgs {
             },
         })
     }
+}
 
-    /// The paths that were named. A list of presets is split at commas; a path text, which has blanks, is one path.
-    fn paths(&self, place: &Place) -> Vec<String> {
-        let split = |p: &String| match p.contains(' ') {
-            true => vec![p.clone()],
-            false => p.split(',').map(String::from).collect(),
-        };
-        match self.path.is_empty() && self.suite.is_none() && !place.is_remote() {
-            true => USUAL_PATHS.map(String::from).to_vec(),
-            false => self.path.iter().flat_map(split).collect(),
-        }
-    }
+/// The paths that were named. A list of presets is split at commas; a path text, which has blanks, is one path.
+fn named(paths: &[String]) -> Vec<String> {
+    let split = |p: &String| match p.contains(' ') {
+        true => vec![p.clone()],
+        false => p.split(',').map(String::from).collect(),
+    };
+    paths.iter().flat_map(split).collect()
+}
+
+/// The controllers that are compared when none are named: what BBR users have today, or what stands for it, against
+/// what is offered instead.
+fn usual_ccs(place: &Place, transport: Transport, known: &Known) -> Vec<Label> {
+    let has_bbr = match place {
+        Place::Sim => false,
+        Place::Lab => true,
+        Place::Here | Place::Remote(_) => known.registered.iter().any(|cc| cc == "bbr"),
+    };
+    let ccs = match (transport.is_tcp(), has_bbr) {
+        (true, true) => "bbr,bbr3,bbr3_brake,cubic".to_string(),
+        (true, false) => "bbr1,bbr3,bbr3_brake,cubic".to_string(),
+        (false, _) => format!("{transport}-cubic,bbr1,bbr3,bbr3_brake"),
+    };
+    ccs.split(',').map(Label::from).collect()
 }
 
 fn read_place(words: &[String]) -> Result<Place> {

@@ -222,7 +222,7 @@ mod tests {
             ccs: vec![Label::from(cc)],
             paths: vec!["clean".into()],
             suite: None,
-            blocks: 1,
+            blocks: Some(1),
             transport: Transport::Tcp,
             tool: Tool::default(),
             traffic: Traffic::bulk(10),

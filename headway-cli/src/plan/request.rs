@@ -10,7 +10,11 @@ use crate::plan::tool::Tool;
 use crate::plan::traffic::Traffic;
 use crate::plan::transport::Transport;
 use crate::plan::{Cell, LAYOUT, Plan};
+use crate::stats;
 use anyhow::{Result, bail, ensure};
+
+/// Blocks where nobody asks for a number. Six comparisons can be decided with them.
+pub const USUAL_BLOCKS: u32 = 8;
 
 /// What `headway bench` was asked for.
 #[derive(Clone, Debug)]
@@ -20,7 +24,8 @@ pub struct Request {
     pub paths: Vec<String>,
     /// A suite, whose rows bring their own traffic. Paths that are named beside it get the traffic below.
     pub suite: Option<String>,
-    pub blocks: u32,
+    /// Without a number, [`USUAL_BLOCKS`] or as many as the comparisons need for a verdict.
+    pub blocks: Option<u32>,
     pub transport: Transport,
     pub tool: Tool,
     pub traffic: Traffic,
@@ -39,7 +44,6 @@ impl Request {
     /// and whether the machine can run it is for [`Plan::check`] to say.
     pub fn plan(&self) -> Result<Plan> {
         ensure!(!self.ccs.is_empty(), "no controller given\nhint: `--cc bbr,bbr1`");
-        ensure!((1..=10_000).contains(&self.blocks), "--blocks must be between 1 and 10000");
         let ccs = self.labels()?;
         let paths = self.paths()?;
         ensure!(
@@ -55,14 +59,18 @@ impl Request {
             self.modules.is_empty() || self.axes.kernels.len() == 1,
             "--modules belongs to one --kernel file\nhint: name versions, as `headway doctor` shows them"
         );
-        let cells = cells(self.seed, self.blocks, &ccs, paths.len());
+        let comparisons = paths.len() * (ccs.len() - 1);
+        let blocks =
+            self.blocks.unwrap_or_else(|| USUAL_BLOCKS.max(stats::blocks_needed(comparisons) as u32));
+        ensure!((1..=10_000).contains(&blocks), "--blocks must be between 1 and 10000");
+        let cells = cells(self.seed, blocks, &ccs, paths.len());
         Ok(Plan {
             layout: LAYOUT,
             place: self.place.clone(),
             ccs,
             paths,
             suite: self.suite.clone().unwrap_or_default(),
-            blocks: self.blocks,
+            blocks,
             transport: self.transport,
             tool: self.tool,
             traffic,

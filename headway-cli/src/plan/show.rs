@@ -77,8 +77,8 @@ impl Plan {
     fn cost(&self, shard: Option<Shard>, jobs: usize) -> Result<(u64, u64)> {
         let load_s = |path: usize| u64::from(self.traffic(path).seconds);
         let capacity = |(index, path): (usize, &PathEntry)| match self.place {
-            Place::Remote(_) => Ok(0),
-            // An unlimited link carries u64::MAX.
+            // Nobody knows what a real path carries, and an unlimited link carries u64::MAX, too.
+            Place::Remote(_) => Ok(u64::MAX),
             _ => Ok(path.path()?.capacity_bits(0, load_s(index) * 1_000_000_000)),
         };
         let capacities = self.paths.iter().enumerate().map(capacity).collect::<Result<Vec<_>>>()?;

@@ -8,6 +8,10 @@ use crate::plan::traffic::{Pattern, Rival, Traffic};
 use anyhow::{Context, Result};
 use headway_cc::path::PRESETS;
 
+/// The suite that is run when neither paths nor traffic were asked for. Two paths are as many as four controllers can
+/// be compared on in ten minutes of the lab, with the eight blocks that their six comparisons need.
+pub const FIRST: &str = "first";
+
 /// A named list of rows.
 #[derive(Debug)]
 pub struct Suite {
@@ -36,6 +40,14 @@ pub struct Row {
 
 /// Every suite.
 pub const SUITES: &[Suite] = &[
+    Suite {
+        name: FIRST,
+        about: "what `headway bench` runs without flags: a path that loses 1 % of the packets, and one whose rate drops \
+                beside the messages of a game",
+        rows: catalogue::first,
+        missing: &[],
+        has_twin: false,
+    },
     Suite {
         name: "drop",
         about: "the rate falls and recovers, or does something that must not be taken for a fall, each beside a message flow; \

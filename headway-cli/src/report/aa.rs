@@ -28,7 +28,7 @@ fn in_blocks(seed: u64) -> Order {
         ccs: arms.map(Label::from).to_vec(),
         paths: vec!["10mbit 20ms".into()],
         suite: None,
-        blocks: BLOCKS as u32,
+        blocks: Some(BLOCKS as u32),
         transport: crate::plan::transport::Transport::Tcp,
         tool: crate::plan::tool::Tool::default(),
         traffic: Traffic::bulk(10),

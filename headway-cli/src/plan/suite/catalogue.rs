@@ -54,6 +54,13 @@ impl Row {
     }
 }
 
+/// The rows of [`super::FIRST`], each by the name of its preset. The rate of `drop` is low for 4 s and back for 4 s.
+pub fn first() -> Vec<Row> {
+    let mut drop = bulk("drop", 1, 12);
+    drop.traffic.messages = Some(Messages { min_bytes: 64, max_bytes: 1200, per_second: 64 });
+    vec![bulk("lossy", 1, 10), drop]
+}
+
 pub fn smoke() -> Vec<Row> {
     let coexist =
         |queue: &str| bulk(&format!("50mbit 30ms queue={queue}"), 1, 8).called(&format!("coexist {queue}"));
