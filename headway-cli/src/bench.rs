@@ -21,6 +21,7 @@ use crate::raw::about::{About, Change};
 use crate::raw::cell::CellResult;
 use crate::raw::folder::{self, cell_dir, open_run, temporary_cell_dir};
 use crate::sys::interrupt;
+use crate::sys::out;
 use anyhow::{Context, Result, ensure};
 use progress::Progress;
 use std::collections::{BTreeMap, BTreeSet};
@@ -58,14 +59,18 @@ pub fn run(plan: &Plan, o: &Options) -> Result<usize> {
     let _lock = open_run(plan, &o.out)?;
     let env = env::describe(plan, &shared.lab_kernels, shared.remote.as_ref())?;
     env::keep(&o.out, begun, &env)?;
-    plan.what_cannot_be_decided().iter().for_each(|undecided| eprintln!("note: {undecided}"));
+    plan.what_cannot_be_decided().iter().for_each(|undecided| out::note(format_args!("note: {undecided}")));
     let own: Vec<&Cell> = plan.cells_of(o.shard).collect();
     let todo: Vec<&Cell> = own.iter().copied().filter(|c| !cell_dir(&o.out, c).exists()).collect();
     // A run that goes on was begun when its first cell was.
     let is_begun_now = !plan.place.is_virtual() && todo.len() == plan.cells.len();
     About::change(&o.out, &o.about, is_begun_now.then(SystemTime::now))?;
     if todo.len() < own.len() {
-        eprintln!("going on: {} of {} cells are there already", own.len() - todo.len(), own.len());
+        out::note(format_args!(
+            "going on: {} of {} cells are there already",
+            own.len() - todo.len(),
+            own.len()
+        ));
     }
     let jobs = match plan.place {
         Place::Sim | Place::Lab => o.jobs,
@@ -154,7 +159,7 @@ fn run_and_keep(plan: &Plan, cell: &Cell, shared: &Shared, out: &FsPath) -> Resu
         Place::Here | Place::Remote(_) => ATTEMPTS,
     };
     let pause = |attempt| {
-        eprintln!("attempt {attempt} at cell {:03} failed, trying again", cell.index);
+        out::note(format_args!("attempt {attempt} at cell {:03} failed, trying again", cell.index));
         std::thread::sleep(Duration::from_secs(2 * u64::from(attempt)));
     };
     let (status, attempts) = with_attempts(limit, pause, || attempt(plan, cell, shared, &tmp))?;

@@ -15,26 +15,50 @@ pub const EXIT_CODES: &[(&str, &str)] = &[
         "The command line was wrong: an unknown flag, a value that cannot be, two flags that exclude each other. Nothing was begun.",
     ),
     (
+        "3",
+        "The report was written, and says what `--fail-if` of `headway bench` and `headway report` asks about.",
+    ),
+    (
         "128 + n",
-        "Signal number n ended it, such as 130 after Ctrl-C. What it had changed on the machine is undone. `headway emu` ends with the exit code of its command, and with 128 + n where a signal ended that.",
+        "Signal number n ended it: 130 after Ctrl-C, 143 after SIGTERM, 129 after SIGHUP. What it had changed on the machine is undone. 141 means that the reader of its output had gone, as in `headway list | head -1`.",
+    ),
+    (
+        "of the command",
+        "`headway emu` ends with the exit code of its command, and with 128 + n where a signal ended that; with 127 where there is no such command, and with 126 where it cannot be run.",
     ),
 ];
 
-/// A wrong argument. The program ends with exit code 2 on it, and with 1 on every other error.
+/// An error that ends the program with an exit code of its own.
 #[derive(Debug)]
-pub struct Usage(String);
+struct Coded {
+    code: u8,
+    text: String,
+}
 
-impl std::fmt::Display for Usage {
+impl std::fmt::Display for Coded {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str(&self.0)
+        f.write_str(&self.text)
     }
 }
 
-impl std::error::Error for Usage {}
+impl std::error::Error for Coded {}
+
+/// Gives an error the exit code that the program ends with.
+pub fn coded<T>(code: u8, result: Result<T, impl Into<anyhow::Error>>) -> Result<T> {
+    result.map_err(|e| Coded { code, text: sentence(&e.into()) }.into())
+}
 
 /// Marks an error as one of a wrong argument.
 pub fn usage<T>(result: Result<T, impl Into<anyhow::Error>>) -> Result<T> {
-    result.map_err(|e| Usage(sentence(&e.into())).into())
+    coded(WRONG_USAGE, result)
+}
+
+/// The exit code of a wrong argument.
+const WRONG_USAGE: u8 = 2;
+
+/// The exit code of this error: 1 where nothing else was said.
+pub fn exit_code(e: &anyhow::Error) -> u8 {
+    e.downcast_ref::<Coded>().map_or(1, |coded| coded.code)
 }
 
 /// What failed, from the outermost cause to the innermost, and then what to do about it: the hints of all causes come
@@ -59,6 +83,6 @@ mod tests {
         let error = anyhow!("no such file\nhint: make it").context("cannot read it\nhint: ask for it");
         assert_eq!(sentence(&error), "cannot read it: no such file\nhint: ask for it\nhint: make it");
         let usage = usage(Err::<(), _>(error)).unwrap_err();
-        assert!(usage.is::<Usage>() && usage.to_string().ends_with("hint: make it"));
+        assert!(exit_code(&usage) == 2 && usage.to_string().ends_with("hint: make it"));
     }
 }

@@ -3,6 +3,9 @@
 //! This file is the command line: the subcommands, one match, the exit code. The rooms below it are in the order of
 //! `docs/architecture.md`, and each imports only those below itself.
 
+// Both panic when their stream is closed or full; `sys::out` does not.
+#![deny(clippy::print_stdout, clippy::print_stderr)]
+
 mod bench;
 mod cell;
 mod commands;
@@ -21,10 +24,11 @@ mod sys;
 
 use anyhow::Result;
 use clap::{CommandFactory, Parser, Subcommand};
-use error::{Usage, sentence};
+use error::{exit_code, sentence};
 use lab::guest;
+use std::io::Write;
 use std::process::ExitCode;
-use sys::interrupt;
+use sys::{interrupt, out};
 
 /// Compare, load and measure TCP and QUIC congestion controllers
 ///
@@ -119,14 +123,26 @@ fn main() -> ExitCode {
     if guest::is_guest() {
         guest::main();
     }
-    let cli = Cli::parse();
-    match interrupt::catch().and_then(|()| run(cli.command)) {
-        Ok(code) => code,
-        Err(e) => {
-            eprintln!("error: {}", sentence(&e));
-            ExitCode::from(if e.is::<Usage>() { 2 } else { 1 })
+    let outcome = match Cli::try_parse() {
+        Ok(cli) => interrupt::catch().and_then(|()| run(cli.command)),
+        Err(answer) => show(&answer),
+    };
+    outcome.unwrap_or_else(|e| {
+        let text = sentence(&e);
+        if !text.is_empty() {
+            out::note(format_args!("error: {text}"));
         }
+        ExitCode::from(exit_code(&e))
+    })
+}
+
+/// Prints what clap has for the user instead of a command: help, the version, or what is wrong with the flags.
+fn show(answer: &clap::Error) -> Result<ExitCode> {
+    let printed = answer.print().and_then(|()| std::io::stdout().flush());
+    if !answer.use_stderr() {
+        out::written(printed)?;
     }
+    Ok(ExitCode::from(answer.exit_code() as u8))
 }
 
 fn run(command: Command) -> Result<ExitCode> {
@@ -150,7 +166,7 @@ fn run(command: Command) -> Result<ExitCode> {
         Command::FarEnd(args) => commands::hidden::far_end(args),
         Command::Parse(args) => match Cli::try_parse_from(["headway".into()].into_iter().chain(args.words)) {
             Ok(cli) => understood(cli.command).map(|()| ExitCode::SUCCESS),
-            Err(e) => e.exit(),
+            Err(e) => show(&e),
         },
         Command::Reference(args) => commands::reference::run(args, Cli::command()),
     }

@@ -10,6 +10,7 @@ pub mod interrupt;
 pub mod lab;
 pub mod net;
 pub mod ns;
+pub mod out;
 pub mod process;
 pub mod program;
 pub mod sched;

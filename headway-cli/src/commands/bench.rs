@@ -8,6 +8,7 @@ use crate::plan::shard::Shard;
 use crate::plan::{Place, Plan};
 use crate::raw::folder;
 use crate::report::{Format, Options, known};
+use crate::sys::out;
 use anyhow::{Result, bail, ensure};
 use clap::{Arg, Args};
 use std::num::NonZeroUsize;
@@ -99,19 +100,21 @@ pub fn run(args: BenchArgs) -> Result<ExitCode> {
     usage(check_jobs(a.jobs, &plan.place))?;
     let jobs = a.jobs.or_else(|| std::thread::available_parallelism().ok()).map_or(1, usize::from);
     if a.dry_run {
-        print!("{}", plan.dry_run(a.shard, jobs)?);
+        out::print(plan.dry_run(a.shard, jobs)?)?;
         return Ok(ExitCode::SUCCESS);
     }
-    let out = a.resume.or(a.out).map_or_else(folder::new_run_dir, Ok)?;
+    let dir = a.resume.or(a.out).map_or_else(folder::new_run_dir, Ok)?;
     let failed = bench::run(
         &plan,
-        &bench::Options { out: out.clone(), shard: a.shard, jobs, about: a.about.change() },
+        &bench::Options { out: dir.clone(), shard: a.shard, jobs, about: a.about.change() },
     )?;
     match a.shard {
-        None => report::show(&out, Options { metrics: a.metric, format: a.format })?,
-        Some(shard) => {
-            println!("{}: shard {shard}; `headway merge` makes a run of all {}", out.display(), shard.of)
-        }
+        None => report::show(&dir, Options { metrics: a.metric, format: a.format })?,
+        Some(shard) => out::say(format_args!(
+            "{}: shard {shard}; `headway merge` makes a run of all {}",
+            dir.display(),
+            shard.of
+        ))?,
     }
     if failed > 0 {
         bail!("{failed} of {} cells failed; the report lists them with the reason", plan.cells.len());

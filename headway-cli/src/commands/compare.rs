@@ -3,6 +3,7 @@
 use crate::metric::Better;
 use crate::raw::folder::write_atomic;
 use crate::report::compare::{self, Terms};
+use crate::sys::out;
 use anyhow::{Result, bail};
 use clap::Args;
 use std::path::PathBuf;
@@ -45,10 +46,10 @@ pub fn run(args: CompareArgs) -> Result<ExitCode> {
     let better = if args.lower { Better::Lower } else { Better::Higher };
     let terms = Terms { baseline: args.baseline, better, margin: args.margin / 100.0 };
     let table = compare::summary(&args.summary, &terms)?;
-    print!("{}", table.text());
+    out::print(table.text())?;
     if let Some(page) = args.page {
         write_atomic(&page, &table.page())?;
-        println!("\n{}", page.display());
+        out::say(format_args!("\n{}", page.display()))?;
     }
     Ok(ExitCode::SUCCESS)
 }

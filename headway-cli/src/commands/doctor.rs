@@ -4,6 +4,7 @@ use crate::bench::need;
 use crate::emu;
 use crate::lab;
 use crate::plan::tool::Tool;
+use crate::sys::out;
 use anyhow::Result;
 use headway_kernel::{self as kernel, Check};
 use std::fmt::Write as _;
@@ -20,7 +21,7 @@ pub fn run() -> Result<ExitCode> {
         verdict("headway load", &kernel::load_needs()),
         verdict("--in here", &here),
     ];
-    print!("{}", text.concat());
+    out::print(text.concat())?;
     Ok(if is_ready(&lab) { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 

@@ -1,16 +1,17 @@
 //! `headway emu PATH [--far CMD] -- CMD…`: a command or a shell inside the path.
 
 use crate::emu::{Emu, EmuOptions, Far, Netns};
-use crate::error::usage;
+use crate::error::{coded, usage};
 use crate::plan::PathEntry;
 use crate::sys;
+use crate::sys::out;
 use anyhow::{Context, Result, ensure};
 use clap::Args;
 use headway_cc::path::Path;
 use rustix::process::{Pid, Signal, kill_process_group};
 use std::ffi::OsString;
 use std::fs::File;
-use std::io::Write;
+use std::io::{ErrorKind, Write};
 use std::net::Ipv4Addr;
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::PathBuf;
@@ -50,8 +51,8 @@ impl EmuArgs {
     }
 }
 
-/// Runs the command to its end. The exit code is the command's own, or 128 + the signal that ended it, as a shell
-/// reports it.
+/// Runs the command to its end. The exit code is the command's own, or 128 + the signal that ended it, or what a shell
+/// has for a command that cannot be started.
 pub fn run(args: EmuArgs) -> Result<ExitCode> {
     let path = args.path()?;
     // Opened first: a log that cannot be written must not cost a long run.
@@ -73,13 +74,13 @@ pub fn run(args: EmuArgs) -> Result<ExitCode> {
         file.write_all(link.bins.as_bytes()).with_context(|| format!("cannot write {}", name.display()))?;
     }
     for (direction, l) in [("to the far end", &link.down), ("back", &link.up)] {
-        eprintln!(
+        out::note(format_args!(
             "{direction}: {} packets, {} dropped by the queue, {} lost, {} marked",
             l.in_packets, l.drop_packets, l.lost_packets, l.mark_packets
-        );
+        ));
     }
     if let Some(why) = link.disturbed(path.base_rtt_us()) {
-        eprintln!("warning: a measurement over this path would not count: {why}");
+        out::note(format_args!("warning: a measurement over this path would not count: {why}"));
     }
     let status = status?;
     let code = status.code().unwrap_or_else(|| 128 + status.signal().unwrap_or(0));
@@ -96,8 +97,15 @@ fn run_near(emu: &Emu, words: &[OsString]) -> Result<ExitStatus> {
     let mut command = emu.near().command(program);
     command.args(arguments);
     set_addresses(&mut command, emu.near_addr(), emu.far_addr());
-    command.status().with_context(|| format!("cannot run `{}`", program.display()))
+    command.status().or_else(|e| {
+        let code = if e.kind() == ErrorKind::NotFound { NO_COMMAND } else { CANNOT_RUN };
+        coded(code, Err(e).with_context(|| format!("cannot run `{}`", program.display())))
+    })
 }
+
+/// What a shell ends with where there is no such command, and where it cannot be run.
+const NO_COMMAND: u8 = 127;
+const CANNOT_RUN: u8 = 126;
 
 fn set_addresses(command: &mut Command, local: Ipv4Addr, peer: Ipv4Addr) {
     command.env("HEADWAY_LOCAL", local.to_string()).env("HEADWAY_PEER", peer.to_string());

@@ -1,6 +1,7 @@
 //! `headway export` and `headway import`: runs in the formats of other programs.
 
 use crate::interop::{self, flent, import};
+use crate::sys::out;
 use anyhow::Result;
 use clap::Args;
 use std::path::PathBuf;
@@ -34,7 +35,7 @@ pub fn export(args: ExportArgs) -> Result<ExitCode> {
         })?);
     }
     for file in files {
-        println!("{}", file.display());
+        out::say(file.display())?;
     }
     Ok(ExitCode::SUCCESS)
 }
@@ -62,9 +63,9 @@ pub struct ImportArgs {
 pub fn import(args: ImportArgs) -> Result<ExitCode> {
     let imported = import::read(&args.path, &args.cc)?;
     for (file, reason) in imported.iter().filter_map(|i| Some((&i.file, i.run.as_ref().err()?))) {
-        eprintln!("excluded: {}: {reason}", file.display());
+        out::note(format_args!("excluded: {}: {reason}", file.display()));
     }
     let to_csv = if args.summary { import::summary_csv } else { import::runs_csv };
-    print!("{}", to_csv(&imported));
+    out::print(to_csv(&imported))?;
     Ok(if imported.iter().any(|i| i.run.is_ok()) { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }

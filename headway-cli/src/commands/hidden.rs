@@ -4,6 +4,7 @@
 use crate::cell::remote::far;
 use crate::commands::check_switching;
 use crate::lab;
+use crate::sys::out;
 use anyhow::Result;
 use clap::Args;
 use std::ffi::OsString;
@@ -21,12 +22,12 @@ pub struct InLabArgs {
 
 pub fn in_lab(args: InLabArgs) -> Result<ExitCode> {
     let kernel = lab::Kernel::find(args.kernel.as_deref(), None, &["iperf3"])?;
-    print!("{}", lab::run_commands(&kernel, args.commands)?);
+    out::print(lab::run_commands(&kernel, args.commands)?)?;
     Ok(ExitCode::SUCCESS)
 }
 
 pub fn check_switching() -> Result<ExitCode> {
-    print!("{}", check_switching::check()?);
+    out::print(check_switching::check()?)?;
     Ok(ExitCode::SUCCESS)
 }
 

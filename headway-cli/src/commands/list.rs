@@ -3,6 +3,7 @@
 use crate::error::usage;
 use crate::lab;
 use crate::plan::suite;
+use crate::sys::out;
 use anyhow::Result;
 use clap::Args;
 use headway_cc::{cc, path};
@@ -24,9 +25,11 @@ pub struct ListArgs {
 
 pub fn run(args: ListArgs) -> Result<ExitCode> {
     match (args.params, args.loaded) {
-        (Some(cc), _) => print!("{}", usage(kernel::params_text(&cc))?),
-        (None, true) => print!("{}", loaded_text()),
-        (None, false) => print!("{}\n{}\n{}", controllers(), loaded_text(), paths_and_suites()),
+        (Some(cc), _) => out::print(usage(kernel::params_text(&cc))?)?,
+        (None, true) => out::print(loaded_text())?,
+        (None, false) => {
+            out::print(format_args!("{}\n{}\n{}", controllers(), loaded_text(), paths_and_suites()))?
+        }
     }
     Ok(ExitCode::SUCCESS)
 }

@@ -1,6 +1,7 @@
 //! `headway load` and `headway unload`: controllers that stay in the kernel after this program has ended.
 
 use crate::error::{sentence, usage};
+use crate::sys::out;
 use anyhow::Result;
 use clap::Args;
 use headway_kernel::{self as kernel, Order};
@@ -45,7 +46,7 @@ impl LoadArgs {
 
 pub fn load(args: LoadArgs) -> Result<ExitCode> {
     let loaded = args.order()?.load()?;
-    println!("`{}` is loaded: {}", loaded.name, loaded.what());
+    out::say(format_args!("`{}` is loaded: {}", loaded.name, loaded.what()))?;
     Ok(ExitCode::SUCCESS)
 }
 
@@ -68,11 +69,13 @@ pub fn unload(args: UnloadArgs) -> Result<ExitCode> {
     let mut refused = None;
     for name in names {
         match kernel::unload(&name) {
-            Ok(0) => println!("`{name}` is unloaded"),
-            Ok(users) => println!("`{name}` is unloaded; {users} sockets keep it until they close"),
+            Ok(0) => out::say(format_args!("`{name}` is unloaded"))?,
+            Ok(users) => {
+                out::say(format_args!("`{name}` is unloaded; {users} sockets keep it until they close"))?;
+            }
             Err(e) => {
                 if let Some(earlier) = refused.replace(e) {
-                    eprintln!("error: {}", sentence(&earlier.into()));
+                    out::note(format_args!("error: {}", sentence(&earlier.into())));
                 }
             }
         }

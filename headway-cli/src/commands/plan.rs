@@ -10,6 +10,7 @@ use crate::plan::tool::Tool;
 use crate::plan::traffic::{self, Direction, Pattern, Rival, Traffic};
 use crate::plan::transport::Transport;
 use crate::plan::{Label, Place, Plan, Request, suite};
+use crate::sys::out;
 use anyhow::{Result, bail, ensure};
 use clap::Args;
 use headway_cc::messages::Messages;
@@ -325,7 +326,7 @@ pub struct TasksArgs {
 pub fn run(args: TasksArgs) -> Result<ExitCode> {
     let plan = usage(args.plan.plan())?;
     for file in usage(pscheduler::write_tasks(&plan, &args.pscheduler))? {
-        println!("{}", file.display());
+        out::say(file.display())?;
     }
     Ok(ExitCode::SUCCESS)
 }

@@ -1,5 +1,6 @@
 //! `headway replay`: checks a trace of ACKs against the Rust controller.
 
+use crate::sys::out;
 use anyhow::{Context, Result};
 use clap::Args;
 use headway_kernel::replay;
@@ -18,9 +19,9 @@ pub fn run(args: ReplayArgs) -> Result<ExitCode> {
     let file = args.file.display();
     let text = fs::read_to_string(&args.file).with_context(|| format!("cannot read `{file}`"))?;
     let r = replay(&text).with_context(|| format!("`{file}` does not replay"))?;
-    println!(
+    out::say(format_args!(
         "{} events of {} flows: every decision and state of `{}` is equal in Rust",
         r.events, r.flows, r.cc
-    );
+    ))?;
     Ok(ExitCode::SUCCESS)
 }

@@ -4,6 +4,7 @@ use crate::error::usage;
 use crate::plan::Plan;
 use crate::raw::about::{About, Change};
 use crate::report::{self, Format, Options};
+use crate::sys::out;
 use anyhow::Result;
 use clap::Args;
 use std::path::{Path, PathBuf};
@@ -62,7 +63,5 @@ pub fn run(args: ReportArgs) -> Result<ExitCode> {
 /// is.
 pub fn show(dir: &Path, options: Options) -> Result<()> {
     let summary = report::report(dir, &options)?;
-    print!("{}", summary.table);
-    println!("\n{}", summary.page.display());
-    Ok(())
+    out::print(format_args!("{}\n{}\n", summary.table, summary.page.display()))
 }

@@ -5,6 +5,7 @@ use crate::interop::packets;
 use crate::plan::PathEntry;
 use crate::raw::folder::write_atomic;
 use crate::stats;
+use crate::sys::out;
 use anyhow::{Result, anyhow};
 use clap::{Args, value_parser};
 use headway_cc::sim::{self, FlowRun, FlowSpec, Signals, SimRun, SimSpec};
@@ -56,7 +57,7 @@ pub struct SimArgs {
 pub fn run(args: SimArgs) -> Result<ExitCode> {
     let path = usage(PathEntry::resolve(&args.path))?;
     let text = usage(simulate(&args, &path))?;
-    print!("{text}");
+    out::print(text)?;
     Ok(ExitCode::SUCCESS)
 }
 

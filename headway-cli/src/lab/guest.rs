@@ -9,6 +9,7 @@ use crate::error::sentence;
 use crate::lab::initramfs::MODULE_DIR;
 use crate::lab::job::{ARGUMENT, Job, SAID};
 use crate::lab::mailbox::{self, Answer};
+use crate::sys::out;
 use crate::sys::{lab as sys, net};
 use anyhow::{Context, Result, ensure};
 use headway_cc::rand::hash;
@@ -44,7 +45,7 @@ pub fn is_guest() -> bool {
 pub fn main() -> ! {
     if let Err(error) = run() {
         // Without a mailbox there is only the console.
-        eprintln!("headway: {error:#}");
+        out::note(format_args!("headway: {error:#}"));
     }
     sys::reset()
 }

@@ -4,6 +4,9 @@
 //! No code runs after `kill -9`. What that must not leave behind is held by file descriptors instead (namespaces, TUN
 //! devices, struct_ops links) or dies with its parent (guests, servers).
 
+use super::out;
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+use signal_hook::iterator::Signals;
 use std::collections::BTreeMap;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -40,20 +43,41 @@ impl Drop for Guard {
     }
 }
 
-/// From now on Ctrl-C, SIGTERM and SIGHUP run the pending actions, newest first, and end the process with 130.
+/// The command that goes on with what was interrupted, where something can go on.
+static GO_ON: Mutex<Option<String>> = Mutex::new(None);
+
+/// From now on an interrupt tells the user that this command goes on.
+pub fn goes_on_with(command: String) {
+    *GO_ON.lock().unwrap_or_else(|e| e.into_inner()) = Some(command);
+}
+
+/// From now on Ctrl-C, SIGTERM and SIGHUP run the pending actions, newest first, and end the process with 128 + the
+/// signal's number, which is what a shell reports of a program that the signal itself has ended.
 pub fn catch() -> anyhow::Result<()> {
-    ctrlc::set_handler(|| {
-        loop {
-            let last = PENDING.lock().unwrap_or_else(|e| e.into_inner()).pop_last();
-            match last {
-                Some((_, action)) => action(),
-                None => break,
-            }
+    let mut signals = Signals::new([SIGINT, SIGTERM, SIGHUP])?;
+    std::thread::spawn(move || {
+        if let Some(signal) = signals.forever().next() {
+            undo_and_end(signal);
         }
-        eprintln!("interrupted: what was measured is kept; run the same command again to go on");
-        std::process::exit(130);
-    })?;
+    });
     Ok(())
+}
+
+fn undo_and_end(signal: i32) {
+    loop {
+        let last = PENDING.lock().unwrap_or_else(|e| e.into_inner()).pop_last();
+        match last {
+            Some((_, action)) => action(),
+            None => break,
+        }
+    }
+    match GO_ON.lock().unwrap_or_else(|e| e.into_inner()).as_ref() {
+        Some(command) => {
+            out::note(format_args!("interrupted: what was measured is kept; to go on:\n  {command}"))
+        }
+        None => out::note("interrupted"),
+    }
+    std::process::exit(128 + signal);
 }
 
 #[cfg(test)]

@@ -12,6 +12,7 @@ use crate::plan::traffic::Traffic;
 use crate::raw::load::{self, Load};
 use crate::raw::probe::Probe;
 use crate::sys;
+use crate::sys::out;
 use std::net::{Ipv4Addr, SocketAddr, ToSocketAddrs};
 use std::time::Duration;
 
@@ -91,7 +92,7 @@ pub fn try_all(hosts: &str, tool: Tool, echoes: bool) -> Result<Vec<Candidate>> 
         if let Err(e) = try_one(&mut candidate, tool, echoes) {
             candidate.failure = sentence(&e);
         }
-        eprintln!("{}", candidate.line());
+        out::note(candidate.line());
         all.push(candidate);
     }
     Ok(all)

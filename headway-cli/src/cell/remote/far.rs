@@ -10,6 +10,7 @@ use crate::cell::sender::Sender;
 use crate::error::sentence;
 use crate::observe::cpu;
 use crate::observe::machine;
+use crate::sys::out;
 use crate::sys::{interrupt, program};
 use serde_json::{Value, json};
 use std::io::{BufRead, BufReader, Write};
@@ -202,7 +203,7 @@ pub fn serve(folder: &Path) -> Result<()> {
             Ok(value) => json!({ "ok": value }),
             Err(e) => json!({ "error": sentence(&e) }),
         };
-        println!("{answer}");
+        out::say(answer)?;
     }
     Ok(())
 }

@@ -6,6 +6,7 @@
 //! a process group of its own, so that a signal to this one's group does not reach it.
 
 use super::{Context, Result, bail, ensure};
+use crate::sys::out;
 use std::os::unix::process::CommandExt;
 use std::process::{Child, Command, Stdio};
 
@@ -89,7 +90,10 @@ impl Drop for Forced {
         if self.child.stdin.is_some()
             && let Err(e) = self.restore()
         {
-            eprintln!("warning: the qdisc could not be put back: {e}\nbefore it was: {}", self.before);
+            out::note(format_args!(
+                "warning: the qdisc could not be put back: {e}\nbefore it was: {}",
+                self.before
+            ));
         }
     }
 }

@@ -1,0 +1,40 @@
+//! Standard output and standard error, which may be closed or full.
+//!
+//! The macros of the standard library panic when their stream cannot be written. A reader that has seen enough
+//! (`headway list | head -1`) is no failure, though, and a full disk is one that deserves a sentence; so all output of
+//! the program goes through here, and `main.rs` refuses the macros.
+
+use crate::error::coded;
+use anyhow::{Context, Result, anyhow};
+use std::fmt::Display;
+use std::io::{ErrorKind, Write};
+
+/// What other programs end with when the reader of their output has gone: 128 + SIGPIPE.
+const READER_GONE: u8 = 128 + libc::SIGPIPE as u8;
+
+/// Writes the text to standard output, as it is, and at once.
+///
+/// # Errors
+/// When the reader has gone, an error without words, which ends the program quietly. Otherwise what could not be done.
+pub fn print(text: impl Display) -> Result<()> {
+    let mut out = std::io::stdout().lock();
+    written(write!(out, "{text}").and_then(|()| out.flush()))
+}
+
+/// As [`print`], and ends the line.
+pub fn say(line: impl Display) -> Result<()> {
+    print(format_args!("{line}\n"))
+}
+
+/// What the outcome of writing to standard output means for the program.
+pub fn written(outcome: std::io::Result<()>) -> Result<()> {
+    match outcome {
+        Err(e) if e.kind() == ErrorKind::BrokenPipe => coded(READER_GONE, Err(anyhow!(""))),
+        other => other.context("cannot write to standard output"),
+    }
+}
+
+/// Writes a line to standard error, where one can be written. Nobody is left to be told of a failure.
+pub fn note(line: impl Display) {
+    let _ = writeln!(std::io::stderr().lock(), "{line}");
+}
