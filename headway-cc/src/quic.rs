@@ -24,6 +24,8 @@ pub mod sim;
 
 #[cfg(feature = "quinn")]
 pub use paced_socket::{PacedFactory, PacedSocket};
+#[cfg(feature = "quinn")]
+pub use quinn::running_in_quinn;
 
 use crate::cc::{self, Controller, ControllerError};
 use std::fmt;

@@ -165,6 +165,12 @@ impl Flow {
         }
     }
 
+    /// The controller with its settings, as the factory was given it.
+    #[cfg(feature = "quinn")]
+    pub(super) fn name(&self) -> &str {
+        &self.factory.name
+    }
+
     pub(super) fn initial_window(&self) -> u64 {
         self.initial_window
     }

@@ -32,6 +32,16 @@ impl ControllerFactory for Factory {
     }
 }
 
+/// The name of the controller that runs in a quinn connection, with its settings, as [`Factory::named`] was given it.
+/// `None` means that the controller is none of this crate's, such as quinn's own CUBIC.
+///
+/// `state` is what `quinn::Connection::congestion_state` returns, so the answer comes from the connection itself and
+/// not from how it was configured.
+pub fn running_in_quinn(state: Box<dyn Controller>) -> Option<String> {
+    let ours = state.into_any().downcast::<Quinn>().ok()?;
+    Some(ours.shared().name().to_string())
+}
+
 /// The lock is needed because `window` and `metrics` have only a shared reference and must first finish the ACK that
 /// is being processed.
 #[derive(Debug)]
@@ -141,5 +151,22 @@ impl Controller for Quinn {
 
     fn into_any(self: Box<Self>) -> Box<dyn Any> {
         self
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use quinn::congestion::CubicConfig;
+
+    #[test]
+    fn a_connection_tells_which_controller_runs() {
+        let ours: Arc<dyn ControllerFactory + Send + Sync> =
+            Arc::new(Factory::named("bbr3:up_pacing_gain=1.1").unwrap());
+        let of = |factory: Arc<dyn ControllerFactory + Send + Sync>| {
+            running_in_quinn(factory.build(Instant::now(), 1200).clone_box())
+        };
+        assert_eq!(of(ours).as_deref(), Some("bbr3:up_pacing_gain=1.1"));
+        assert_eq!(of(Arc::new(CubicConfig::default())), None);
     }
 }
