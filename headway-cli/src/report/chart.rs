@@ -6,6 +6,7 @@
 
 use super::findings::Comparison;
 use super::judge::Scale;
+use super::mean::Mean;
 use super::run::{Run, RunCell};
 use super::words::number;
 use crate::metric::{METRICS, Metric};
@@ -174,34 +175,37 @@ impl Ratios {
         steps.iter().rev().map(|s| 1.0 / s).chain([1.0]).chain(steps.iter().copied()).collect()
     }
 
+    /// The texts between ×1 and the ends are left out where a telephone has no room for them.
     pub fn axis(&self) -> Markup {
         html! {
             svg height="18" width="100%" {
-                @for tick in self.ticks() { text x=(self.x(tick)) y="13" text-anchor="middle" class="tick" { (times(tick)) } }
+                @for (i, tick) in self.ticks().into_iter().enumerate() {
+                    text x=(self.x(tick)) y="13" text-anchor="middle" class=(if i % 2 == 1 { "tick inner" } else { "tick" }) { (times(tick)) }
+                }
             }
         }
     }
 }
 
-/// `×0.38`, with three significant digits at most.
+/// `×0.38`, without zeros at its end.
 fn times(ratio: f64) -> String {
     let text = if ratio >= 10.0 { format!("{ratio:.1}") } else { format!("{ratio:.2}") };
     format!("×{}", text.trim_end_matches('0').trim_end_matches('.'))
 }
 
-/// The ratio on each path as a dot, and the geometric mean over the paths as a tick with its value.
-pub fn ratios(of_paths: &[(&str, f64)], scale: &Ratios) -> Markup {
-    let logs: Vec<f64> = of_paths.iter().map(|(_, ratio)| ratio.max(1e-9).ln()).collect();
-    let mean = (logs.iter().sum::<f64>() / logs.len().max(1) as f64).exp();
+/// The ratio on each path as a dot, and the geometric mean over the paths as a tick with its value and its interval.
+pub fn ratios(of_paths: &[(&str, f64)], mean: Option<&Mean>, scale: &Ratios) -> Markup {
     html! {
         svg height="42" width="100%" {
-            @for tick in scale.ticks() { line x1=(scale.x(tick)) x2=(scale.x(tick)) y1="0" y2="42" class=(if tick == 1.0 { "zero" } else { "grid" }) {} }
+            @for tick in scale.ticks() { line x1=(scale.x(tick)) x2=(scale.x(tick)) y1="16" y2="42" class=(if tick == 1.0 { "zero" } else { "grid" }) {} }
             @for (i, (name, ratio)) in of_paths.iter().enumerate() {
                 circle cx=(scale.x(*ratio)) cy=(23 + (i * 7 % 5) * 3) r="3" class=(if scale.is_beyond(*ratio) { "one-path hollow" } else { "one-path" }) { title { (name) ": " (times(*ratio)) } }
             }
-            @if !logs.is_empty() {
-                line x1=(scale.x(mean)) x2=(scale.x(mean)) y1="17" y2="42" class="median" {}
-                text x=(scale.x(mean)) y="12" text-anchor="middle" class="mean" { (times(mean)) }
+            @if let Some(mean) = mean {
+                @let x = scale.x(mean.ratio);
+                @if let Some((low, high)) = mean.interval { line x1=(scale.x(low)) x2=(scale.x(high)) y1="29" y2="29" class="mean-interval" {} }
+                line x1=(x) x2=(x) y1="16" y2="42" class="median" {}
+                text x=(x) y="12" text-anchor="middle" class="mean" { "×" (mean.ratio_text()) @if mean.interval.is_some() { tspan class="mean-range" { " [" (typeset(&mean.interval_text())) "]" } } }
             }
         }
     }

@@ -34,7 +34,7 @@ pub fn html(run: &Run, findings: &Findings) -> String {
         (top::controls(run))
         main {
             @if let Some(messages) = messages::section(run) { (messages) }
-            (verdicts::section(run, &primary))
+            (verdicts::section(run, findings, &primary))
             @for path in 0..run.plan.paths.len() { (path::section(run, path, findings, series.get(path))) }
             (runs::cells_section(run, &findings.counts))
             (meaning::section(run))

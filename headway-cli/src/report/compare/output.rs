@@ -138,7 +138,7 @@ impl JudgedTable {
                 }
                 section id="verdicts" {
                     h2 { "Verdicts" }
-                    table class="verdicts" {
+                    table class="verdicts pairs" {
                         thead { tr { th scope="col" { (self.keys.join(" · ")) } @for head in PAGE_HEADS { th scope="col" { (head) } } } }
                         tbody { @for p in &self.pairs { (html_row(p)) } }
                     }

@@ -70,6 +70,11 @@ fn terms(run: &Run) -> Markup {
         ("values", "Baseline, candidate's, difference", format!("Medians over the runs that count, of {base} and of the candidate; the difference is the candidate's less the baseline's.")),
         ("improvement", "Improvement", format!("How much better the candidate is than {base}, as a share of {base}'s value; positive is better for every metric. It is the Hodges–Lehmann estimate of the log ratios within blocks, so it can differ a little from the ratio of the medians. Where values are zero it is a difference.")),
         ("interval", "95 % interval", "The improvements that the data do not contradict: the true one lies inside in 95 of 100 such experiments. It inverts the exact signed-rank test.".into()),
+        (
+            "means",
+            "Over all paths",
+            "The geometric mean over the paths of candidate / baseline: ×0.5 is half, ×2 is twice. Its interval says how sure that is for these very paths where there are blocks enough, and for paths like these where there are not. A path without a value in every block, or with a zero, is left out.".into(),
+        ),
         ("noise", "A/A noise", "What the baseline shows against itself: in 95 of 100 comparisons whose both sides are drawn from its own runs, the estimate stays within it.".into()),
         ("margin", "Margin", "The smallest improvement that matters, set for each metric before any run: the grey field of the picture of improvements.".into()),
         ("holm", "p (Holm)", "The chance of a difference as large as this if there were none, after Holm's correction: one comparison in twenty looks significant by chance, so the more comparisons a metric has (paths × candidates), the stricter each is held.".into()),

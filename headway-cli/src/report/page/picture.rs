@@ -81,11 +81,13 @@ fn good(metric: &Metric) -> &'static str {
 }
 
 fn many(run: &Run, findings: &Findings) -> Option<Markup> {
-    let messages = (0..run.plan.paths.len()).all(|path| run.plan.traffic(path).messages.is_some());
-    let delay = if messages { "message_delay_p99_us" } else { "queue_delay_p95_us" };
+    let delay = delay_of_all(run, findings);
     let of = |name: &str, cc: &str| -> Vec<(&str, f64)> {
         let own = findings.comparisons.iter().filter(|c| c.metric.name == name && c.candidate == cc);
         own.filter_map(|c| Some((&*run.plan.paths[c.path].name, ratio(c)?))).collect()
+    };
+    let mean = |metric: &Metric, cc: &str| {
+        findings.answer.means.iter().find(|mean| mean.metric.name == metric.name && mean.candidate == cc)
     };
     let columns: Vec<(&Metric, chart::Ratios)> = ["goodput_bps", delay]
         .into_iter()
@@ -104,17 +106,30 @@ fn many(run: &Run, findings: &Findings) -> Option<Markup> {
             @for cc in run.plan.labels().skip(1) {
                 div class={ "picture-row " (colour(run, cc)) } data-cc=(cc) {
                     div class="picture-name" { (key(run, cc)) " " (cc) }
-                    @for (metric, scale) in &columns { (ratios(&of(metric.name, cc), scale)) }
+                    @for (metric, scale) in &columns { (ratios(&of(metric.name, cc), mean(metric, cc), scale)) }
                 }
             }
             div class="picture-row" { div class="picture-name" {} @for (_, scale) in &columns { (scale.axis()) } }
             p class="legend-note" {
                 "One dot for each of " (run.plan.paths.len()) " paths: the candidate's value divided by " (run.baseline()) "'s, so ×1 is the same; "
                 "a hollow one lies beyond the edge. "
-                "The tick is the geometric mean over the paths."
+                "The tick is the geometric mean over the paths, with its 95 % interval."
             }
         }
     })
+}
+
+/// The delay that most paths are about: that of messages where every path has them, that after a drop of the rate where
+/// half of the paths have one.
+fn delay_of_all(run: &Run, findings: &Findings) -> &'static str {
+    let paths = run.plan.paths.len();
+    let dropped = "queue_delay_p99_after_drop_us";
+    let drops = findings.comparisons.iter().filter(|c| c.metric.name == dropped).count();
+    match () {
+        () if (0..paths).all(|path| run.plan.traffic(path).messages.is_some()) => "message_delay_p99_us",
+        () if 2 * drops >= paths * (run.plan.ccs.len() - 1) => dropped,
+        () => "queue_delay_p95_us",
+    }
 }
 
 /// Candidate over baseline; `None` where zeros allow no ratio.

@@ -4,7 +4,7 @@
 use super::{FEW_PATHS, meaning, picture};
 use crate::plan::traffic::{Traffic, is_usual_mtu, pacing_text};
 use crate::plan::{Place, Plan};
-use crate::report::chart::key;
+use crate::report::chart::{key, typeset};
 use crate::report::findings::{Comparison, Findings};
 use crate::report::run::Run;
 use crate::stats::Verdict;
@@ -39,6 +39,7 @@ pub fn header(run: &Run, findings: &Findings, primary: &[&Comparison]) -> Markup
             h1 { (title(run)) }
             @if !about.title.is_empty() { p class="lead" { (compared(run)) } }
             @if !about.note.is_empty() { p class="note" { (about.note) } }
+            div class="answer" { @for sentence in &findings.answer.sentences { p { (typeset(sentence)) } } }
             @for cc in run.plan.labels().skip(1) { (tally(run, cc, primary)) }
             @if !findings.notes.is_empty() { ul class="notes" { @for note in &findings.notes { li { (note) } } } }
             @if let Some(picture) = picture::picture(run, findings) { (picture) }
