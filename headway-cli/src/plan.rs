@@ -15,6 +15,7 @@ pub mod server;
 pub mod shard;
 pub mod show;
 pub mod suite;
+pub mod time;
 pub mod tool;
 pub mod traffic;
 pub mod transport;

@@ -1,10 +1,11 @@
 //! `headway compare`: judges a table of means that somebody else measured.
 
 use crate::metric::Better;
+use crate::plan::time;
 use crate::raw::folder::write_atomic;
 use crate::report::compare::{self, Terms};
 use crate::sys::out;
-use anyhow::{Result, bail};
+use anyhow::Result;
 use clap::Args;
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -28,18 +29,11 @@ pub struct CompareArgs {
     /// Smallest difference that matters
     ///
     /// In percent of the baseline.
-    #[arg(long, default_value_t = 2.0, value_name = "PERCENT", value_parser = percent)]
+    #[arg(long, default_value_t = 2.0, value_name = "PERCENT", value_parser = time::percent)]
     margin: f64,
     /// Write an HTML page as well
     #[arg(long, value_name = "FILE")]
     page: Option<PathBuf>,
-}
-
-fn percent(text: &str) -> Result<f64> {
-    match text.parse() {
-        Ok(percent) if f64::is_finite(percent) && percent >= 0.0 => Ok(percent),
-        _ => bail!("expected a percentage, 0 or more"),
-    }
 }
 
 pub fn run(args: CompareArgs) -> Result<ExitCode> {

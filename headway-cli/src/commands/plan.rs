@@ -6,6 +6,7 @@ use crate::interop::pscheduler;
 use crate::plan::check::Known;
 use crate::plan::matrix::Axes;
 use crate::plan::server::{FQ, RemoteOptions};
+use crate::plan::time;
 use crate::plan::tool::Tool;
 use crate::plan::traffic::{self, Direction, Pattern, Rival, Traffic};
 use crate::plan::transport::Transport;
@@ -64,14 +65,16 @@ pub struct PlanArgs {
     #[arg(long, default_value_t = 1, help_heading = WHAT)]
     seed: u64,
 
-    /// Length of each load, in seconds
-    #[arg(long, default_value_t = 10, help_heading = TRAFFIC)]
+    /// Length of each load: 30, 90s or 2m
+    ///
+    /// A number alone is in seconds.
+    #[arg(long, default_value = "10", value_name = "TIME", value_parser = time::seconds, help_heading = TRAFFIC)]
     seconds: u32,
-    /// Seconds not counted [default: 20 RTT, at least 2]
+    /// Time not counted [default: 20 RTT, at least 2s]
     ///
     /// The metrics of the summary begin after this much of the load, so that they do not show how a controller
     /// starts. The default is 20 round trips of the longest path and at least 2 s, but at most a third of the load.
-    #[arg(long, value_name = "SECONDS", value_parser = warmup_ms, help_heading = TRAFFIC)]
+    #[arg(long, value_name = "TIME", value_parser = time::ms, help_heading = TRAFFIC)]
     warmup: Option<u64>,
     /// Parallel streams: 1,4,8
     ///
@@ -121,7 +124,7 @@ pub struct PlanArgs {
     /// Every CPU of this machine is kept busy for at least this share of the time, as a condition to measure under,
     /// in addition to what the load itself needs. Only with --in here and --in remote, because virtual time does not
     /// feel a busy CPU.
-    #[arg(long, value_delimiter = ',', default_value = "0", value_name = "PERCENT", help_heading = TRAFFIC)]
+    #[arg(long, value_delimiter = ',', default_value = "0", value_name = "PERCENT", value_parser = time::whole_percent, help_heading = TRAFFIC)]
     cpu_load: Vec<u32>,
     /// tcp, noq or quinn
     ///
@@ -300,15 +303,6 @@ fn read_place(words: &[String]) -> Result<Place> {
         ["remote", host] => Place::Remote(host.into()),
         _ => bail!("--in takes sim, lab, here, or remote HOST[:PORT]; got `{}`", words.join(" ")),
     })
-}
-
-/// Seconds as milliseconds.
-fn warmup_ms(text: &str) -> Result<u64> {
-    let seconds: Option<f64> = text.parse().ok().filter(|s: &f64| s.is_finite() && *s >= 0.0);
-    match seconds {
-        Some(seconds) => Ok((seconds * 1000.0).round() as u64),
-        None => bail!("expected a number of seconds, 0 or more"),
-    }
 }
 
 #[derive(Args)]

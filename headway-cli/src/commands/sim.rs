@@ -3,10 +3,11 @@
 use crate::error::usage;
 use crate::interop::packets;
 use crate::plan::PathEntry;
+use crate::plan::time;
 use crate::raw::folder::write_atomic;
 use crate::stats;
 use crate::sys::out;
-use anyhow::{Result, anyhow};
+use anyhow::{Result, anyhow, ensure};
 use clap::{Args, value_parser};
 use headway_cc::sim::{self, FlowRun, FlowSpec, Signals, SimRun, SimSpec};
 use serde_json::{Value, json};
@@ -27,8 +28,10 @@ pub struct SimArgs {
     /// Flows of each controller
     #[arg(long, default_value_t = 1, value_parser = value_parser!(u32).range(1..=10_000))]
     flows: u32,
-    /// Length in seconds of virtual time
-    #[arg(long, default_value_t = 30, value_parser = value_parser!(u32).range(1..=86_400))]
+    /// Length in virtual time: 30, 90s or 2m
+    ///
+    /// A number alone is in seconds.
+    #[arg(long, default_value = "30", value_name = "TIME", value_parser = length)]
     seconds: u32,
     /// Seed of every random choice
     ///
@@ -52,6 +55,12 @@ pub struct SimArgs {
     /// Of the direction that carries the data, in the format of `mm-link --downlink-log`.
     #[arg(long, value_name = "FILE")]
     mahimahi: Option<PathBuf>,
+}
+
+fn length(text: &str) -> Result<u32> {
+    let seconds = time::seconds(text)?;
+    ensure!((1..=86_400).contains(&seconds), "expected a time from 1s to 24h");
+    Ok(seconds)
 }
 
 pub fn run(args: SimArgs) -> Result<ExitCode> {
