@@ -39,6 +39,10 @@ pub struct Options {
     pub shard: Option<Shard>,
     /// Cells side by side in `sim` and `lab`; elsewhere always one.
     pub jobs: usize,
+    /// The command that goes on with this run when it is interrupted.
+    pub go_on: String,
+    /// Without a word about the progress.
+    pub quiet: bool,
     /// Title and note of the user's.
     pub about: Change,
 }
@@ -57,6 +61,7 @@ pub fn run(plan: &Plan, o: &Options) -> Result<usize> {
     };
     let (plan, shared) = (&plan, Shared { lab_kernels, remote });
     let _lock = open_run(plan, &o.out)?;
+    interrupt::goes_on_with(o.go_on.clone());
     let env = env::describe(plan, &shared.lab_kernels, shared.remote.as_ref())?;
     env::keep(&o.out, begun, &env)?;
     plan.what_cannot_be_decided().iter().for_each(|undecided| out::note(format_args!("note: {undecided}")));
@@ -65,7 +70,7 @@ pub fn run(plan: &Plan, o: &Options) -> Result<usize> {
     // A run that goes on was begun when its first cell was.
     let is_begun_now = !plan.place.is_virtual() && todo.len() == plan.cells.len();
     About::change(&o.out, &o.about, is_begun_now.then(SystemTime::now))?;
-    if todo.len() < own.len() {
+    if todo.len() < own.len() && !o.quiet {
         out::note(format_args!(
             "going on: {} of {} cells are there already",
             own.len() - todo.len(),
@@ -77,9 +82,12 @@ pub fn run(plan: &Plan, o: &Options) -> Result<usize> {
         // Two cells at a time would share the machine's CPUs, or the path itself.
         Place::Here | Place::Remote(_) => 1,
     };
-    let progress = Progress::new(plan, todo.len());
+    let progress = Progress::new(plan, todo.len(), o.quiet);
     side_by_side(jobs.min(todo.len()), &todo, |cell| {
-        run_and_keep(plan, cell, &shared, &o.out).map(|status| progress.done(plan, cell, &status))
+        progress.begins(plan, cell);
+        let status = run_and_keep(plan, cell, &shared, &o.out, &progress)?;
+        progress.done(plan, cell, &status);
+        Ok(())
     })?;
     progress.end(jobs);
     Ok(progress.failed())
@@ -146,7 +154,13 @@ fn some(s: &str) -> Option<&str> {
 /// its final name is therefore always whole, and an interrupted run can go on from what is there.
 ///
 /// A cell that fails is kept, with the reason. Only what would stop every cell, such as a full disk, is an error.
-fn run_and_keep(plan: &Plan, cell: &Cell, shared: &Shared, out: &FsPath) -> Result<String> {
+fn run_and_keep(
+    plan: &Plan,
+    cell: &Cell,
+    shared: &Shared,
+    out: &FsPath,
+    progress: &Progress,
+) -> Result<String> {
     let dest = cell_dir(out, cell);
     let tmp = temporary_cell_dir(out, cell);
     fs::create_dir_all(&tmp).with_context(|| format!("cannot create `{}`", tmp.display()))?;
@@ -159,7 +173,7 @@ fn run_and_keep(plan: &Plan, cell: &Cell, shared: &Shared, out: &FsPath) -> Resu
         Place::Here | Place::Remote(_) => ATTEMPTS,
     };
     let pause = |attempt| {
-        out::note(format_args!("attempt {attempt} at cell {:03} failed, trying again", cell.index));
+        progress.warn(&format!("attempt {attempt} at cell {:03} failed, trying again", cell.index));
         std::thread::sleep(Duration::from_secs(2 * u64::from(attempt)));
     };
     let (status, attempts) = with_attempts(limit, pause, || attempt(plan, cell, shared, &tmp))?;

@@ -13,6 +13,7 @@ mod chart;
 pub mod compare;
 mod esnet;
 mod findings;
+mod gate;
 pub mod judge;
 mod mean;
 mod notes;
@@ -28,6 +29,7 @@ mod tails;
 mod tests;
 mod words;
 
+pub use gate::FailIf;
 pub use words::csv;
 
 use crate::metric::{self, Metric};
@@ -43,6 +45,8 @@ pub struct Options {
     /// Names of further metrics.
     pub metrics: Vec<String>,
     pub format: Format,
+    /// What the caller wants to fail on.
+    pub fail_if: Vec<FailIf>,
 }
 
 /// How the comparison is printed.
@@ -61,6 +65,10 @@ pub struct Summary {
     /// The comparison, aligned, with a line per controller and the notes below it: for stdout.
     pub table: String,
     pub page: PathBuf,
+    /// The content of results.json.
+    pub json: String,
+    /// What `fail_if` applies to, a phrase each.
+    pub reasons: Vec<String>,
 }
 
 /// Fails on a name that is no metric, so that a typing error shows before a run of hours and not after it.
@@ -85,7 +93,8 @@ pub fn report(run_dir: &Path, options: &Options) -> anyhow::Result<Summary> {
     let run = Run::read(run_dir)?;
     let findings = Findings::of(&run);
     write(run_dir, "results.csv", &table::csv(&run))?;
-    write(run_dir, "results.json", &table::json(&run, &findings)?)?;
+    let json = table::json(&run, &findings)?;
+    write(run_dir, "results.json", &json)?;
     let page = write(run_dir, "report.html", &page::html(&run, &findings))?;
     let any = |asked: fn(&Traffic) -> bool| (0..run.plan.paths.len()).any(|p| asked(run.plan.traffic(p)));
     let groups: [(bool, &[&str]); 3] = [
@@ -99,7 +108,8 @@ pub fn report(run_dir: &Path, options: &Options) -> anyhow::Result<Summary> {
         Format::Table => table::text(&run, &findings, printed),
         Format::Esnet => esnet::text(&run),
     };
-    Ok(Summary { table, page })
+    let reasons = gate::reasons(&run, &findings, &options.fail_if);
+    Ok(Summary { table, page, json, reasons })
 }
 
 /// Writes one of the files a report is made of.

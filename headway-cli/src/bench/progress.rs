@@ -1,57 +1,139 @@
-//! What `bench` says on standard error while it runs.
+//! What `bench` says on standard error while it runs: on a terminal one line that updates itself, elsewhere, such as in
+//! a log, a line for each cell, and with `--quiet` nothing.
 
 use crate::plan::{Cell, Plan};
-use crate::sys::out;
+use crate::sys::{interrupt, out};
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use std::io::IsTerminal;
+use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
-/// Prints one line per cell on stderr, with the estimated time left.
+/// How far a run is.
 pub struct Progress {
     start: Instant,
     total: usize,
     done: AtomicUsize,
     failed: AtomicUsize,
+    /// What runs now, the oldest first.
+    running: Mutex<Vec<String>>,
+    voice: Voice,
+}
+
+enum Voice {
+    Quiet,
+    Lines,
+    /// The guard takes the line off the terminal, also when the program is interrupted.
+    Bar(ProgressBar, #[allow(dead_code, reason = "it acts when it is dropped")] interrupt::Guard),
 }
 
 impl Progress {
-    pub fn new(plan: &Plan, total: usize) -> Self {
+    pub fn new(plan: &Plan, total: usize, is_quiet: bool) -> Self {
+        let progress = Self {
+            start: Instant::now(),
+            total,
+            done: AtomicUsize::new(0),
+            failed: AtomicUsize::new(0),
+            running: Mutex::default(),
+            voice: Voice::new(total, is_quiet),
+        };
         let paths = match plan.suite.as_str() {
             "" => plan.paths.iter().map(|p| p.name.as_str()).collect::<Vec<_>>().join(", "),
             suite => format!("suite {suite} ({} paths)", plan.paths.len()),
         };
-        out::note(format_args!(
-            "{total} cells to run: {} × {paths} × {} blocks, in {}",
-            plan.labels().collect::<Vec<_>>().join(", "),
-            plan.blocks,
-            plan.place
+        let labels = plan.labels().collect::<Vec<_>>().join(", ");
+        progress.say(&format!(
+            "{total} cells to run: {labels} × {paths} × {} blocks, in {}",
+            plan.blocks, plan.place
         ));
-        Self { start: Instant::now(), total, done: AtomicUsize::new(0), failed: AtomicUsize::new(0) }
+        progress
+    }
+
+    /// A line that stays, unless nothing is to be said.
+    fn say(&self, line: &str) {
+        match &self.voice {
+            Voice::Quiet => (),
+            Voice::Lines => out::note(line),
+            Voice::Bar(bar, _) => bar.suspend(|| out::note(line)),
+        }
+    }
+
+    /// A line that stays, in any case: something went wrong.
+    pub fn warn(&self, line: &str) {
+        match &self.voice {
+            Voice::Bar(bar, _) => bar.suspend(|| out::note(line)),
+            Voice::Quiet | Voice::Lines => out::note(line),
+        }
+    }
+
+    pub fn begins(&self, plan: &Plan, cell: &Cell) {
+        let mut running = self.running.lock().unwrap_or_else(|e| e.into_inner());
+        running.push(name(plan, cell));
+        self.show(&running);
     }
 
     pub fn done(&self, plan: &Plan, cell: &Cell, status: &str) {
         let done = self.done.fetch_add(1, Ordering::Relaxed) + 1;
-        if status != "ok" {
+        let is_ok = status == "ok";
+        if !is_ok {
             self.failed.fetch_add(1, Ordering::Relaxed);
         }
-        let left = self.start.elapsed().mul_f64((self.total - done) as f64 / done as f64);
-        let left = left.as_secs();
-        let path = &plan.paths[cell.path].name;
-        out::note(format_args!(
-            "[{done}/{}] block {} {path}: {} {status} ({left} s left)",
-            self.total,
-            cell.block + 1,
-            cell.cc
-        ));
+        let left = self.start.elapsed().mul_f64((self.total - done) as f64 / done as f64).as_secs();
+        let line = format!("[{done}/{}] {} {status} ({left} s left)", self.total, name(plan, cell));
+        match &self.voice {
+            Voice::Quiet if is_ok => (),
+            Voice::Bar(bar, _) if is_ok => bar.inc(1),
+            Voice::Bar(bar, _) => {
+                bar.inc(1);
+                self.warn(&line);
+            }
+            Voice::Lines | Voice::Quiet => out::note(line),
+        }
+        let mut running = self.running.lock().unwrap_or_else(|e| e.into_inner());
+        running.retain(|other| *other != name(plan, cell));
+        self.show(&running);
     }
 
-    /// Prints how long the cells of this start took, in wall time.
+    /// Says how long the cells of this start took, in wall time.
     pub fn end(&self, jobs: usize) {
         let (seconds, side_by_side) = (self.start.elapsed().as_secs_f64(), jobs.min(self.total));
-        out::note(format_args!("{} cells took {seconds:.1} s, {side_by_side} side by side", self.total));
+        if let Voice::Bar(bar, _) = &self.voice {
+            bar.finish_and_clear();
+        }
+        self.say(&format!("{} cells took {seconds:.1} s, {side_by_side} side by side", self.total));
     }
 
     /// How many of the cells did not end well.
     pub fn failed(&self) -> usize {
         self.failed.load(Ordering::Relaxed)
     }
+
+    fn show(&self, running: &[String]) {
+        if let Voice::Bar(bar, _) = &self.voice {
+            let others =
+                if running.len() > 1 { format!(" and {} more", running.len() - 1) } else { "".into() };
+            bar.set_message(running.first().map(|first| first.clone() + &others).unwrap_or_default());
+        }
+    }
+}
+
+impl Voice {
+    fn new(total: usize, is_quiet: bool) -> Self {
+        if is_quiet {
+            return Self::Quiet;
+        }
+        if !std::io::stderr().is_terminal() || total == 0 {
+            return Self::Lines;
+        }
+        let bar = ProgressBar::with_draw_target(Some(total as u64), ProgressDrawTarget::stderr());
+        let style = ProgressStyle::with_template("{pos}/{len} [{bar:20}] {eta} left  {wide_msg}");
+        bar.set_style(style.expect("the template is one of indicatif's").progress_chars("=> "));
+        bar.enable_steady_tick(Duration::from_secs(1));
+        let to_clear = bar.clone();
+        Self::Bar(bar, interrupt::guard(move || to_clear.finish_and_clear()))
+    }
+}
+
+fn name(plan: &Plan, cell: &Cell) -> String {
+    format!("block {} {}: {}", cell.block + 1, plan.paths[cell.path].name, cell.cc)
 }

@@ -5,14 +5,15 @@ use crate::commands::plan::PlanArgs;
 use crate::commands::report;
 use crate::error::usage;
 use crate::plan::shard::Shard;
+use crate::plan::show::shell_word;
 use crate::plan::{Place, Plan};
 use crate::raw::folder;
 use crate::report::{Format, Options, known};
 use crate::sys::out;
 use anyhow::{Result, bail, ensure};
-use clap::{Arg, Args};
+use clap::{Arg, Args, ValueEnum};
 use std::num::NonZeroUsize;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 #[derive(Args)]
@@ -66,6 +67,13 @@ struct RunArgs {
     #[arg(long, value_enum, hide_possible_values = true, default_value_t)]
     format: Format,
     #[command(flatten)]
+    fail: report::FailArgs,
+    /// Say nothing about the progress
+    ///
+    /// Warnings and errors are still printed.
+    #[arg(long, short)]
+    quiet: bool,
+    #[command(flatten)]
     about: report::AboutArgs,
     /// Only show cells, time and bytes
     ///
@@ -97,19 +105,30 @@ pub fn run(args: BenchArgs) -> Result<ExitCode> {
     };
     usage(known(&a.metric))?;
     usage(check_shard(a.shard, &plan.place))?;
+    usage(check_fail_if(&a))?;
     usage(check_jobs(a.jobs, &plan.place))?;
     let jobs = a.jobs.or_else(|| std::thread::available_parallelism().ok()).map_or(1, usize::from);
     if a.dry_run {
         out::print(plan.dry_run(a.shard, jobs)?)?;
         return Ok(ExitCode::SUCCESS);
     }
-    let dir = a.resume.or(a.out).map_or_else(folder::new_run_dir, Ok)?;
+    let dir = a.resume.clone().or(a.out.clone()).map_or_else(folder::new_run_dir, Ok)?;
     let failed = bench::run(
         &plan,
-        &bench::Options { out: dir.clone(), shard: a.shard, jobs, about: a.about.change() },
+        &bench::Options {
+            out: dir.clone(),
+            shard: a.shard,
+            jobs,
+            quiet: a.quiet,
+            go_on: going_on(&a, &dir),
+            about: a.about.change(),
+        },
     )?;
+    let options = Options { metrics: a.metric, format: a.format, fail_if: a.fail.fail_if };
     match a.shard {
-        None => report::show(&dir, Options { metrics: a.metric, format: a.format })?,
+        None if failed == 0 => report::show(&dir, options, false)?,
+        // That cells failed weighs more than what the others say.
+        None => report::show(&dir, Options { fail_if: Vec::new(), ..options }, false)?,
         Some(shard) => out::say(format_args!(
             "{}: shard {shard}; `headway merge` makes a run of all {}",
             dir.display(),
@@ -120,6 +139,44 @@ pub fn run(args: BenchArgs) -> Result<ExitCode> {
         bail!("{failed} of {} cells failed; the report lists them with the reason", plan.cells.len());
     }
     Ok(ExitCode::SUCCESS)
+}
+
+/// The command that goes on with the run in `dir` after an interrupt. Title and note are kept there already.
+fn going_on(a: &RunArgs, dir: &Path) -> String {
+    let mut words = vec!["headway".into(), "bench".into(), "--resume".into(), dir.display().to_string()];
+    let mut add = |flag: &str, value: String| words.extend([flag.into(), value]);
+    if let Some(jobs) = a.jobs {
+        add("--jobs", jobs.to_string());
+    }
+    if let Some(shard) = a.shard {
+        add("--shard", shard.to_string());
+    }
+    if !a.metric.is_empty() {
+        add("--metric", a.metric.join(","));
+    }
+    if a.format != Format::default() {
+        add("--format", value_name(&a.format));
+    }
+    if !a.fail.fail_if.is_empty() {
+        add("--fail-if", a.fail.fail_if.iter().map(value_name).collect::<Vec<_>>().join(","));
+    }
+    if a.quiet {
+        words.push("--quiet".into());
+    }
+    words.iter().map(|word| shell_word(word)).collect::<Vec<_>>().join(" ")
+}
+
+/// What the user types for this value of a flag.
+fn value_name(value: &impl ValueEnum) -> String {
+    value.to_possible_value().map(|v| v.get_name().to_string()).unwrap_or_default()
+}
+
+fn check_fail_if(a: &RunArgs) -> Result<()> {
+    ensure!(
+        a.shard.is_none() || a.fail.fail_if.is_empty(),
+        "--fail-if needs a whole run, and --shard makes a part of one\nhint: `headway report RUN --fail-if ...` after `headway merge`"
+    );
+    Ok(())
 }
 
 fn check_jobs(jobs: Option<NonZeroUsize>, place: &Place) -> Result<()> {

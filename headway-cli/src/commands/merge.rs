@@ -24,6 +24,6 @@ pub struct MergeArgs {
 pub fn run(args: MergeArgs) -> Result<ExitCode> {
     let out = args.out.map_or_else(folder::new_run_dir, Ok)?;
     merge(&out, &args.shard)?;
-    report::show(&out, Options::default())?;
+    report::show(&out, Options::default(), false)?;
     Ok(ExitCode::SUCCESS)
 }

@@ -1,11 +1,11 @@
 //! `headway report`, and the end of `bench` and `merge`: the tables of a run.
 
-use crate::error::usage;
+use crate::error::{coded, usage};
 use crate::plan::Plan;
 use crate::raw::about::{About, Change};
-use crate::report::{self, Format, Options};
+use crate::report::{self, FailIf, Format, Options};
 use crate::sys::out;
-use anyhow::Result;
+use anyhow::{Result, anyhow};
 use clap::Args;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -25,8 +25,28 @@ pub struct ReportArgs {
     /// deviations, retransmissions.
     #[arg(long, value_enum, hide_possible_values = true, default_value_t)]
     format: Format,
+    /// Print results.json instead of the table
+    ///
+    /// The same text that is written into the run folder.
+    #[arg(long, conflicts_with = "format")]
+    json: bool,
+    #[command(flatten)]
+    fail: FailArgs,
     #[command(flatten)]
     about: AboutArgs,
+}
+
+/// When a script wants to hear of a verdict by the exit code.
+#[derive(Args)]
+pub struct FailArgs {
+    /// Exit code 3 if worse, undecided or not-better
+    ///
+    /// For scripts and CI. It concerns the verdicts, which the primary metrics have. worse: some candidate is worse than
+    /// the baseline by more than the margin. undecided: some comparison is inconclusive or has too few blocks.
+    /// not-better: some comparison has another verdict than better. Several may be given, with commas. The report is
+    /// written in any case.
+    #[arg(long, value_enum, value_name = "VERDICT", hide_possible_values = true, value_delimiter = ',')]
+    pub fail_if: Vec<FailIf>,
 }
 
 /// What the user wants said at the head of the page. It stays with the run, so a later report has it too.
@@ -55,13 +75,28 @@ pub fn run(args: ReportArgs) -> Result<ExitCode> {
     usage(report::known(&args.metric))?;
     Plan::read(&args.dir)?;
     About::change(&args.dir, &args.about.change(), None)?;
-    show(&args.dir, Options { metrics: args.metric, format: args.format })?;
+    let options = Options { metrics: args.metric, format: args.format, fail_if: args.fail.fail_if };
+    show(&args.dir, options, args.json)?;
     Ok(ExitCode::SUCCESS)
 }
 
 /// Writes results.csv, results.json and report.html into the run folder, and prints the comparison and where the page
 /// is.
-pub fn show(dir: &Path, options: Options) -> Result<()> {
+///
+/// # Errors
+/// With an exit code of its own when `options` names a reason to fail that applies.
+pub fn show(dir: &Path, options: Options, is_json: bool) -> Result<()> {
     let summary = report::report(dir, &options)?;
-    out::print(format_args!("{}\n{}\n", summary.table, summary.page.display()))
+    match is_json {
+        true => out::print(summary.json)?,
+        false => out::print(format_args!("{}\n{}\n", summary.table, summary.page.display()))?,
+    }
+    if summary.reasons.is_empty() {
+        return Ok(());
+    }
+    let (count, list) = (summary.reasons.len(), summary.reasons.join("\n  "));
+    coded(VERDICT_FAILS, Err(anyhow!("--fail-if applies to {count} of the run's comparisons:\n  {list}")))
 }
+
+/// The exit code where `--fail-if` applies.
+const VERDICT_FAILS: u8 = 3;
