@@ -2,8 +2,8 @@
 //!
 //! A report reads nothing but the run's folder and writes nothing but `results.csv`, `results.json` and `report.html`
 //! in it, each under a temporary name first. `run` reads the folder, `judge` says what pairs of values amount to,
-//! `findings` and `notes` are what follows from a run; `table` and `esnet` are made for the terminal and other
-//! programs, `page` with its charts for people. `compare` judges tables that somebody else measured. Called by
+//! `findings`, `answer` and `notes` are what follows from a run; `text` is made for the terminal, `table` and `esnet` for
+//! other programs, `page` with its charts for people. `compare` judges tables that somebody else measured. Called by
 //! `headway report`, `bench`, `merge` and `compare`.
 
 #[cfg(test)]
@@ -25,8 +25,10 @@ mod shell;
 pub mod synthetic;
 mod table;
 mod tails;
+mod terminal;
 #[cfg(test)]
 mod tests;
+mod text;
 mod words;
 
 pub use gate::FailIf;
@@ -47,14 +49,18 @@ pub struct Options {
     pub format: Format,
     /// What the caller wants to fail on.
     pub fail_if: Vec<FailIf>,
+    /// How wide a printed line may be; any width without one.
+    pub width: Option<usize>,
 }
 
 /// How the comparison is printed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
 pub enum Format {
-    /// Intervals and verdicts.
+    /// The answer, and what is read of intervals and verdicts.
     #[default]
     Table,
+    /// The same with every comparison, column and exclusion, however many and wide.
+    Full,
     /// The table of ESnet's summarize-iperf3.py: means, standard deviations, retransmissions.
     Esnet,
 }
@@ -62,7 +68,8 @@ pub enum Format {
 /// What `headway report` prints and leaves behind.
 #[derive(Debug)]
 pub struct Summary {
-    /// The comparison, aligned, with a line per controller and the notes below it: for stdout.
+    /// The answer in sentences, the comparisons, a line for each controller and the notes: for stdout. With the escape
+    /// sequences of colours.
     pub table: String,
     pub page: PathBuf,
     /// The content of results.json.
@@ -105,8 +112,12 @@ pub fn report(run_dir: &Path, options: &Options) -> anyhow::Result<Summary> {
     let is_asked_for = |m: &Metric| groups.iter().any(|(asked, names)| *asked && names.contains(&m.name));
     let printed = |m: &Metric| m.is_primary() || is_asked_for(m) || extra.iter().any(|e| e.name == m.name);
     let table = match options.format {
-        Format::Table => table::text(&run, &findings, printed),
         Format::Esnet => esnet::text(&run),
+        Format::Table | Format::Full => {
+            let is_full = options.format == Format::Full;
+            let width = options.width.filter(|_| !is_full).unwrap_or(usize::MAX);
+            text::of(&run, &findings, printed, text::Extent { width, is_full })
+        }
     };
     let reasons = gate::reasons(&run, &findings, &options.fail_if);
     Ok(Summary { table, page, json, reasons })

@@ -60,9 +60,10 @@ struct RunArgs {
     /// results.csv has all of them, and its first line is the list of their names.
     #[arg(long, value_delimiter = ',')]
     metric: Vec<String>,
-    /// What to print: table or esnet
+    /// What to print: table, full or esnet
     ///
-    /// table has intervals and verdicts. esnet is the table of ESnet's summarize-iperf3.py: means, standard
+    /// table has the answer in sentences and as much of the comparisons as is read and fits the terminal. full has
+    /// every comparison, column and exclusion. esnet is the table of ESnet's summarize-iperf3.py: means, standard
     /// deviations, retransmissions.
     #[arg(long, value_enum, hide_possible_values = true, default_value_t)]
     format: Format,
@@ -124,7 +125,7 @@ pub fn run(args: BenchArgs) -> Result<ExitCode> {
             about: a.about.change(),
         },
     )?;
-    let options = Options { metrics: a.metric, format: a.format, fail_if: a.fail.fail_if };
+    let options = Options { metrics: a.metric, format: a.format, fail_if: a.fail.fail_if, width: None };
     match a.shard {
         None if failed == 0 => report::show(&dir, options, false)?,
         // That cells failed weighs more than what the others say.

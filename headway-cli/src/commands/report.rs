@@ -19,10 +19,11 @@ pub struct ReportArgs {
     /// results.csv has all of them, and its first line is the list of their names.
     #[arg(long, value_delimiter = ',')]
     metric: Vec<String>,
-    /// What to print: table or esnet
+    /// What to print: table, full or esnet
     ///
-    /// table has intervals and verdicts. esnet is the table of ESnet's summarize-iperf3.py: means, standard
-    /// deviations, retransmissions.
+    /// table has the answer in sentences and as much of the comparisons as is read and fits the terminal; COLUMNS=200
+    /// says another width. full has every comparison, column and exclusion. esnet is the table of ESnet's
+    /// summarize-iperf3.py: means, standard deviations, retransmissions.
     #[arg(long, value_enum, hide_possible_values = true, default_value_t)]
     format: Format,
     /// Print results.json instead of the table
@@ -75,7 +76,8 @@ pub fn run(args: ReportArgs) -> Result<ExitCode> {
     usage(report::known(&args.metric))?;
     Plan::read(&args.dir)?;
     About::change(&args.dir, &args.about.change(), None)?;
-    let options = Options { metrics: args.metric, format: args.format, fail_if: args.fail.fail_if };
+    let options =
+        Options { metrics: args.metric, format: args.format, fail_if: args.fail.fail_if, width: None };
     show(&args.dir, options, args.json)?;
     Ok(ExitCode::SUCCESS)
 }
@@ -86,6 +88,7 @@ pub fn run(args: ReportArgs) -> Result<ExitCode> {
 /// # Errors
 /// With an exit code of its own when `options` names a reason to fail that applies.
 pub fn show(dir: &Path, options: Options, is_json: bool) -> Result<()> {
+    let options = Options { width: out::width(), ..options };
     let summary = report::report(dir, &options)?;
     match is_json {
         true => out::print(summary.json)?,

@@ -127,10 +127,7 @@ impl<'a> Teller<'a> {
     fn few_paths(&self) -> Vec<String> {
         let candidates = self.candidates();
         let [only] = candidates[..] else {
-            return self.strongest_first(&candidates, |candidate| {
-                let best = self.strongest(|c| c.candidate == *candidate && is_decided(c));
-                best.map_or_else(|| self.no_difference(candidate, None), |c| self.contrast(c, true))
-            });
+            return self.strongest_first(&candidates, |candidate| self.one(candidate));
         };
         let mut contrasts: Vec<&Comparison> = (0..self.run.plan.paths.len())
             .filter_map(|path| self.strongest(|c| c.path == path && is_decided(c)))
@@ -148,9 +145,11 @@ impl<'a> Teller<'a> {
     /// The mean over the paths, one sentence a candidate; of a single one also where it gains and loses most.
     fn many_paths(&self) -> Vec<String> {
         let candidates = self.candidates();
-        let mut said = self.strongest_first(&candidates, |candidate| {
-            self.over_paths(candidate).unwrap_or_else(|| self.no_difference(candidate, None))
-        });
+        if !candidates.iter().any(|cc| self.over_paths(cc).is_some()) {
+            return self.few_paths();
+        }
+        let sentence = |cc: &str| self.over_paths(cc).unwrap_or_else(|| self.one(cc));
+        let mut said = self.strongest_first(&candidates, sentence);
         if candidates.len() == 1 {
             let most = |verdict| self.strongest(|c| c.judged.verdict == Some(verdict) && tier(c.metric) > 0);
             let mut ends: Vec<&Comparison> = [most(Better), most(Worse)].into_iter().flatten().collect();
@@ -158,6 +157,12 @@ impl<'a> Teller<'a> {
             said.extend(ends.iter().map(|c| self.contrast(c, false)));
         }
         said
+    }
+
+    /// What matters most of a candidate, or that nothing does.
+    fn one(&self, candidate: &str) -> String {
+        let best = self.strongest(|c| c.candidate == *candidate && is_decided(c));
+        best.map_or_else(|| self.no_difference(candidate, None), |c| self.contrast(c, true))
     }
 
     fn candidates(&self) -> Vec<&'a str> {
@@ -201,7 +206,7 @@ impl<'a> Teller<'a> {
                     if view.gains() {
                         format!(", bought with {}", other.as_price())
                     } else {
-                        format!("; {}", other.as_gain())
+                        format!(", which buys {}", other.as_price())
                     }
                 }
                 (_, Some(Better | Worse)) => format!("; its {}", other.change()),
@@ -219,7 +224,9 @@ impl<'a> Teller<'a> {
         });
         let reverse: Vec<String> = reverse.map(|o| self.path(o.path)).collect();
         if with_other_paths && !reverse.is_empty() {
-            text += &format!("; on {} it is the other way round", reverse.join(" and "));
+            let n = reverse.len();
+            let paths = if n <= 2 { reverse.join(" and ") } else { format!("{n} other paths") };
+            text += &format!("; on {paths} it is the other way round");
         }
         text + "."
     }
@@ -269,40 +276,20 @@ impl<'a> Teller<'a> {
     /// A candidate's means: the tail of the delay and goodput, the larger change first.
     fn over_paths(&self, candidate: &str) -> Option<String> {
         let of = |name: &str| self.means.iter().find(|m| m.candidate == candidate && m.metric.name == name);
-        let half = |m: &&Mean| 2 * m.paths >= self.run.plan.paths.len();
-        let tail = of(DROP_DELAY).filter(half).or_else(|| of(MESSAGE_DELAY)).or_else(|| of(QUEUE_DELAY));
+        let is_usual = |m: &&Mean| 2 * m.paths >= self.run.plan.paths.len();
+        let tail = of(DROP_DELAY).filter(is_usual).or_else(|| of(MESSAGE_DELAY)).or_else(|| of(QUEUE_DELAY));
         let mut two: Vec<&Mean> = [of(GOODPUT), tail].into_iter().flatten().collect();
-        let size = |m: &Mean| m.ratio.ln().abs() / if m.metric.name == GOODPUT { 0.02 } else { 0.05 };
-        two.sort_by(|a, b| size(b).total_cmp(&size(a)));
+        two.sort_by(|a, b| mean_size(b).total_cmp(&mean_size(a)));
         let first = *two.first()?;
         let base = self.run.baseline();
-        let name = noun(first.metric);
-        let mut text =
-            format!("Over {} paths, {candidate}'s {name} {}", first.paths, mean_change(first, base));
+        let mut text = format!("Over {} paths, {candidate}'s {}", first.paths, mean_main(first, base));
         if let Some(second) = two.get(1) {
-            let (gain, loss) = (mean_gain(first), mean_gain(second));
-            let is_bought = gain > 0.0 && loss < 0.0 && second.is_apart() && first.is_apart();
-            let paths = if second.paths == first.paths {
-                String::new()
-            } else {
-                format!(" over {} paths", second.paths)
-            };
-            let join = if is_bought { ", bought with a change of" } else { ";" };
-            let second_name = noun(second.metric);
-            text += &if is_bought {
-                format!("{join} its {second_name}{paths}, which {}", mean_change(second, base))
-            } else {
-                format!("{join} its {second_name}{paths} {}", mean_change(second, base))
-            };
+            text += &mean_beside(first, second, base);
         }
         let mine = || self.judged.iter().filter(|c| c.candidate == candidate);
         let count = |verdict| mine().filter(|c| c.judged.verdict == Some(verdict)).count();
-        Some(format!(
-            "{text}; of its {} verdicts {} are better and {} worse.",
-            mine().count(),
-            count(Better),
-            count(Worse)
-        ))
+        let (all, better, worse) = (mine().count(), count(Better), count(Worse));
+        Some(format!("{text}. Of its {all} verdicts {better} are better and {worse} worse."))
     }
 
     /// A path as a sentence names it.
@@ -383,11 +370,6 @@ impl<'a> View<'a> {
         }
     }
 
-    /// The price was named first, so this is what it bought.
-    fn as_gain(&self) -> String {
-        format!("that buys {}", self.as_price())
-    }
-
     fn sides(&self) -> (&'a str, &'a str) {
         let (candidate, baseline) = (self.c.candidate.as_str(), self.baseline);
         if self.is_mirrored { (baseline, candidate) } else { (candidate, baseline) }
@@ -421,22 +403,61 @@ impl<'a> View<'a> {
     }
 }
 
-/// `is 63 % shorter than bbr3's (ratio 0.371, 95 % interval 0.366 .. 0.377)`.
-fn mean_change(mean: &Mean, baseline: &str) -> String {
-    let (_, more, less) = adjectives(mean.metric);
-    let (more, less) = if mean.metric.name == GOODPUT { ("higher", "lower") } else { (more, less) };
-    let figures = match mean.interval {
-        Some(_) => format!("(ratio {}, 95 % interval {})", mean.ratio_text(), mean.interval_text()),
-        None => format!("(ratio {}, a point without an interval)", mean.ratio_text()),
+/// `p95 queueing delay is 63 % shorter than bbr3's (ratio 0.371, 95 % interval 0.366 .. 0.377)`.
+fn mean_main(mean: &Mean, baseline: &str) -> String {
+    let name = noun(mean.metric);
+    match mean_amount(mean) {
+        _ if mean.interval.is_some() && !mean.is_apart() => {
+            format!("{name} cannot be told from {baseline}'s {}", mean_figures(mean))
+        }
+        amount if mean.ratio >= 2.0 => format!("{name} is {amount} as {baseline}'s {}", mean_figures(mean)),
+        amount => format!("{name} is {amount} than {baseline}'s {}", mean_figures(mean)),
+    }
+}
+
+/// What stands behind the first mean: its price, or that there is none, or the other change.
+fn mean_beside(first: &Mean, second: &Mean, baseline: &str) -> String {
+    let (name, figures) = (noun(second.metric), mean_figures(second));
+    let over =
+        if second.paths == first.paths { String::new() } else { format!(" over {} paths", second.paths) };
+    let share = second.metric.margin.map_or(0.0, |m| m.share);
+    let is_within = second.interval.is_some_and(|(low, high)| low > 1.0 - share && high < 1.0 + share);
+    let is_price = first.is_apart() && second.is_apart() && mean_gain(first) > 0.0 && mean_gain(second) < 0.0;
+    match mean_amount(second) {
+        _ if is_within => format!("; its {name}{over} stays within {} % {figures}", share * 100.0),
+        _ if second.interval.is_some() && !second.is_apart() => {
+            format!("; its {name}{over} cannot be told from {baseline}'s {figures}")
+        }
+        amount if is_price && second.metric.name == GOODPUT => {
+            format!(", bought with {amount} {name}{over} {figures}")
+        }
+        amount if is_price => format!(", bought with a {name} {amount}{over} {figures}"),
+        amount => format!("; its {name}{over} is {amount} {figures}"),
+    }
+}
+
+fn mean_amount(mean: &Mean) -> String {
+    let (much, more, less) = match mean.metric.name {
+        GOODPUT => ("high", "higher", "lower"),
+        _ => adjectives(mean.metric),
     };
     match mean.ratio {
-        _ if mean.interval.is_some() && !mean.is_apart() => {
-            format!("cannot be told from {baseline}'s {figures}")
-        }
-        r if r >= 2.0 => format!("is {} times {baseline}'s {figures}", times(r)),
-        r if r >= 1.0 => format!("is {} % {more} than {baseline}'s {figures}", percent(r - 1.0)),
-        r => format!("is {} % {less} than {baseline}'s {figures}", percent(1.0 - r)),
+        r if r >= 2.0 => format!("{} times as {much}", times(r)),
+        r if r >= 1.0 => format!("{} % {more}", percent(r - 1.0)),
+        r => format!("{} % {less}", percent(1.0 - r)),
     }
+}
+
+fn mean_figures(mean: &Mean) -> String {
+    match mean.interval {
+        Some(_) => format!("(ratio {}, 95 % interval {})", mean.ratio_text(), mean.interval_text()),
+        None => format!("(ratio {}, a point without an interval)", mean.ratio_text()),
+    }
+}
+
+/// How many margins large a mean's change is.
+fn mean_size(mean: &Mean) -> f64 {
+    mean.ratio.ln().abs() / mean.metric.margin.map_or(0.05, |m| m.share)
 }
 
 /// Log ratio with the sign that makes a positive one better.
@@ -512,9 +533,12 @@ fn tier(metric: &Metric) -> u8 {
     u8::from([GOODPUT, QUEUE_DELAY, MESSAGE_DELAY].contains(&metric.name))
 }
 
+/// Stands for a margin of nothing, which a baseline of zero has.
+const LEAST_MARGIN: f64 = 1e-9;
+
 /// How many margins large a difference is.
 fn size(c: &Comparison) -> f64 {
-    let margin = c.judged.margin.unwrap_or(1.0).max(f64::MIN_POSITIVE);
+    let margin = c.judged.margin.unwrap_or(1.0).max(LEAST_MARGIN);
     let improvement = c.judged.improvement.center;
     match c.judged.scale {
         Scale::Ratio => (1.0 + c.metric.better.sign() * improvement).ln().abs() / margin,
@@ -523,7 +547,277 @@ fn size(c: &Comparison) -> f64 {
 }
 
 /// By which sentences are chosen: the tier first, then the size.
-fn weight(c: &Comparison) -> f64 {
+pub fn weight(c: &Comparison) -> f64 {
     let size = size(c);
     f64::from(tier(c.metric)) + size / (1.0 + size)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::findings::Findings;
+    use super::super::judge::{self, Judgement, Pairs, Question};
+    use super::super::synthetic;
+    use super::*;
+    use serde_json::{Value, json};
+
+    /// A run of a plan with these controllers, paths and blocks, and no cell run.
+    fn run(name: &str, ccs: &[&str], paths: usize, blocks: u32) -> Run {
+        let folder = synthetic::Folder::new(name);
+        let mut plan: Value = serde_json::to_value(synthetic::plan(1)).unwrap();
+        let named = |p: usize| json!({ "name": format!("path{p}"), "text": "100mbit 40ms" });
+        plan["paths"] = (0..paths).map(named).collect();
+        plan["ccs"] = json!(ccs);
+        plan["blocks"] = json!(blocks);
+        let first = json!({ "index": 0, "path": 0, "cc": ccs[0], "block": 0, "seed": 1 });
+        plan["cells"] = json!([first]);
+        synthetic::write(&folder.dir.join("plan.json"), &plan.to_string());
+        Run::read(&folder.dir).unwrap()
+    }
+
+    /// What was measured of a metric: path, candidate, the baseline's value and the candidate's, alike in all blocks.
+    type Measured<'a> = (usize, &'a str, &'static str, f64, f64);
+
+    fn judged(measured: &[Measured<'_>], blocks: usize) -> Vec<Comparison> {
+        let one = |(path, candidate, name, base, cand): &Measured<'_>| {
+            let metric = &METRICS[index_of(name)];
+            let question = Question { better: metric.better, margin: metric.margin, ceiling: None };
+            let pairs = Pairs { baseline: vec![*base; blocks], candidate: vec![*cand; blocks] };
+            let judged = Judgement::of(&pairs, &question).unwrap();
+            Comparison { path: *path, metric, candidate: (*candidate).into(), judged }
+        };
+        let mut all: Vec<Comparison> = measured.iter().map(one).collect();
+        for metric in METRICS {
+            judge::decide(all.iter_mut().filter(|c| c.metric.name == metric.name).map(|c| &mut c.judged));
+        }
+        all
+    }
+
+    fn said(run: &Run, measured: &[Measured<'_>], blocks: usize) -> Vec<String> {
+        of(run, &judged(measured, blocks)).sentences
+    }
+
+    #[test]
+    fn a_gain_is_said_with_its_price() {
+        let run = run("answer-price", &["bbr", "cubic"], 1, 8);
+        let measured = [(0, "cubic", GOODPUT, 46.2e6, 6.5e6), (0, "cubic", QUEUE_DELAY, 12_000.0, 4000.0)];
+        assert_eq!(
+            said(&run, &measured, 8),
+            [
+                "On path0, bbr carries 7.1 times what cubic does (46.2 instead of 6.50 Mbit/s), bought with a p95 queueing \
+              delay 3.0 times as long (12.0 instead of 4.00 ms)."
+            ]
+        );
+        let measured = [(0, "cubic", GOODPUT, 50e6, 44e6), (0, "cubic", QUEUE_DELAY, 100_000.0, 37_000.0)];
+        assert_eq!(
+            said(&run, &measured, 8),
+            [
+                "On path0, cubic's p95 queueing delay is 63 % shorter than bbr's (37.0 instead of 100.0 ms), bought with 12 % \
+              less goodput (44.0 instead of 50.0 Mbit/s)."
+            ]
+        );
+        let all = judged(&measured, 8);
+        assert_eq!(price(&all, &all[1]).map(|c| c.metric.name), Some(GOODPUT));
+        assert!(price(&all, &all[0]).is_none(), "a loss has no price");
+        // The loss is the larger change: what it buys is said behind it.
+        let measured = [(0, "cubic", GOODPUT, 50e6, 30e6), (0, "cubic", QUEUE_DELAY, 100_000.0, 90_000.0)];
+        assert_eq!(
+            said(&run, &measured, 8),
+            [
+                "On path0, cubic carries 40 % less than bbr (30.0 instead of 50.0 Mbit/s), which buys a p95 queueing delay \
+              10 % shorter (90.0 instead of 100.0 ms)."
+            ]
+        );
+    }
+
+    #[test]
+    fn what_costs_nothing_says_so() {
+        let run = run("answer-free", &["bbr3", "bbr3_brake"], 1, 8);
+        let measured =
+            [(0, "bbr3_brake", GOODPUT, 50e6, 50.1e6), (0, "bbr3_brake", QUEUE_DELAY, 100_000.0, 38_000.0)];
+        assert_eq!(
+            said(&run, &measured, 8),
+            [
+                "On path0, bbr3_brake's p95 queueing delay is 62 % shorter than bbr3's (38.0 instead of 100.0 ms); its goodput \
+              stays within 2 %."
+            ]
+        );
+        // Messages are what a delay is felt in, so they come before the probes.
+        let with_messages = [
+            (0, "bbr3_brake", GOODPUT, 50e6, 60e6),
+            (0, "bbr3_brake", QUEUE_DELAY, 1e5, 1e5),
+            (0, "bbr3_brake", MESSAGE_DELAY, 1e5, 2.5e5),
+        ];
+        assert_eq!(
+            said(&run, &with_messages, 8),
+            [
+                "On path0, bbr3_brake's p99 message delay is 2.5 times as long as bbr3's (250.0 instead of 100.0 ms), which \
+              buys 20 % more goodput (60.0 instead of 50.0 Mbit/s)."
+            ]
+        );
+    }
+
+    #[test]
+    fn nothing_found_is_said_with_its_counts() {
+        let run = run("answer-same", &["bbr", "bbr1"], 3, 8);
+        let same: Vec<Measured<'_>> = (0..3).map(|p| (p, "bbr1", GOODPUT, 50e6, 50e6)).collect();
+        assert_eq!(
+            said(&run, &same, 8),
+            ["No difference between bbr1 and bbr was found that matters: 3 of 3 comparisons are equivalent."]
+        );
+        // Only one path differs: the others are told too.
+        let mut one = same.clone();
+        one[1].4 = 25e6;
+        let said = said(&run, &one, 8);
+        assert_eq!(said.len(), 2, "{said:?}");
+        assert!(
+            said[0]
+                .starts_with("On path1, bbr carries 2.0 times what bbr1 does (50.0 instead of 25.0 Mbit/s)"),
+            "{said:?}"
+        );
+        assert_eq!(
+            said[1],
+            "No difference between bbr1 and bbr was found on the other paths that matters: 2 of 2 comparisons are equivalent."
+        );
+    }
+
+    #[test]
+    fn too_few_blocks_say_how_many_it_takes() {
+        for (blocks, word) in [(1, "1 block"), (2, "2 blocks")] {
+            let run = run("answer-few", &["bbr", "cubic"], 3, blocks);
+            let measured = [(2, "cubic", GOODPUT, 46.2e6, 6.5e6), (0, "cubic", QUEUE_DELAY, 1e4, 1e4)];
+            assert_eq!(
+                said(&run, &measured, blocks as usize),
+                [
+                    format!("With {word} nothing can be decided: 7 are needed."),
+                    "A point without a verdict: on path2, bbr carries 7.1 times what cubic does (46.2 instead of 6.50 Mbit/s)."
+                        .into()
+                ]
+            );
+        }
+        let run = run("answer-lost", &["bbr", "cubic"], 1, 10);
+        let said = said(&run, &[(0, "cubic", GOODPUT, 5e7, 5e7)], 3);
+        assert_eq!(said, ["Nothing can be decided: of 10 blocks only 3 can be compared, and 6 are needed."]);
+    }
+
+    #[test]
+    fn values_without_a_ratio_and_bounds_are_said_as_such() {
+        let run = run("answer-zero", &["bbr", "cubic"], 1, 8);
+        let measured = [(0, "cubic", QUEUE_DELAY, 0.0, 7000.0), (0, "cubic", GOODPUT, 5e7, 5e7)];
+        assert_eq!(
+            said(&run, &measured, 8),
+            [
+                "On path0, cubic's p95 queueing delay is 7.00 ms longer than bbr's (7.00 instead of 0 ms); its goodput stays \
+              within 2 %."
+            ]
+        );
+        let measured = [(0, "cubic", "retransmit_rate", 0.0, 0.03)];
+        assert_eq!(
+            said(&run, &measured, 8),
+            ["On path0, cubic's retransmit rate is 3.00 pp higher than bbr's (3.00 instead of 0 %)."]
+        );
+        let measured = [(0, "cubic", GOODPUT, 0.0, 5e6)];
+        assert_eq!(
+            said(&run, &measured, 8),
+            ["On path0, cubic carries 5.00 Mbit/s more than bbr (5.00 instead of 0 Mbit/s)."]
+        );
+        let mut all = judged(&[(0, "cubic", QUEUE_DELAY, 1000.0, 6000.0)], 8);
+        all[0].judged.candidate_spread.is_bound = true;
+        assert_eq!(
+            of(&run, &all).sentences,
+            [
+                "On path0, cubic's p95 queueing delay is at least 6.0 times as long as bbr's (≥ 6.00 instead of 1.00 ms)."
+            ]
+        );
+    }
+
+    #[test]
+    fn several_candidates_have_a_sentence_each_and_the_other_way_round() {
+        let run = run("answer-several", &["bbr", "a", "b", "c", "d"], 2, 10);
+        let mut measured = Vec::new();
+        for (cc, cand) in [("a", 50e6), ("b", 40e6), ("c", 30e6), ("d", 20e6)] {
+            measured.push((0, cc, GOODPUT, 50e6, cand));
+            measured.push((1, cc, GOODPUT, 50e6, if cc == "d" { 60e6 } else { 50e6 }));
+        }
+        let said = said(&run, &measured, 10);
+        assert_eq!(said.len(), 3, "{said:?}");
+        assert_eq!(
+            said[0],
+            "On path0, bbr carries 2.5 times what d does (50.0 instead of 20.0 Mbit/s); on path1 it is the other way round."
+        );
+        assert!(
+            said[1].starts_with("On path0, c carries 40 % less than bbr")
+                && said[2].contains("b carries 20 % less"),
+            "{said:?}"
+        );
+    }
+
+    #[test]
+    fn two_hundred_paths_are_one_mean_and_the_two_ends() {
+        let run = run("answer-many", &["bbr3", "bbr3_brake"], 200, 14);
+        let measured: Vec<Measured<'_>> = (0..200)
+            .map(|p| (p, "bbr3_brake", QUEUE_DELAY, 1e5, if p == 7 { 2e5 } else { 9e4 - p as f64 * 100.0 }))
+            .collect();
+        let comparisons = judged(&measured, 14);
+        let mean = |name: &str, ratio: f64| Mean {
+            metric: &METRICS[index_of(name)],
+            candidate: "bbr3_brake".into(),
+            ratio,
+            interval: Some((ratio - 0.005, ratio + 0.005)),
+            over: mean::Unit::Blocks,
+            n: 14,
+            paths: 200,
+            left_out: 0,
+        };
+        let told =
+            |means: &[Mean]| Teller { run: &run, judged: comparisons.iter().collect(), means }.many_paths();
+        let said = told(&[mean(GOODPUT, 1.002), mean(QUEUE_DELAY, 0.8)]);
+        assert_eq!(
+            said,
+            [
+                "Over 200 paths, bbr3_brake's p95 queueing delay is 20 % shorter than bbr3's (ratio 0.800, 95 % interval 0.795 \
+                 .. 0.805); its goodput stays within 2 % (ratio 1.002, 95 % interval 0.997 .. 1.007). Of its 200 verdicts 199 \
+                 are better and 1 worse.",
+                "On path199, bbr3_brake's p95 queueing delay is 30 % shorter than bbr3's (70.1 instead of 100.0 ms).",
+                "On path7, bbr3_brake's p95 queueing delay is 2.0 times as long as bbr3's (200.0 instead of 100.0 ms).",
+            ]
+        );
+        let bought = told(&[mean(GOODPUT, 0.9), mean(QUEUE_DELAY, 0.5)]);
+        assert!(bought[0].contains("), bought with 10 % lower goodput (ratio 0.900, "), "{}", bought[0]);
+        let lost = told(&[mean(GOODPUT, 0.5), mean(QUEUE_DELAY, 0.9)]);
+        assert!(lost[0].contains("; its p95 queueing delay is 10 % shorter (ratio"), "{}", lost[0]);
+        let open = told(&[Mean { interval: Some((0.5, 2.0)), ..mean(QUEUE_DELAY, 0.8) }]);
+        assert!(
+            open[0].contains("p95 queueing delay cannot be told from bbr3's (ratio 0.800"),
+            "{}",
+            open[0]
+        );
+        assert!(
+            told(&[])[0].starts_with("Between bbr3_brake and bbr3") || told(&[])[0].starts_with("On path")
+        );
+    }
+
+    #[test]
+    fn what_cannot_be_compared_has_its_reason() {
+        let nothing = run("answer-nothing", &["bbr", "cubic"], 1, 8);
+        assert_eq!(said(&nothing, &[], 0), ["No cell has been run, so there is nothing to compare."]);
+        let folder = synthetic::run("answer-excluded", 1);
+        for cell in &synthetic::plan(1).cells {
+            synthetic::edit(&folder.cell(cell.index).join("cell.json"), "status", json!("disturbed: late"));
+        }
+        assert_eq!(
+            Findings::of(&Run::read(&folder.dir).unwrap()).answer.sentences,
+            [
+                "Nothing can be compared: no block has a cell of bbr that counts and one of another controller beside it (9 of 9 \
+              cells are excluded)."
+            ]
+        );
+        let alone = synthetic::run("answer-alone", 1);
+        let plan = alone.dir.join("plan.json");
+        synthetic::edit(&plan, "ccs", json!(["bbr"]));
+        let cells = synthetic::plan(1).cells.into_iter().filter(|c| c.cc == "bbr").collect::<Vec<_>>();
+        synthetic::edit(&plan, "cells", json!(cells));
+        let said = Findings::of(&Run::read(&alone.dir).unwrap()).answer.sentences;
+        assert_eq!(said[0], "Only one controller ran, so there is nothing to compare it with.");
+        assert!(said.len() == 3 && said[1].starts_with("On clean, bbr carries 9"), "{said:?}");
+    }
 }

@@ -1,10 +1,10 @@
-//! The run as text: `results.csv` and `results.json` for programs, and the table that is printed.
+//! The run as tables for programs: `results.csv` and `results.json`.
 
 use super::findings::{Comparison, Findings};
 use super::mean::Mean;
-use super::run::{NOT_RUN, Run, RunCell};
-use super::words::{self, aligned};
-use crate::metric::{METRICS, Metric};
+use super::run::{Run, RunCell};
+use super::words;
+use crate::metric::METRICS;
 use serde_json::{Map, Value, json};
 
 /// `results.csv`, one row a cell: path, cc, streams, block, seed, place, status, then the metrics; a missing value is
@@ -109,60 +109,4 @@ fn mean_json(run: &Run, m: &Mean) -> Value {
         "paths": m.paths,
         "left_out": m.left_out,
     })
-}
-
-/// What is printed: the comparisons in aligned columns, then counts, exclusions, second attempts and notes.
-pub fn text(run: &Run, findings: &Findings, printed: impl Fn(&Metric) -> bool) -> String {
-    let said: String = findings.answer.sentences.iter().map(|s| format!("{s}\n")).collect();
-    let mut rows = vec![COLUMNS.map(String::from).to_vec()];
-    rows.extend(findings.comparisons.iter().filter(|c| printed(c.metric)).map(|c| row(run, c)));
-    let mut text = said + "\n" + &aligned(&rows, 3..9) + "\n";
-    for c in &findings.counts {
-        let not_run = match c.planned - c.attempted {
-            0 => String::new(),
-            n => format!(", {n} not run"),
-        };
-        text += &format!("{}: {} of {} cells ok, {} excluded{not_run}\n", c.cc, c.ok, c.planned, c.excluded);
-    }
-    for cell in run.cells.iter().filter(|c| c.excluded.is_some() && c.status() != NOT_RUN) {
-        let (index, path) = (cell.cell.index, &run.plan.paths[cell.cell.path].name);
-        text += &format!("excluded: cell {index:03} ({} on {path}): {}\n", cell.cell.cc, cell.status());
-    }
-    for (cell, data) in run.cells.iter().filter_map(|c| Some((c, c.data.as_ref()?))) {
-        for (number, why) in data.result.attempts.iter().enumerate() {
-            text += &format!("tried again: cell {:03}, attempt {}: {why}\n", cell.cell.index, number + 1);
-        }
-    }
-    findings.notes.iter().for_each(|note| text += &format!("note: {note}\n"));
-    text
-}
-
-const COLUMNS: [&str; 11] = [
-    "path",
-    "metric",
-    "candidate vs baseline",
-    "baseline",
-    "candidate",
-    "difference",
-    "improvement",
-    "95 % interval",
-    "A/A noise",
-    "verdict",
-    "n",
-];
-
-fn row(run: &Run, c: &Comparison) -> Vec<String> {
-    vec![
-        run.plan.paths[c.path].name.clone(),
-        c.metric.name.to_string(),
-        format!("{} vs {}", c.candidate, run.baseline()),
-        c.judged.baseline_spread.show(c.metric.unit),
-        c.judged.candidate_spread.show(c.metric.unit),
-        c.difference_text(),
-        c.improvement_text(),
-        c.interval_text(),
-        c.noise_text(),
-        c.judged.verdict.map_or("-", |v| v.word()).to_string(),
-        c.judged.improvement.n.to_string(),
-    ]
 }

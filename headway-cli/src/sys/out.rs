@@ -17,9 +17,20 @@ const READER_GONE: u8 = 128 + libc::SIGPIPE as u8;
 /// # Errors
 /// When the reader has gone, an error without words, which ends the program quietly. Otherwise what could not be done.
 pub fn print(text: impl Display) -> Result<()> {
-    let mut out = std::io::stdout().lock();
+    let mut out = anstream::stdout().lock();
     written(write!(out, "{text}").and_then(|()| out.flush()))
 }
+
+/// How wide a line may be: `COLUMNS`, or else the terminal's width. A file or a pipe takes any width.
+pub fn width() -> Option<usize> {
+    let asked = std::env::var("COLUMNS").ok().and_then(|text| text.parse().ok()).filter(|n| *n > 0);
+    let terminal =
+        || terminal_size::terminal_size_of(std::io::stdout()).map(|(width, _)| usize::from(width.0));
+    asked.or_else(terminal).map(|width| width.max(LEAST_WIDTH))
+}
+
+/// No table fits less.
+const LEAST_WIDTH: usize = 40;
 
 /// As [`print`], and ends the line.
 pub fn say(line: impl Display) -> Result<()> {
