@@ -40,7 +40,7 @@ pub fn run(args: CompareArgs) -> Result<ExitCode> {
     let better = if args.lower { Better::Lower } else { Better::Higher };
     let terms = Terms { baseline: args.baseline, better, margin: args.margin / 100.0 };
     let table = compare::summary(&args.summary, &terms)?;
-    out::print(table.text())?;
+    out::print(table.text(out::width().unwrap_or(usize::MAX)))?;
     if let Some(page) = args.page {
         write_atomic(&page, &table.page())?;
         out::say(format_args!("\n{}", page.display()))?;

@@ -17,7 +17,7 @@ use crate::stats::blocks_needed;
 const SENTENCES: usize = 3;
 
 /// With more paths than this a mean over them says more than any one of them.
-const FEW_PATHS: usize = 3;
+pub const FEW_PATHS: usize = 3;
 
 const GOODPUT: &str = "goodput_bps";
 const QUEUE_DELAY: &str = "queue_delay_p95_us";
@@ -113,13 +113,19 @@ impl<'a> Teller<'a> {
                 blocks(planned)
             )
         }];
-        let mut points = self.strongest_of_each(&self.candidates(), |_| true);
-        points.retain(|c| size(c) > 0.0);
-        points.truncate(SENTENCES - 1);
-        said.extend(points.iter().map(|c| {
-            let view = View::of(self.run, c);
-            format!("A point without a verdict: on {}, {}.", self.path(c.path), view.main())
-        }));
+        let candidates = self.candidates();
+        if plan.paths.len() > FEW_PATHS {
+            let mut means: Vec<String> = candidates.iter().filter_map(|cc| self.over_paths(cc)).collect();
+            means.truncate(SENTENCES - 1);
+            said.extend(means);
+        } else {
+            let of = |cc: &&str| self.strongest(|c| c.candidate == **cc && size(c) >= 1.0);
+            let points = candidates.iter().filter_map(of).take(SENTENCES - 1);
+            said.extend(points.map(|c| {
+                let view = View::of(self.run, c);
+                format!("A point without a verdict: on {}, {}.", self.path(c.path), view.main())
+            }));
+        }
         said
     }
 
@@ -176,15 +182,6 @@ impl<'a> Teller<'a> {
         let mut ranked: Vec<&str> = candidates.to_vec();
         ranked.sort_by(|a, b| of(b).total_cmp(&of(a)));
         ranked.into_iter().take(SENTENCES).map(sentence).collect()
-    }
-
-    fn strongest_of_each(
-        &self,
-        candidates: &[&str],
-        wanted: impl Fn(&Comparison) -> bool,
-    ) -> Vec<&'a Comparison> {
-        let of = |cc: &&str| self.strongest(|c| c.candidate == **cc && wanted(c));
-        candidates.iter().filter_map(of).collect()
     }
 
     /// What matters most of those that are wanted; of equals the first.
@@ -289,6 +286,9 @@ impl<'a> Teller<'a> {
         let mine = || self.judged.iter().filter(|c| c.candidate == candidate);
         let count = |verdict| mine().filter(|c| c.judged.verdict == Some(verdict)).count();
         let (all, better, worse) = (mine().count(), count(Better), count(Worse));
+        if better + worse == 0 {
+            return Some(text + ".");
+        }
         Some(format!("{text}. Of its {all} verdicts {better} are better and {worse} worse."))
     }
 

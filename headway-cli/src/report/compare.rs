@@ -188,7 +188,9 @@ mod tests {
         // Two printed standard deviations of 0.00 are no certainty.
         assert_eq!(verdicts(&c, "ps01-l", ["8", "12.0"]).1, Verdict::Inconclusive);
         assert_eq!(verdicts(&c, "fiona", ["8", "0.0"]).1, Verdict::TooFewBlocks);
-        let text = c.text();
+        let narrow = anstream::adapter::strip_str(&c.text(80)).to_string();
+        assert!(narrow.lines().all(|l| l.chars().count() <= 80), "{narrow}");
+        let text = c.text(usize::MAX);
         assert!(text.contains("17 of 21 pairs can be compared; 7 of these are inconclusive."), "{text}");
         // The other way round the verdicts mirror.
         let mirrored = compare(DTN, &Terms { baseline: None, ..terms() }, "dtn").unwrap();
@@ -210,7 +212,7 @@ mod tests {
         };
         let (held, c) = said("CUBIC slightly better").unwrap();
         assert_eq!(held, ["it is the other way round", "the numbers are inconclusive"]);
-        assert!(c.text().contains("2 of 2 remarks do not hold."));
+        assert!(c.text(usize::MAX).contains("2 of 2 remarks do not hold."));
         let page = c.page();
         assert!(page.contains("Remarks that do not hold") && page.contains("it is the other way round"));
         assert_eq!(said("bbr better than cubic").unwrap().0[0], "holds");
@@ -253,9 +255,9 @@ mod tests {
         assert!(error(&twice).contains("lines 2 and 3 are the same case of `cubic`"));
         let lonely = compare(&format!("{head}a,cubic,1,1,5\n\"b, c\",bbr,1,1,5\n"), &terms(), "x").unwrap();
         assert!(
-            lonely.text().contains("Cases without cubic and another controller: a; b, c."),
+            lonely.text(usize::MAX).contains("Cases without cubic and another controller: a; b, c."),
             "{}",
-            lonely.text()
+            lonely.text(usize::MAX)
         );
     }
 }

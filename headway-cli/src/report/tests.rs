@@ -464,3 +464,32 @@ fn panels_can_be_saved_from_a_file_on_disk() {
         assert!(dom.contains(&format!("SAVED headway-{panel}.png data:image/png;base64")), "{panel}");
     }
 }
+
+#[test]
+fn a_terminal_of_eighty_columns_is_enough_and_long_runs_are_cut() {
+    let folder = synthetic::run("narrow", 8);
+    let narrow = printed(&folder, &Options { width: Some(80), ..Options::default() });
+    let too_wide: Vec<&str> = narrow.lines().filter(|l| l.chars().count() > 80).collect();
+    assert!(too_wide.is_empty(), "{too_wide:?}");
+    assert!(narrow.starts_with("On lossy, bbr carries 3.1 times what cubic does"), "{narrow}");
+    assert!(narrow.contains("Left out for width: 95 % interval, difference, A/A noise, blocks"), "{narrow}");
+    assert!(
+        narrow.contains("  cubic      Goodput             better *  ") && narrow.contains("\n* bought: "),
+        "{narrow}"
+    );
+    assert_eq!(narrow.matches("@8s 20mbit").count(), 1, "a path's text stands once");
+    let wide = printed(&folder, &Options::default());
+    assert!(
+        wide.contains("A/A noise") && wide.lines().any(|l| l.chars().count() > 120),
+        "a pipe has any width"
+    );
+    let cells = &synthetic::plan(8).cells;
+    for cell in cells.iter().filter(|c| c.cc == "cubic").take(7) {
+        synthetic::edit(&folder.cell(cell.index).join("cell.json"), "status", json!("disturbed: late"));
+    }
+    let cut = printed(&folder, &Options::default());
+    assert_eq!(cut.matches("excluded: cell ").count(), 5);
+    assert!(cut.contains("excluded: 2 more, see report.html\n"), "{cut}");
+    let full = printed(&folder, &Options { format: Format::Full, width: Some(80), ..Options::default() });
+    assert!(full.matches("excluded: cell ").count() == 7 && full.contains("A/A noise"));
+}

@@ -5,7 +5,7 @@
 //! in which a candidate is better or worse; where the terminal is too narrow, columns are left out. Both are said, and
 //! `--format full` prints everything.
 
-use super::answer::{price, weight};
+use super::answer::{FEW_PATHS, price, weight};
 use super::findings::{Comparison, Findings};
 use super::run::{NOT_RUN, Run};
 use super::terminal::{Column, Row, Word, bold, faint, styled, table, wrapped};
@@ -31,7 +31,12 @@ pub fn of(run: &Run, findings: &Findings, printed: impl Fn(&Metric) -> bool, ext
     let width = extent.width;
     let mut text: String = findings.answer.sentences.iter().map(|s| wrapped(s, width, 2)).collect();
     let shown: Vec<&Comparison> = findings.comparisons.iter().filter(|c| printed(c.metric)).collect();
-    for part in [means(run, findings, &printed, width), comparisons(run, &shown, extent), counts(findings)] {
+    let mut parts = [comparisons(run, &shown, extent), means(run, findings, &printed, width)];
+    // Few paths are read one by one, many by their mean.
+    if run.plan.paths.len() > FEW_PATHS {
+        parts.reverse();
+    }
+    for part in parts.into_iter().chain([counts(findings)]) {
         if !part.is_empty() {
             text += &format!("\n{part}");
         }
@@ -170,11 +175,15 @@ fn not_shown(all: &[&Comparison], shown: usize) -> String {
     let count = |verdict: &Verdict| judged.clone().filter(|v| v == verdict).count();
     let counts: Vec<String> =
         Verdict::ALL.iter().filter(|v| count(v) > 0).map(|v| format!("{} {v}", count(v))).collect();
+    let (counts, all) = (counts.join(", "), all.len());
+    if shown == 0 {
+        return format!(
+            "None of {all} comparisons is better or worse ({counts}); --format full prints them."
+        );
+    }
     format!(
-        "{} of {} comparisons are shown, those that are better or worse. Of all that have a verdict: {}. --format full prints every one.",
-        shown,
-        all.len(),
-        counts.join(", ")
+        "Shown are {shown} of {all} comparisons, those that are better or worse. All verdicts: {counts}. --format full prints \
+         every comparison."
     )
 }
 

@@ -12,7 +12,8 @@ use std::io::{ErrorKind, Write};
 /// What other programs end with when the reader of their output has gone: 128 + SIGPIPE.
 const READER_GONE: u8 = 128 + libc::SIGPIPE as u8;
 
-/// Writes the text to standard output, as it is, and at once.
+/// Writes the text to standard output at once, without the escape sequences of colours where nobody wants them: in a pipe,
+/// and as `NO_COLOR`, `CLICOLOR` and `TERM=dumb` say.
 ///
 /// # Errors
 /// When the reader has gone, an error without words, which ends the program quietly. Otherwise what could not be done.

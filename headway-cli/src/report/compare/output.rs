@@ -4,7 +4,8 @@ use super::remark::Remark;
 use super::{JudgedTable, Pair};
 use crate::metric::Better;
 use crate::report::shell;
-use crate::report::words::{aligned, percent};
+use crate::report::terminal::{Column, Row, Word, table, wrapped};
+use crate::report::words::percent;
 use crate::stats::welch::MIN_VALUES;
 use crate::stats::{Shift, Verdict};
 use maud::{Markup, html};
@@ -36,6 +37,19 @@ impl Pair {
     }
 }
 
+fn words(pair: &Pair) -> Vec<Word> {
+    let mut words: Vec<Word> = pair.case.iter().cloned().map(Word::from).collect();
+    words.push(pair.candidate.clone().into());
+    words.push(Word::verdict(Some(pair.verdict), ""));
+    words.push(pair.improvement_text().into());
+    words.push(pair.base.text.clone().into());
+    words.push(pair.cand.text.clone().into());
+    words.push(pair.interval_text().into());
+    words.push(pair.p_text().into());
+    words.push(pair.n().into());
+    words
+}
+
 impl JudgedTable {
     pub(super) fn count(&self, of: impl Fn(&Pair) -> bool) -> usize {
         self.pairs.iter().filter(|p| of(p)).count()
@@ -65,49 +79,56 @@ impl JudgedTable {
         said
     }
 
-    fn heads(&self) -> Vec<String> {
-        let columns = [
-            "candidate",
-            "n",
-            "baseline",
-            "candidate's",
-            "improvement",
-            "95 % interval",
-            "p (Holm)",
-            "verdict",
-            "",
-        ];
-        self.keys.iter().cloned().chain(columns.map(String::from)).collect()
+    /// What each candidate has to show against the baseline.
+    fn answers(&self) -> Vec<String> {
+        let mut candidates: Vec<&str> = self.pairs.iter().map(|p| p.candidate.as_str()).collect();
+        candidates.sort_unstable();
+        candidates.dedup();
+        let answer = |cc: &str| {
+            let count = |of: &dyn Fn(&Pair) -> bool| self.count(|p| p.candidate == *cc && of(p));
+            format!(
+                "{cc} is better than {} in {} and worse in {} of {} pairs that can be compared.",
+                self.baseline,
+                count(&|p| p.verdict == Verdict::Better),
+                count(&|p| p.verdict == Verdict::Worse),
+                count(&|p| p.improvement.is_some())
+            )
+        };
+        candidates.into_iter().map(answer).collect()
     }
 
-    fn row(&self, pair: &Pair) -> Vec<String> {
-        let numbers = [
-            format!("{} vs {}", pair.candidate, self.baseline),
-            pair.n(),
-            pair.base.text.clone(),
-            pair.cand.text.clone(),
-            pair.improvement_text(),
-            pair.interval_text(),
-            pair.p_text(),
-            pair.verdict.to_string(),
-            pair.remark_text(),
-        ];
-        pair.case.iter().cloned().chain(numbers).collect()
+    /// What was compared, the answer, then the pairs in lines no longer than `width`, then the remarks that do not hold.
+    pub fn text(&self, width: usize) -> String {
+        let head = format!("{} ({}), {}", self.metric, self.direction(), self.source);
+        let mut text = wrapped(&head, width, 2);
+        let said: Vec<String> = self.answers().into_iter().chain(self.findings()).collect();
+        said.iter().for_each(|sentence| text += &wrapped(sentence, width, 2));
+        let rows: Vec<Row> = self.pairs.iter().map(|p| Row::Words(words(p))).collect();
+        let (table, left_out) = table(&self.columns(), &rows, width);
+        text += &format!("\n{table}");
+        if !left_out.is_empty() {
+            let left_out = left_out.join(", ");
+            text += &wrapped(&format!("Left out for width: {left_out}; COLUMNS=200 prints them."), width, 2);
+        }
+        for pair in self.pairs.iter().filter(|p| p.remark.is_some()) {
+            text += &wrapped(&format!("{}: {}", pair.case.join(" "), pair.remark_text()), width, 2);
+        }
+        text
     }
 
-    /// Aligned columns, then the findings.
-    pub fn text(&self) -> String {
-        let rows: Vec<_> =
-            std::iter::once(self.heads()).chain(self.pairs.iter().map(|p| self.row(p))).collect();
-        let right = self.keys.len() + 1..self.keys.len() + 7;
-        let findings: String = self.findings().iter().map(|f| format!("{f}\n")).collect();
-        format!(
-            "{} ({}), {}\n\n{}\n{findings}",
-            self.metric,
-            self.direction(),
-            self.source,
-            aligned(&rows, right)
-        )
+    fn columns(&self) -> Vec<Column> {
+        let keys = self.keys.iter().map(|key| Column::word(key, 0));
+        keys.chain([
+            Column::word("candidate", 0),
+            Column::word("verdict", 0),
+            Column::number("improvement", 0),
+            Column::number("baseline", 1),
+            Column::number("candidate's", 2),
+            Column::number("95 % interval", 3),
+            Column::number("p (Holm)", 4),
+            Column::number("n", 5),
+        ])
+        .collect()
     }
 
     fn direction(&self) -> &'static str {
