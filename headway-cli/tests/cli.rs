@@ -564,7 +564,7 @@ fn a_rival_shares_the_path_and_is_measured() {
     let s = Scratch::new("rival");
     let o = s.headway(&format!("{SMALL} --against cubic+40ms --out a"));
     assert!(o.status.success(), "{}", stderr(&o));
-    assert!(stdout(&o).contains("rival_goodput_bps") && stdout(&o).contains("jain"), "{}", stdout(&o));
+    assert!(stdout(&o).contains("Rival's goodput") && stdout(&o).contains("Jain's index"), "{}", stdout(&o));
     let rival = fs::read_to_string(s.0.join("a/cells/000/rival.json")).unwrap();
     assert!(rival.contains("\"sender_tcp_congestion\":\"cubic\""));
     let csv = fs::read_to_string(s.0.join("a/results.csv")).unwrap();

@@ -102,7 +102,7 @@ fn comparisons(run: &Run, all: &[&Comparison], extent: Extent) -> String {
         bought |= !mark.is_empty();
         rows.push(row(c, mark));
     }
-    let caption = format!("Against {}, positive is better", run.baseline());
+    let caption = format!("Against {}: a positive improvement is good", run.baseline());
     let (table, left_out) = table(&columns(run), &rows, extent.width);
     let mut text =
         if shown.is_empty() { String::new() } else { format!("{}\n{table}", styled(&caption, bold())) };
