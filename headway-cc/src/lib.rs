@@ -66,7 +66,7 @@ pub mod reconstruct;
 pub mod sampler;
 pub mod sim;
 
-/// The README's examples, as tests.
+/// The manual's lines for noq, as a test.
 #[cfg(doctest)]
-#[doc = include_str!("../../README.md")]
-struct Readme;
+#[doc = include_str!("../../docs/tutorial/quinn.md")]
+struct Manual;
