@@ -4,7 +4,7 @@
 //! (another flow shares the path). A controller may have settings: `bbr3_brake:brake_rtt=0.1`. All others are
 //! compared with the first. Each seed takes every STRIDE-th path, starting at a different one; GROUP takes only paths
 //! with this text in their group's name. Stdout is a CSV table of geometric means of ratios, with their 95 %
-//! intervals over the seeds. Results and reasons: `docs/explanation/brake.md`.
+//! intervals over the seeds. Results and reasons: `docs/measurements/brake.md`.
 //!
 //! The column `bound_ratio` compares the smallest possible queueing delay with that of the first controller. Feedback
 //! takes a round trip, so after a drop to 1/k of the rate a queue of k - 1 round trips has built up, and at best one

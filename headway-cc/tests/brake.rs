@@ -1,5 +1,5 @@
 //! The brake in simulated flows: what it is for and where it must keep silent.
-//! The whole suite with its seeds is `examples/brake_search.rs`; its results are in `docs/explanation/brake.md`.
+//! The whole suite with its seeds is `examples/brake_search.rs`; its results are in `docs/measurements/brake.md`.
 
 use headway_cc::cc::controller;
 use headway_cc::sim::{FlowSpec, SimRun, SimSpec, Source, run};

@@ -2,7 +2,7 @@
 //!
 //! The formula (one for BBRv3 and one for BBRv1, by others) lowers the pacing gain on each ACK whose rate sample is below
 //! the bandwidth in use. It was once a policy of the controllers; it changed next to nothing there, so it lives here,
-//! around the controllers' own functions. `docs/explanation/brake.md` numbers what is wrong with it and has the measured figures.
+//! around the controllers' own functions. `docs/explanation/brake.md` numbers what is wrong with it.
 
 use headway_cc::cc::bbr1::{Bbr1Params, Bbr1State, bbr1_on_event};
 use headway_cc::cc::bbr3::{Bbr3Params, Bbr3State, bbr3_on_event};
