@@ -92,9 +92,13 @@ pub fn table(columns: &[Column], rows: &[Row], width: usize) -> (String, Vec<Str
         kept.retain(|i| *i != widest_rank);
     }
     // What is left are words that name something. A name that is cut ends with `…`; the rest of the output has it whole.
-    let excess = total(&kept, &widths).saturating_sub(width);
-    if let Some(longest) = kept.iter().copied().max_by_key(|i| widths[*i]).filter(|_| excess > 0) {
-        widths[longest] = widths[longest].saturating_sub(excess).max(MIN_COLUMN);
+    while total(&kept, &widths) > width {
+        let Some(longest) =
+            kept.iter().copied().max_by_key(|i| widths[*i]).filter(|i| widths[*i] > MIN_COLUMN)
+        else {
+            break;
+        };
+        widths[longest] -= 1;
     }
     let left_out =
         (0..columns.len()).filter(|i| !kept.contains(i)).map(|i| columns[i].head.clone()).collect();

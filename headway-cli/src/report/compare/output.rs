@@ -119,7 +119,7 @@ impl JudgedTable {
     fn columns(&self) -> Vec<Column> {
         let keys = self.keys.iter().map(|key| Column::word(key, 0));
         keys.chain([
-            Column::word("candidate", 0),
+            Column::word("candidate", if self.answers().len() > 1 { 0 } else { 6 }),
             Column::word("verdict", 0),
             Column::number("improvement", 0),
             Column::number("baseline", 1),
