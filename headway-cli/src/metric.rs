@@ -14,7 +14,7 @@ use crate::raw::link;
 use crate::raw::load::{Interval, Load};
 use crate::stats;
 use anyhow::Context;
-pub use raw::{BIN_US, CellData};
+pub use raw::{BIN_US, CellData, DAMAGED};
 
 /// What a metric counts in, and how people read it: `value * factor` in `word`.
 #[derive(Debug, PartialEq)]

@@ -76,6 +76,8 @@ pub struct Summary {
     pub json: String,
     /// What `fail_if` applies to, a phrase each.
     pub reasons: Vec<String>,
+    /// What of the run's files is missing, cut or unreadable, in sentences.
+    pub damage: Vec<String>,
 }
 
 /// Fails on a name that is no metric, so that a typing error shows before a run of hours and not after it.
@@ -120,7 +122,7 @@ pub fn report(run_dir: &Path, options: &Options) -> anyhow::Result<Summary> {
         }
     };
     let reasons = gate::reasons(&run, &findings, &options.fail_if);
-    Ok(Summary { table, page, json, reasons })
+    Ok(Summary { table, page, json, reasons, damage: run.damage })
 }
 
 /// Writes one of the files a report is made of.

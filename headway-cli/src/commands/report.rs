@@ -5,7 +5,7 @@ use crate::plan::Plan;
 use crate::raw::about::{About, Change};
 use crate::report::{self, FailIf, Format, Options};
 use crate::sys::out;
-use anyhow::{Result, anyhow};
+use anyhow::{Result, anyhow, ensure};
 use clap::Args;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -86,7 +86,8 @@ pub fn run(args: ReportArgs) -> Result<ExitCode> {
 /// is.
 ///
 /// # Errors
-/// With an exit code of its own when `options` names a reason to fail that applies.
+/// The folder holds no run, or files of the run are damaged; then what is left has been reported all the same. With an
+/// exit code of its own when `options` names a reason to fail that applies.
 pub fn show(dir: &Path, options: Options, is_json: bool) -> Result<()> {
     let options = Options { width: out::width(), ..options };
     let summary = report::report(dir, &options)?;
@@ -94,6 +95,13 @@ pub fn show(dir: &Path, options: Options, is_json: bool) -> Result<()> {
         true => out::print(summary.json)?,
         false => out::print(format_args!("{}\n{}\n", summary.table, summary.page.display()))?,
     }
+    ensure!(
+        summary.damage.is_empty(),
+        "`{}` is damaged: {}\nhint: remove a damaged cell's folder and `headway bench --resume {}` measures it again",
+        dir.display(),
+        summary.damage.join(" "),
+        dir.display()
+    );
     if summary.reasons.is_empty() {
         return Ok(());
     }

@@ -8,6 +8,7 @@ use crate::raw::messages::{self, Sent};
 use crate::raw::probe::{self, Probe};
 use headway_cc::messages::HEADER_BYTES as MESSAGE_HEADER_BYTES;
 use headway_cc::path::Path;
+use std::io::ErrorKind;
 use std::ops::Range;
 use std::path::Path as FilePath;
 
@@ -29,22 +30,71 @@ pub struct CellData {
 }
 
 impl CellData {
-    /// Reads `cells/NNN`. Only `cell.json` must be there and readable; the error is one sentence. `path` is the
-    /// plan's, which holds the trace files that the path names.
+    /// Reads `cells/NNN`. Of a cell that is not `ok` only `cell.json` must be there and readable; of one that is, every
+    /// file that its place writes must be there and whole, because a metric of half a file looks like any other. The
+    /// error is one sentence. `path` is the plan's, which holds the trace files that the path names.
     pub fn read(dir: &FilePath, path: &PathEntry) -> Result<Self, String> {
-        let file = |name: &str| std::fs::read_to_string(dir.join(name)).map_err(|e| format!("{name}: {e}"));
+        let file = |name: &str| match std::fs::read_to_string(dir.join(name)) {
+            Err(e) if e.kind() == ErrorKind::NotFound => Err(format!("{name} is missing")),
+            Err(e) => Err(format!("{name}: {e}")),
+            Ok(text) => Ok(text),
+        };
         let result = cell::parse(&file("cell.json")?)?;
         let load = file("load.json").and_then(|text| load::parse(&text));
         let rival = result.traffic.against.as_ref();
         let rival = rival.map(|_| file("rival.json").and_then(|text| load::parse(&text)));
         let optional = |name: &str| if dir.join(name).exists() { file(name) } else { Ok(String::new()) };
-        let probes = probe::parse(&optional("probe.txt")?).map_err(|e| format!("probe.txt: {e}"))?;
-        let [down, up] = link::parse(&optional("link.txt")?).map_err(|e| format!("link.txt: {e}"))?;
+        let probes = probe::parse(&optional("probe.txt")?).map_err(|e| format!("{DAMAGED}probe.txt: {e}"))?;
+        let [down, up] =
+            link::parse(&optional("link.txt")?).map_err(|e| format!("{DAMAGED}link.txt: {e}"))?;
         let messages =
-            messages::parse(&optional("messages.txt")?).map_err(|e| format!("messages.txt: {e}"))?;
+            messages::parse(&optional("messages.txt")?).map_err(|e| format!("{DAMAGED}messages.txt: {e}"))?;
         let path = parse_path(&result, path);
         let data_start_us = data_start_us(&down, &result);
-        Ok(Self { result, load, rival, probes, down, up, messages, path, data_start_us })
+        let data = Self { result, load, rival, probes, down, up, messages, path, data_start_us };
+        if data.result.status == "ok" {
+            data.damage(dir).map_or(Ok(()), |what| Err(format!("{DAMAGED}{what}")))?;
+        }
+        Ok(data)
+    }
+
+    /// What is missing or cut in the folder of a cell that is `ok`.
+    fn damage(&self, dir: &FilePath) -> Option<String> {
+        let loads = [("load.json", Some(&self.load)), ("rival.json", self.rival.as_ref())];
+        for (name, load) in loads {
+            if let Some(Err(why)) = load {
+                return Some(if why.starts_with(name) { why.clone() } else { format!("{name}: {why}") });
+            }
+        }
+        let messages = self.result.traffic.messages.map(|m| 1_000_000 / i64::from(m.per_second.max(1)));
+        let last_us = |times: Option<i64>| times.unwrap_or(i64::MIN);
+        let tables = [
+            ("probe.txt", true, SLACK_US, last_us(self.probes.last().map(|p| p.sent_us))),
+            (
+                "link.txt",
+                !self.result.place.is_remote(),
+                2 * BIN_US,
+                last_us(self.down.last().map(|b| b.t_us)),
+            ),
+            (
+                "messages.txt",
+                messages.is_some(),
+                SLACK_US + messages.unwrap_or(0),
+                last_us(self.messages.last().map(|m| m.due_us)),
+            ),
+        ];
+        let wrong = |(name, _, slack_us, last_us): &(&str, bool, i64, i64)| {
+            let bytes = std::fs::read(dir.join(name)).unwrap_or_default();
+            match () {
+                () if !dir.join(name).exists() => Some(format!("{name} is missing")),
+                () if bytes.last() != Some(&b'\n') => Some(format!("{name} ends within a line")),
+                () if *last_us < self.load_us() - slack_us => {
+                    Some(format!("{name} ends before the load does"))
+                }
+                () => None,
+            }
+        };
+        tables.iter().filter(|(_, is_written, ..)| *is_written).find_map(wrong)
     }
 
     /// Gives the memory of the series back; what is left answers no metric.
@@ -171,6 +221,13 @@ impl CellData {
         probe.rtt_us.map(|rtt| (rtt as f64 - self.result.base_rtt_us as f64).max(0.0))
     }
 }
+
+/// What the status of a cell begins with whose files cannot be believed.
+pub const DAMAGED: &str = "damaged: ";
+
+/// How long before the end of the load the last probe or message may have been sent, on a machine that stands still
+/// for a while.
+const SLACK_US: i64 = 1_000_000;
 
 /// Bin of the link log.
 pub const BIN_US: i64 = 100_000;

@@ -11,7 +11,8 @@ use crate::stats::fisher;
 const EXCLUSION_LEVEL: f64 = 0.05;
 
 pub fn of(run: &Run, counts: &[Count]) -> Vec<String> {
-    let mut notes: Vec<String> = run.plan.what_cannot_be_decided().into_iter().collect();
+    let mut notes = run.damage.clone();
+    notes.extend(run.plan.what_cannot_be_decided());
     let missing: usize = counts.iter().map(|c| c.planned - c.attempted).sum();
     if missing > 0 {
         notes.push(format!("{missing} of {} planned cells have not been run.", run.cells.len()));

@@ -5,7 +5,7 @@
 //! name and count it. `findings` compares what is read here; the tables and the page show it.
 
 use super::judge::Spread;
-use crate::metric::{CellData, METRICS};
+use crate::metric::{CellData, DAMAGED, METRICS};
 use crate::plan::{Cell, Place, Plan};
 use crate::raw::about::About;
 use crate::raw::folder::cell_dir;
@@ -30,6 +30,8 @@ pub struct Run {
     pub about: About,
     /// In the order of execution.
     pub cells: Vec<RunCell>,
+    /// What of the run's files is missing, cut or unreadable, in sentences.
+    pub damage: Vec<String>,
 }
 
 /// One planned cell and what was measured in it.
@@ -63,8 +65,9 @@ impl Run {
         let plan = Plan::read(dir)?;
         let env = fs::read_to_string(dir.join("env.json")).ok();
         let env = env.and_then(|text| serde_json::from_str(&text).ok()).unwrap_or(Value::Null);
-        let cells = plan.cells.iter().map(|cell| RunCell::read(dir, &plan, cell)).collect();
-        Ok(Self { about: About::read(dir)?, plan, env, cells })
+        let cells: Vec<RunCell> = plan.cells.iter().map(|cell| RunCell::read(dir, &plan, cell)).collect();
+        let damage = damage(&env, &cells);
+        Ok(Self { about: About::read(dir)?, plan, env, cells, damage })
     }
 
     /// The controller that the others are compared with: the plan's first.
@@ -128,6 +131,23 @@ impl Run {
         };
         self.plan.labels().map(count).collect()
     }
+}
+
+fn damage(env: &Value, cells: &[RunCell]) -> Vec<String> {
+    let mut damage = Vec::new();
+    if env.is_null() {
+        damage.push("env.json is missing or cannot be read: what the run was made with is not known.".into());
+    }
+    let what = |cell: &RunCell| Some((cell.cell.index, cell.status().strip_prefix(DAMAGED)?.to_string()));
+    let damaged: Vec<(usize, String)> = cells.iter().filter_map(what).collect();
+    if let Some((index, what)) = damaged.first() {
+        damage.push(format!(
+            "{} of {} cells are damaged and do not count; the first is {index:03}: {what}.",
+            damaged.len(),
+            cells.len()
+        ));
+    }
+    damage
 }
 
 impl RunCell {

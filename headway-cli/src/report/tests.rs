@@ -156,16 +156,55 @@ fn what_is_lost_is_named_and_counted() {
         "cell.json has layout 2, this program reads layout 1",
         "cell.json is broken: EOF",
         "probe.txt: line 3 has 1 words, its table 2 columns",
-        "load.json: No such file",
+        "load.json is missing",
     ] {
         assert!(table.contains(reason), "{reason} is not in\n{}", table);
         assert!(page.contains(reason), "{reason}");
     }
-    assert!(summary.notes[0].contains("1 of 90 planned cells"), "{:?}", summary.notes);
-    assert!(summary.notes[1].contains("Exclusions differ between bbr (0 of 30) and cubic (7 of 29)"));
+    assert!(summary.notes[0].contains("3 of 90 cells are damaged"), "{:?}", summary.notes);
+    assert!(summary.notes[1].contains("1 of 90 planned cells"), "{:?}", summary.notes);
+    assert!(summary.notes[2].contains("Exclusions differ between bbr (0 of 30) and cubic (7 of 29)"));
     assert_eq!(find(&summary, 0, "goodput_bps", "cubic").judged.improvement.n, 2);
     assert_eq!(find(&summary, 0, "goodput_bps", "cubic").judged.verdict, Some(Verdict::TooFewBlocks));
     assert_eq!(find(&summary, 1, "goodput_bps", "cubic").judged.improvement.n, 10);
+}
+
+/// A cell that says `ok` and has lost a file, or the end of one, must not count: its metrics would look like others.
+#[test]
+fn a_cell_with_half_a_file_does_not_count() {
+    let folder = synthetic::run("damaged", 3);
+    fs::remove_file(folder.dir.join("env.json")).unwrap();
+    let cut = |cell: usize, file: &str, at: fn(&str) -> usize| {
+        let file = folder.cell(cell).join(file);
+        let text = fs::read_to_string(&file).unwrap();
+        fs::write(&file, &text[..at(&text)]).unwrap();
+    };
+    fs::remove_file(folder.cell(0).join("probe.txt")).unwrap();
+    fs::remove_file(folder.cell(1).join("link.txt")).unwrap();
+    cut(2, "link.txt", |text| text.len() - 1);
+    cut(3, "probe.txt", |text| text[..text.len() / 2].rfind('\n').unwrap() + 1);
+    cut(4, "link.txt", |text| text[..text.len() / 2].rfind('\n').unwrap() + 1);
+    cut(5, "load.json", |text| text.len() / 2);
+    fs::write(folder.cell(6).join("probe.txt"), "").unwrap();
+    let run = Run::read(&folder.dir).unwrap();
+    let status: Vec<&str> = run.cells.iter().map(|cell| cell.status()).collect();
+    assert_eq!(
+        status[..5],
+        [
+            "damaged: probe.txt is missing",
+            "damaged: link.txt is missing",
+            "damaged: link.txt ends within a line",
+            "damaged: probe.txt ends before the load does",
+            "damaged: link.txt ends before the load does",
+        ]
+    );
+    assert!(status[5].starts_with("damaged: load.json: "), "{}", status[5]);
+    assert_eq!(status[6], "damaged: probe.txt ends within a line");
+    assert!(status[7..].iter().all(|status| *status == "ok"), "{status:?}");
+    let (findings, _) = made(&folder);
+    assert_eq!(findings.notes[..2], run.damage);
+    assert!(run.damage[0].starts_with("env.json is missing"), "{:?}", run.damage);
+    assert!(run.damage[1].starts_with("7 of 27 cells are damaged"), "{:?}", run.damage);
 }
 
 #[test]
