@@ -83,7 +83,7 @@ fn examples(text: &str) -> String {
     for part in text.trim().split("\n\n") {
         let (title, rest) = part.split_once('\n').unwrap_or((part, ""));
         let lines: Vec<&str> = rest.lines().map(|l| l.strip_prefix("  ").unwrap_or(l)).collect();
-        let is_code = title.ends_with(':') && rest.starts_with(' ');
+        let is_code = rest.starts_with(' ');
         let language = if title == "Examples:" { "sh" } else { "text" };
         s += &match is_code {
             true => format!("{}\n\n```{language}\n{}\n```\n\n", prose(title), lines.join("\n")),
