@@ -1,4 +1,4 @@
-"""Prints the table of docs/explanation/quic.md from results: ours against noq's own BBRv3, row by row.
+"""Prints the table of docs/measurements/quic.md from results: ours against noq's own BBRv3, row by row.
 
 python3 docs/measurements/quic/rows.py docs/measurements/quic/sim.csv
 

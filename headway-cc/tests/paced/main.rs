@@ -152,7 +152,7 @@ fn the_rate_is_kept_and_the_rtt_is_that_of_the_path() {
     }
 }
 
-/// Shows where each way of pacing is better; docs/explanation/quic.md has the table that this prints.
+/// Shows where each way of pacing is better; docs/measurements/quic.md has the table that this prints.
 #[test]
 fn the_socket_keeps_the_queue_shorter_than_the_window_does() {
     for (path, mbit) in [("20mbit 40ms queue=4bdp", 20), ("5mbit 100ms queue=2bdp", 5)] {
