@@ -560,7 +560,15 @@ fn template() -> Scratch {
         fs::write(name("bbr"), run.replace("\"cubic\"", "\"bbr\"")).unwrap();
     }
     let table = "streams,cc,goodput_bps_mean,goodput_bps_sd,n\n1,cubic,9e6,2e5,10\n1,bbr,9.5e6,1e5,10\n";
-    fs::write(scratch.0.join("table.csv"), table).unwrap();
+    for name in ["table.csv", "means.csv", "delays.csv"] {
+        fs::write(scratch.0.join(name), table).unwrap();
+    }
+    for (from, to) in [("shard-1", "part1"), ("shard-2", "part2"), ("FOLDER", "results")] {
+        copy(&scratch.0.join(from), &scratch.0.join(to));
+    }
+    fs::copy(scratch.0.join("FOLDER/3.14-bbr.json"), scratch.0.join("run1.json")).unwrap();
+    assert!(headway(&scratch.0, &["export", "RUN", "--flent", "flent"]).status.success());
+    fs::rename(&files(&scratch.0.join("flent"), ".flent.gz")[0], scratch.0.join("run2.flent.gz")).unwrap();
     let bin = scratch.0.join(".bin");
     fs::create_dir_all(&bin).unwrap();
     let program = format!("PROGRAM='{}'\n", env!("CARGO_BIN_EXE_headway"));
