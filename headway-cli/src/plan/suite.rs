@@ -64,6 +64,28 @@ pub const SUITES: &[Suite] = &[
         has_twin: false,
     },
     Suite {
+        name: "brake",
+        about: "the drops of the suite `drop` behind a queue of 1 BDP or more, where the brake has something to take: the \
+                figure that it is known by, in real Linux TCP (--in lab --cc bbr3,bbr3_brake)",
+        rows: || deep_enough(spanning_drops()),
+        missing: &[],
+        has_twin: false,
+    },
+    Suite {
+        name: "brake-all",
+        about: "the same of the suite `drop-all`: the figure in the simulator (--in sim --cc bbr3,bbr3_brake)",
+        rows: || deep_enough(all_drops()),
+        missing: &[],
+        has_twin: false,
+    },
+    Suite {
+        name: "bbr3",
+        about: "what BBRv3 changes beside Linux's bbr: a bloated buffer, and random loss from none to 3 % (--cc bbr,bbr3)",
+        rows: catalogue::bbr3,
+        missing: &[],
+        has_twin: false,
+    },
+    Suite {
         name: "smoke",
         about: "a first look in a few minutes, with the baseline against itself; too short for verdicts",
         rows: catalogue::smoke,
@@ -210,6 +232,11 @@ fn all_drops() -> Vec<Row> {
     at_moments(rows)
 }
 
+/// Those with a queue of 1 BDP or more. Behind less the queue itself ends the delay, whatever the sender does.
+fn deep_enough(rows: Vec<Row>) -> Vec<Row> {
+    rows.into_iter().filter(|row| !row.name.contains("-0.5bdp-")).collect()
+}
+
 /// Spreads the moments of the drops over 5 s, which is the cycle of BBRv3's ProbeRTT and half of BBRv1's. At the same
 /// moment in all rows a suite would only show one phase of a controller. They begin at 8 s, when a controller has
 /// settled.
@@ -301,6 +328,7 @@ mod tests {
             pairs
         };
         assert_eq!(spanning_drops().len(), 24);
+        assert_eq!((deep_enough(spanning_drops()).len(), deep_enough(all_drops()).len()), (18, 486));
         assert_eq!(pairs(spanning_drops()), pairs(all_drops()));
     }
 

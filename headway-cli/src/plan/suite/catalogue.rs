@@ -61,6 +61,18 @@ pub fn first() -> Vec<Row> {
     vec![bulk("lossy", 1, 10), drop]
 }
 
+/// The paths on which `docs/measurements/bbr3.md` holds BBRv3 against Linux's bbr with one flow.
+pub fn bbr3() -> Vec<Row> {
+    let bloat =
+        |queue: &str| bulk(&format!("20mbit 30ms queue={queue}"), 1, 12).called(&format!("bloat {queue}"));
+    let lossy = |loss: &str| {
+        bulk(&format!("10mbit 100ms queue=1bdp{loss}"), 1, 15)
+            .called(&format!("randloss{}", loss.replace(" loss=", " ")))
+    };
+    let losses = ["", " loss=0.1%", " loss=1%", " loss=2%", " loss=3%"];
+    ["1bdp", "10bdp"].into_iter().map(bloat).chain(losses.into_iter().map(lossy)).collect()
+}
+
 pub fn smoke() -> Vec<Row> {
     let coexist =
         |queue: &str| bulk(&format!("50mbit 30ms queue={queue}"), 1, 8).called(&format!("coexist {queue}"));
