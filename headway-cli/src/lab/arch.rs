@@ -1,6 +1,6 @@
 //! The machine that the lab emulates, and the command line of the kernel on it: all that is x86-64's, and QEMU's,
 //! own. Each choice serves one of two ends: the same bytes on every run, or less work for the emulator.
-//! `docs/explanation/method.md` has the measurements.
+//! `docs/measurements/method.md` has the measurements.
 
 use super::{job, mailbox};
 

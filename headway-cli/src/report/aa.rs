@@ -1,8 +1,8 @@
 //! A/A tests: how often is a controller judged different from itself?
 //!
 //! Both arms draw from the same noise, so every verdict is a false one. The cells stand in the order of a real plan;
-//! the usual order, all runs of A and then all of B, is counted beside it. `docs/explanation/method.md` shows the table that
-//! these tests print.
+//! the usual order, all runs of A and then all of B, is counted beside it. `docs/measurements/method.md`
+//! shows the table that these tests print.
 
 use crate::plan::traffic::Traffic;
 use crate::plan::{Label, Place, Request};

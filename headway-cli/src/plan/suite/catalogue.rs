@@ -1,4 +1,4 @@
-//! The rows of the suites that follow a published list of tests; `docs/explanation/method.md` names the sources.
+//! The rows of the suites that follow a published list of tests; `docs/explanation/traffic.md` names the sources.
 
 use super::{EMULATED, Row};
 use crate::plan::traffic::{Pattern, Rival, Traffic};
