@@ -16,7 +16,7 @@
 //!
 //! Twin: `headway-kernel/bpf/bbr1.h` (same functions in the same order, which is that of `tcp_bbr.c`).
 //!
-//! Differs from `tcp_bbr.c`: the list is in `docs/explanation/draft.md`. In packets the integers are the kernel's.
+//! Differs from `tcp_bbr.c`: the list is in `docs/reference/draft.md`. In packets the integers are the kernel's.
 
 mod control;
 mod model;

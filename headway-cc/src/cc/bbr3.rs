@@ -1,4 +1,4 @@
-//! BBRv3 after draft-ietf-ccwg-bbr (the revision is pinned in `docs/explanation/draft.md`), and by its names.
+//! BBRv3 after draft-ietf-ccwg-bbr (the revision is pinned in `docs/reference/draft.md`), and by its names.
 //!
 //! ```text
 //!      ┌──► Startup ───┐     pipe full: no 25 % growth in 3 rounds, or a round of much loss
@@ -23,7 +23,7 @@
 //! Twin: `headway-kernel/bpf/bbr3.h`: same functions in the same order (`control`, `model`, `probe_bw`, `startup`,
 //! `probe_rtt`, `recovery`, `braking`, then this file).
 //!
-//! Differs from the draft (the reasons, and what was decided where it is silent, are in `docs/explanation/draft.md`):
+//! Differs from the draft (the reasons, and what was decided where it is silent, are in `docs/reference/draft.md`):
 //! - A sample whose own loss is too high ends a probe too, as in Linux. The draft's text asks for this, but its
 //!   pseudocode looks only at packets marked lost; [`Bbr3Params::is_ack_judged`] = 0 follows the pseudocode.
 //! - The coexistence bound on rounds counts packets, not bytes.

@@ -1,4 +1,4 @@
-//! AMB: where the draft is silent or contradicts itself, the decision of docs/explanation/draft.md at one telling point each.
+//! AMB: where the draft is silent or contradicts itself, the decision of docs/reference/draft.md at one telling point each.
 
 use crate::driver::{BDP, Flow, MSS, RATE, START_US, assert_near, bw, rate_of};
 use headway_cc::cc::bbr3::*;

@@ -43,7 +43,7 @@ use std::collections::HashSet;
 use std::io::Write;
 
 const ROWS: &str = include_str!("rows.txt");
-const SPEC: &str = include_str!("../../../docs/explanation/draft.md");
+const SPEC: &str = include_str!("../../../docs/reference/draft.md");
 
 /// The text of each module with tests.
 macro_rules! sources {
@@ -66,7 +66,7 @@ fn has_test(id: &str) -> bool {
 #[test]
 fn every_row_has_its_test() {
     let (_, reasons) =
-        SPEC.split_once("| row without a test |").expect("the table in docs/explanation/draft.md");
+        SPEC.split_once("| row without a test |").expect("the table in docs/reference/draft.md");
     let (mut ids, mut missing, mut listed) = (HashSet::new(), Vec::new(), 0);
     for row in ROWS.lines().filter(|line| !line.starts_with('#')) {
         let fields: Vec<&str> = row.split(" | ").collect();
@@ -76,14 +76,14 @@ fn every_row_has_its_test() {
             (0, false) => missing.push(*id),
             (0, true) => {}
             (1, false) => {
-                assert!(reasons.contains(id), "{id} has no reason in docs/explanation/draft.md");
+                assert!(reasons.contains(id), "{id} has no reason in docs/reference/draft.md");
                 listed += 1;
             }
             _ => panic!("{id} is listed and tested"),
         }
     }
     let tested = ids.len() - listed - missing.len();
-    let line = format!("{} rows: {tested} tested, {listed} listed in docs/explanation/draft.md\n", ids.len());
+    let line = format!("{} rows: {tested} tested, {listed} listed in docs/reference/draft.md\n", ids.len());
     // Written past the capture of a passing test's output, so that every run shows it.
     std::io::stderr().write_all(line.as_bytes()).expect("stderr");
     assert!(missing.is_empty(), "rows without a test: {}", missing.join(" "));
