@@ -135,7 +135,7 @@ pub fn check() -> Vec<Check> {
         program(arch::EMULATOR, "qemu-system-x86"),
         program("zstd", "zstd"),
         program("xz", "xz-utils"),
-        Check::required(kernels, !names.is_empty(), "make lab-kernel"),
+        Check::required(kernels, !names.is_empty(), "headway fetch-kernel"),
     ]
 }
 

@@ -23,9 +23,10 @@ mod stats;
 mod sys;
 
 use anyhow::Result;
-use clap::{CommandFactory, Parser, Subcommand};
+use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 use error::{exit_code, sentence};
 use lab::guest;
+use std::ffi::OsString;
 use std::io::Write;
 use std::process::ExitCode;
 use sys::{interrupt, out};
@@ -41,7 +42,7 @@ use sys::{interrupt, out};
 /// Begin with `headway doctor`, which says what this machine can do, and `headway list`, which shows what there is to
 /// choose from.
 #[derive(Parser)]
-#[command(version, arg_required_else_help = true, max_term_width = 100)]
+#[command(name = "headway", version, arg_required_else_help = true, max_term_width = 100)]
 struct Cli {
     #[command(subcommand)]
     command: Command,
@@ -96,7 +97,14 @@ enum Command {
     ///
     /// Names for each place of `bench --in`, and for `headway load`, what it needs, what of that is missing, and the
     /// command that adds it. The exit code is 1 unless the lab works.
-    Doctor,
+    Doctor(commands::doctor::DoctorArgs),
+    /// Fetch a distribution's kernel for the lab
+    ///
+    /// It is unpacked into ~/.cache/headway/kernels and not installed. Works as any user, on Debian and Ubuntu, with
+    /// the mirror and the keys that this machine's own sources name.
+    FetchKernel(commands::package::FetchKernelArgs),
+    /// Print the completions for a shell
+    Completions(commands::package::CompletionsArgs),
     /// Check a trace of ACKs (acks.txt) against the controller
     ///
     /// Gives the trace's events to the Rust controller, which must answer each as the controller in the kernel did.
@@ -113,6 +121,9 @@ enum Command {
     /// Say whether a command line is understood, without doing what it says; the manual's test asks
     #[command(hide = true)]
     Parse(commands::hidden::ParseArgs),
+    /// Write the man pages
+    #[command(hide = true)]
+    Man(commands::package::ManArgs),
     /// Write the reference pages of the manual
     #[command(hide = true)]
     Reference(commands::reference::ReferenceArgs),
@@ -123,7 +134,7 @@ fn main() -> ExitCode {
     if guest::is_guest() {
         guest::main();
     }
-    let outcome = match Cli::try_parse() {
+    let outcome = match parse(std::env::args_os()) {
         Ok(cli) => interrupt::catch().and_then(|()| run(cli.command)),
         Err(answer) => show(&answer),
     };
@@ -134,6 +145,15 @@ fn main() -> ExitCode {
         }
         ExitCode::from(exit_code(&e))
     })
+}
+
+/// The description of the command line, from which come parsing, help, completions, man pages and the reference.
+fn program() -> clap::Command {
+    commands::help::dressed(Cli::command())
+}
+
+fn parse(words: impl IntoIterator<Item = OsString>) -> Result<Cli, clap::Error> {
+    Cli::from_arg_matches(&program().try_get_matches_from(words)?)
 }
 
 /// Prints what clap has for the user instead of a command: help, the version, or what is wrong with the flags.
@@ -159,16 +179,19 @@ fn run(command: Command) -> Result<ExitCode> {
         Command::Load(args) => commands::load::load(args),
         Command::Unload(args) => commands::load::unload(args),
         Command::List(args) => commands::list::run(args),
-        Command::Doctor => commands::doctor::run(),
+        Command::Doctor(args) => commands::doctor::run(args),
+        Command::FetchKernel(args) => commands::package::fetch_kernel(args),
+        Command::Completions(args) => commands::package::completions(args, program()),
+        Command::Man(args) => commands::package::man(args, program()),
         Command::Replay(args) => commands::replay::run(args),
         Command::InLab(args) => commands::hidden::in_lab(args),
         Command::CheckSwitching => commands::hidden::check_switching(),
         Command::FarEnd(args) => commands::hidden::far_end(args),
-        Command::Parse(args) => match Cli::try_parse_from(["headway".into()].into_iter().chain(args.words)) {
+        Command::Parse(args) => match parse(["headway".into()].into_iter().chain(args.words)) {
             Ok(cli) => understood(cli.command).map(|()| ExitCode::SUCCESS),
             Err(e) => show(&e),
         },
-        Command::Reference(args) => commands::reference::run(args, Cli::command()),
+        Command::Reference(args) => commands::reference::run(args, program()),
     }
 }
 
@@ -187,7 +210,7 @@ mod tests {
 
     #[test]
     fn short_help_has_a_line_for_each_flag() {
-        for command in Cli::command().get_subcommands().filter(|c| !c.is_hide_set()) {
+        for command in program().get_subcommands().filter(|c| !c.is_hide_set()) {
             let help = command.clone().term_width(80).render_help().to_string();
             let wrapped: Vec<&str> = help.lines().filter(|l| l.starts_with("            ")).collect();
             assert!(wrapped.is_empty(), "{}: shorten these: {wrapped:?}", command.get_name());

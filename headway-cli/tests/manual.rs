@@ -72,7 +72,7 @@ const TOOLS: &[&str] = &[
 ];
 
 /// Commands for the program's developers, which `--help` and the reference leave out.
-const HIDDEN: &[&str] = &["check-switching", "in-lab", "far-end", "reference", "parse"];
+const HIDDEN: &[&str] = &["check-switching", "in-lab", "far-end", "reference", "parse", "man"];
 
 fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap().to_path_buf()

@@ -1,5 +1,7 @@
 //! `headway list`: what there is to choose from, and what `headway load` has put into the kernel.
 
+mod json;
+
 use crate::error::usage;
 use crate::lab;
 use crate::plan::suite;
@@ -21,9 +23,16 @@ pub struct ListArgs {
     /// With the default, the range and the purpose of each.
     #[arg(long, value_name = "CONTROLLER")]
     params: Option<String>,
+    /// Print JSON: all that there is, with all parameters
+    #[arg(long, conflicts_with_all = ["loaded", "params"])]
+    json: bool,
 }
 
 pub fn run(args: ListArgs) -> Result<ExitCode> {
+    if args.json {
+        out::say(serde_json::to_string_pretty(&json::everything())?)?;
+        return Ok(ExitCode::SUCCESS);
+    }
     match (args.params, args.loaded) {
         (Some(cc), _) => out::print(usage(kernel::params_text(&cc))?)?,
         (None, true) => out::print(loaded_text())?,

@@ -65,7 +65,7 @@ struct Found {
     modules: Option<PathBuf>,
 }
 
-/// Kernels that `scripts/fetch-kernel` has fetched; failing those, the ones installed on this machine.
+/// Kernels that `headway fetch-kernel` has fetched; failing those, the ones installed on this machine.
 fn installed() -> Vec<Found> {
     let fetched = cache_dir().map(|dir| fetched(&dir)).unwrap_or_default();
     if !fetched.is_empty() {
@@ -118,15 +118,15 @@ fn choose(kernels: &[Found], wanted: Option<&str>) -> Result<(PathBuf, Option<Pa
     let names: Vec<_> = kernels.iter().map(|k| k.version.as_str()).collect();
     match wanted {
         Some(wanted) if names.is_empty() => {
-            bail!("there is no kernel `{wanted}` for the lab\nhint: make lab-kernel")
+            bail!("there is no kernel `{wanted}` for the lab\nhint: headway fetch-kernel")
         }
         Some(wanted) => {
             bail!(
-                "there is no kernel `{wanted}` for the lab, only {}\nhint: scripts/fetch-kernel SUITE fetches another",
+                "there is no kernel `{wanted}` for the lab, only {}\nhint: `headway fetch-kernel {wanted}` fetches it",
                 names.join(", ")
             )
         }
-        None => bail!("there is no kernel for the lab\nhint: make lab-kernel"),
+        None => bail!("there is no kernel for the lab\nhint: headway fetch-kernel"),
     }
 }
 
@@ -169,6 +169,6 @@ mod tests {
     fn a_missing_kernel_is_named_with_what_there_is() {
         let error = chosen(Some("5.4")).unwrap_err().to_string();
         assert!(error.contains("`5.4`") && error.contains("6.9.1") && error.contains("hint: "), "{error}");
-        assert!(choose(&[], None).unwrap_err().to_string().contains("make lab-kernel"));
+        assert!(choose(&[], None).unwrap_err().to_string().contains("headway fetch-kernel"));
     }
 }

@@ -1,0 +1,155 @@
+//! What `--help` says beside the flags: the commands in groups, and examples of each.
+
+use clap::Command;
+
+/// The commands by what they are for. Every command that is not hidden is in one group.
+const GROUPS: &[(&str, &[&str])] = &[
+    ("Compare", &["bench", "report", "merge", "compare", "plan"]),
+    ("Operate", &["load", "unload", "list"]),
+    ("Look", &["sim", "emu", "replay"]),
+    ("Exchange", &["import", "export"]),
+    ("This machine", &["doctor", "fetch-kernel", "completions"]),
+];
+
+/// Examples of each command, with what they are for. A test reads each as a command line; `load` has its own, with
+/// what follows them.
+const EXAMPLES: &[(&str, &[(&str, &str)])] = &[
+    (
+        "bench",
+        &[
+            ("headway bench", "the kernel's bbr and ours, in the lab"),
+            ("headway bench --in sim --cc bbr3,cubic --path lossy", "in seconds, no QEMU"),
+            ("headway bench --path '50mbit 30ms queue=2bdp loss=0.5%'", "a path of your own"),
+            ("headway bench --suite drop --dry-run", "what would run, and how long"),
+            ("headway bench --resume RUN", "go on with what was interrupted"),
+            ("headway bench --in sim --cc cubic,bbr3 --fail-if worse", "exit code 3 for CI"),
+        ],
+    ),
+    (
+        "report",
+        &[
+            ("headway report RUN", "its tables, and report.html"),
+            ("headway report RUN --metric jain,srtt_us", "with more metrics"),
+            ("headway report RUN --json", "for jq and other programs"),
+        ],
+    ),
+    ("merge", &[("headway merge part1 part2 --out RUN", "")]),
+    (
+        "compare",
+        &[
+            ("headway compare --summary means.csv --baseline cubic", ""),
+            ("headway compare --summary delays.csv --lower --margin 5%", "less is better"),
+        ],
+    ),
+    ("plan", &[("headway plan --in remote perf.example.org --cc cubic,bbr --pscheduler tasks", "")]),
+    ("unload", &[("headway unload bbr1", ""), ("headway unload --all", "")]),
+    (
+        "list",
+        &[
+            ("headway list", "controllers, what is loaded, paths, suites"),
+            ("headway list --params bbr3", "its parameters, with their ranges"),
+            ("headway list --json", "all of it, for other programs"),
+        ],
+    ),
+    (
+        "sim",
+        &[
+            ("headway sim --cc bbr3 --path drop --seconds 1m", ""),
+            ("headway sim --cc cubic,bbr3 --flows 2 --json", "two flows of each"),
+            ("headway sim --pcap run.pcap", "look at it in wireshark"),
+        ],
+    ),
+    (
+        "emu",
+        &[
+            ("headway emu lossy", "a shell inside the path"),
+            ("headway emu '20mbit 60ms' -- curl -O http://192.0.2.1/file", ""),
+            ("headway emu clean --far 'iperf3 -s' -- sh -c 'iperf3 -c $HEADWAY_PEER'", ""),
+        ],
+    ),
+    ("replay", &[("headway replay RUN/cells/000/acks.txt", "")]),
+    (
+        "import",
+        &[
+            ("headway import results/ --summary", "means, for headway compare"),
+            ("headway import run1.json run2.flent.gz --cc bbr", ""),
+        ],
+    ),
+    ("export", &[("headway export RUN --flent plots", "then open them in flent")]),
+    ("doctor", &[("headway doctor", ""), ("headway doctor --json", "for other programs")]),
+    (
+        "fetch-kernel",
+        &[
+            ("headway fetch-kernel", "the kernel of this distribution"),
+            ("headway fetch-kernel 6.12", "the newest that begins so"),
+        ],
+    ),
+    ("completions", &[("headway completions bash > ~/.local/share/bash-completion/completions/headway", "")]),
+];
+
+/// The program's description of itself, with groups and examples.
+pub fn dressed(program: Command) -> Command {
+    let groups = groups(&program);
+    let program = program.help_template(format!(
+        "{{about-with-newline}}\n{{usage-heading}} {{usage}}\n{groups}\nOptions:\n{{options}}{{after-help}}"
+    ));
+    program.mut_subcommands(|c| match EXAMPLES.iter().find(|(name, _)| *name == c.get_name()) {
+        Some((_, examples)) => c.after_help(text(examples)),
+        None => c,
+    })
+}
+
+fn groups(program: &Command) -> String {
+    let line = |name: &&str| {
+        let about = program.find_subcommand(name).and_then(Command::get_about).map(ToString::to_string);
+        format!("  {name:<13} {}\n", about.unwrap_or_default())
+    };
+    let group = |(title, names): &(&str, &[&str])| {
+        format!("\n{title}:\n{}", names.iter().map(line).collect::<String>())
+    };
+    GROUPS.iter().map(group).collect()
+}
+
+/// A comment stands behind its command where both fit 80 columns.
+fn text(examples: &[(&str, &str)]) -> String {
+    let width = examples.iter().map(|(command, _)| command.len()).filter(|n| *n <= 50).max().unwrap_or(0);
+    let line = |(command, why): &(&str, &str)| match why.is_empty() {
+        true => format!("\n  {command}"),
+        false => format!("\n  {command:<width$}  # {why}"),
+    };
+    format!("Examples:{}", examples.iter().map(line).collect::<String>())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::program;
+
+    #[test]
+    fn every_command_is_in_one_group_and_has_examples() {
+        let shown: Vec<String> =
+            program().get_subcommands().filter(|c| !c.is_hide_set()).map(|c| c.get_name().into()).collect();
+        let grouped: Vec<&str> = GROUPS.iter().flat_map(|(_, names)| names.iter().copied()).collect();
+        for name in &shown {
+            assert_eq!(grouped.iter().filter(|g| *g == name).count(), 1, "`{name}` in the groups of help.rs");
+            let help = program().find_subcommand(name).unwrap().get_after_help().map(ToString::to_string);
+            assert!(
+                help.unwrap_or_default().starts_with("Examples:\n  headway "),
+                "`{name}` has no examples"
+            );
+        }
+        assert_eq!(grouped.len(), shown.len());
+    }
+
+    #[test]
+    fn every_help_fits_80_columns() {
+        let wide = |help: String| {
+            help.lines().filter(|l| l.chars().count() > 80).map(String::from).collect::<Vec<_>>()
+        };
+        assert_eq!(wide(program().term_width(80).render_help().to_string()), [""; 0]);
+        for command in program().get_subcommands().filter(|c| !c.is_hide_set()) {
+            let help = command.clone().term_width(80).render_help().to_string();
+            assert_eq!(wide(help), [""; 0], "{}", command.get_name());
+        }
+    }
+}
