@@ -1,7 +1,8 @@
-# `make bench` and `make test` install what is missing first; nothing else on the machine is changed.
+# `make tools`, which the others begin with, installs the Debian packages and the Rust toolchain that are missing; `make
+# install` puts the program below PREFIX, and `make uninstall` removes it. Nothing else on the machine is changed.
 SHELL := /bin/bash
 .DELETE_ON_ERROR:
-.PHONY: bench test check root-test docs bench-sim bench-quic bench-cpu bench-emu install lab-kernel lab-kernels
+.PHONY: bench test check root-test docs bench-sim bench-quic bench-cpu bench-emu tools build install uninstall lab-kernel lab-kernels
 
 # Where rustup puts its programs when they are not on the PATH yet.
 export PATH := $(PATH):$(HOME)/.cargo/bin
@@ -10,44 +11,62 @@ HEADWAY := target/release/headway
 BENCH_FLAGS ?=
 
 # The product's main job: our BBRv3, with and without the brake, and cubic against the kernel's own bbr, in the lab.
-bench: install lab-kernel
-	cargo build --release --locked
+bench: build lab-kernel
 	$(HEADWAY) bench $(BENCH_FLAGS)
 
 # All tests; those that need root run where this is root and say so where not.
-test: install lab-kernels
+test: tools lab-kernels
 	cargo test --locked --workspace
 
 # What a change must pass before it is committed.
-check: install
+check: tools
 	cargo fmt --all --check
 	cargo clippy --locked --workspace --all-targets -- -D warnings
 	RUSTDOCFLAGS="-D warnings" cargo doc --locked --no-deps --workspace
 
 # The manual as web pages, from docs/ and from the program: target/manual/index.html.
-docs: install
-	cargo build --release --locked
+docs: build
 	scripts/manual
 
-root-test: install
+root-test: tools
 	cargo test --locked -p headway-kernel -p headway-cli root_
 
-bench-sim: install
+bench-sim: tools
 	cargo bench --locked -p headway-cc --bench sim
 	benches/ns3.sh
 
-bench-quic: install
+bench-quic: tools
 	cargo bench --locked -p headway-cc --bench quic
 	benches/quic_cpu.sh
 
-bench-cpu: install lab-kernel
+bench-cpu: tools lab-kernel
 	benches/cpu_lab.sh
 
-bench-emu: install
+bench-emu: tools
 	benches/emu.sh
 
-install:
+tools:
 	@scripts/install
+
+# Where `make install` puts the program. DESTDIR is the root directory of a package that is being made.
+PREFIX ?= /usr/local
+DESTDIR ?=
+
+build: tools
+	cargo build --release --locked
+
+# Root builds as the owner of this folder, so that nothing in target/ is root's afterwards.
+install:
+	@owner=$$(stat -c %U .); \
+	if [ "$$(id -u)" = 0 ] && [ "$$owner" != root ] && [ "$$owner" != UNKNOWN ]; then \
+		runuser -u "$$owner" -- env HOME="$$(getent passwd "$$owner" | cut -d: -f6)" $(MAKE) build; \
+	else \
+		$(MAKE) build; \
+	fi
+	@scripts/place install "$(PREFIX)" "$(DESTDIR)"
+
+uninstall:
+	@scripts/place uninstall "$(PREFIX)" "$(DESTDIR)"
 
 # One kernel for `make bench`; the tests want the oldest supported one too, and the newest where it is to be had.
 lab-kernel:
