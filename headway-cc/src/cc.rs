@@ -9,6 +9,7 @@
 //! "Data" is counted in the transport's own unit. The TCP glue counts packets (`smss = 1`, `unit_bytes` = the
 //! MSS); QUIC and the simulator count bytes (`smss` = the MSS in bytes, `unit_bytes = 1`).
 
+use crate::names::choices;
 use bbr1::{Bbr1, Bbr1Params};
 use bbr3::{Bbr3, Bbr3Params};
 use params::{ParamError, ParamTable};
@@ -348,7 +349,7 @@ impl fmt::Display for ControllerError {
         match self {
             Self::Unknown(name) => {
                 let known: Vec<&str> = CONTROLLERS.iter().map(|e| e.name).collect();
-                write!(f, "unknown controller `{name}`; there are {}", known.join(", "))
+                write!(f, "unknown controller `{name}`\nhint: {}", choices(name, &known))
             }
             Self::NoParams(name) => write!(f, "`{name}` has no parameters to set"),
             Self::Param(e) => e.fmt(f),

@@ -58,6 +58,7 @@ pub mod cc;
 pub mod driver;
 pub mod link;
 pub mod messages;
+pub mod names;
 pub mod path;
 #[cfg(any(feature = "noq", feature = "quinn"))]
 pub mod quic;

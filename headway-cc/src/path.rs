@@ -267,7 +267,7 @@ pub fn resolve(name_or_text: &str) -> Result<Path, PathError> {
     }
     let is_name = !text.is_empty() && !text.contains(['=', ' ']) && text != "unlimited";
     if is_name && !text.starts_with(|c: char| c.is_ascii_digit() || c == '-') {
-        let hint = match parse::nearest(text, PRESETS.iter().map(|p| p.name)) {
+        let hint = match crate::names::nearest(text, PRESETS.iter().map(|p| p.name)) {
             Some(name) => format!("; did you mean `{name}`?"),
             None => String::new(),
         };

@@ -14,6 +14,7 @@ use crate::raw::link;
 use crate::raw::load::{Interval, Load};
 use crate::stats;
 use anyhow::Context;
+use headway_cc::names::choices;
 pub use raw::{BIN_US, CellData, DAMAGED};
 
 /// What a metric counts in, and how people read it: `value * factor` in `word`.
@@ -376,7 +377,7 @@ pub const METRICS: &[Metric] = &[
 pub fn find(name: &str) -> anyhow::Result<&'static Metric> {
     METRICS.iter().find(|m| m.name == name).with_context(|| {
         let names: Vec<&str> = METRICS.iter().map(|m| m.name).collect();
-        format!("unknown metric `{name}`\nhint: one of {}", names.join(", "))
+        format!("unknown metric `{name}`\nhint: {}", choices(name, &names))
     })
 }
 

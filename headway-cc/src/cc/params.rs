@@ -18,6 +18,7 @@ use super::bbr1::Bbr1Params;
 use super::bbr3::Bbr3Params;
 use super::brake::BrakeParams;
 use super::fixed::GAIN_UNIT;
+use crate::names::nearest;
 use crate::path::units::{self, Word};
 
 /// What the integer of a parameter counts, and so how people write it.
@@ -164,9 +165,10 @@ impl std::fmt::Display for ParamError {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
             Self::Form { text } => write!(f, "`{text}` is not a setting; expected param=value"),
-            Self::Unknown { name, known } => {
-                write!(f, "there is no parameter `{name}`, only {}", known.join(", "))
-            }
+            Self::Unknown { name, known } => match nearest(name, known.iter().copied()) {
+                Some(meant) => write!(f, "there is no parameter `{name}`; did you mean `{meant}`?"),
+                None => write!(f, "there is no parameter `{name}`, only {}", known.join(", ")),
+            },
             Self::ShortRow { words } => write!(f, "a row of {words} words is not of this controller"),
             Self::Value { name, text, reason } => write!(f, "`{text}` in `{name}={text}`: {reason}"),
         }

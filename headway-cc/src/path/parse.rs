@@ -8,6 +8,7 @@ use super::{KEYS, Limit, Path, PathError, synthetic};
 use crate::link::{
     CodelSpec, Jitter, LinkSpec, Loss, LossTrace, Policer, Reorder, Step, TRACE_SLOT_BYTES, Trace, UNLIMITED,
 };
+use crate::names::nearest;
 
 /// CoDel's defaults (RFC 8289, sections 4.2 and 4.3): 5 ms and 100 ms.
 pub(super) const CODEL: CodelSpec = CodelSpec { target_ns: 5_000_000, interval_ns: 100_000_000 };
@@ -365,26 +366,4 @@ fn check(path: &Path, options: &[Word]) -> Result<(), PathError> {
         }
     }
     Ok(())
-}
-
-/// The name that is most like `word`, for "did you mean"; none if it takes more edits than a third of the word's
-/// length and one.
-pub(super) fn nearest<'a>(word: &str, names: impl Iterator<Item = &'a str>) -> Option<&'a str> {
-    let allowed = word.len() / 3 + 1;
-    names.map(|n| (edits(word, n), n)).min().filter(|(d, _)| *d <= allowed).map(|(_, n)| n)
-}
-
-/// The Levenshtein distance: how many letters have to be put in, taken out or changed.
-fn edits(a: &str, b: &str) -> usize {
-    let mut row: Vec<usize> = (0..=b.len()).collect();
-    for (i, x) in a.bytes().enumerate() {
-        let mut corner = i;
-        row[0] = i + 1;
-        for (j, y) in b.bytes().enumerate() {
-            let change = corner + usize::from(x != y);
-            corner = row[j + 1];
-            row[j + 1] = change.min(row[j] + 1).min(corner + 1);
-        }
-    }
-    row[b.len()]
 }

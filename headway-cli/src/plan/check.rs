@@ -7,6 +7,7 @@ use crate::plan::traffic::{self, Traffic};
 use crate::plan::transport::Transport;
 use crate::plan::{Label, Plan, server};
 use anyhow::{Context, Result, bail, ensure};
+use headway_cc::names::choices;
 
 /// The controllers that there are outside of this program's Rust code. The caller gathers them from the machine,
 /// because a plan itself asks nothing of it.
@@ -197,8 +198,8 @@ fn check_controller(place: &Place, transport: Transport, cc: &str, known: &Known
     let over = if transport.is_tcp() { String::new() } else { format!(" --transport {transport}") };
     ensure!(
         there_are.iter().any(|k| k == name),
-        "unknown controller `{name}` for --in {place}{over}\nhint: there is {}",
-        there_are.join(", ")
+        "unknown controller `{name}` for --in {place}{over}\nhint: {}",
+        choices(name, &there_are.iter().map(|k| k.as_ref()).collect::<Vec<&str>>())
     );
     if name.len() < cc.len() {
         let table = headway_cc::cc::entry(name).and_then(|e| e.params);

@@ -6,6 +6,7 @@ mod catalogue;
 use crate::plan::place::Place;
 use crate::plan::traffic::{Pattern, Rival, Traffic};
 use anyhow::{Context, Result};
+use headway_cc::names::choices;
 use headway_cc::path::PRESETS;
 
 /// The suite that is run when neither paths nor traffic were asked for. Two paths are as many as four controllers can
@@ -170,7 +171,7 @@ pub const SUITES: &[Suite] = &[
 pub fn find(name: &str) -> Result<&'static Suite> {
     SUITES.iter().find(|s| s.name == name).with_context(|| {
         let names: Vec<&str> = SUITES.iter().map(|s| s.name).collect();
-        format!("unknown suite `{name}`\nhint: there is {}", names.join(", "))
+        format!("unknown suite `{name}`\nhint: {}", choices(name, &names))
     })
 }
 
@@ -360,6 +361,9 @@ mod tests {
     #[test]
     fn an_unknown_suite_is_refused_with_the_known_ones() {
         let error = find("drops").unwrap_err().to_string();
-        assert!(error.starts_with("unknown suite `drops`\nhint: there is drop, drop-all"), "{error}");
+        assert!(
+            error.starts_with("unknown suite `drops`\nhint: did you mean `drop`? There is drop, drop-all"),
+            "{error}"
+        );
     }
 }

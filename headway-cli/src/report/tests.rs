@@ -308,7 +308,7 @@ fn an_unknown_metric_is_refused_with_the_known_ones() {
     let options = Options { metrics: vec!["speed".into()], ..Options::default() };
     let error = format!("{:#}", report(Path::new("."), &options).unwrap_err());
     assert!(
-        error.starts_with("unknown metric `speed`\nhint: one of message_delay_p99_us, goodput_bps, "),
+        error.starts_with("unknown metric `speed`\nhint: there is message_delay_p99_us, goodput_bps, "),
         "{error}"
     );
     let folder = synthetic::run("extra", 2);
