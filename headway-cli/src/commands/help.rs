@@ -1,5 +1,6 @@
 //! What `--help` says beside the flags: the commands in groups, and examples of each.
 
+use crate::error::EXIT_CODES;
 use clap::Command;
 
 /// The commands by what they are for. Every command that is not hidden is in one group.
@@ -93,6 +94,8 @@ pub fn dressed(program: Command) -> Command {
     let program = program.help_template(format!(
         "{{about-with-newline}}\n{{usage-heading}} {{usage}}\n{groups}\nOptions:\n{{options}}{{after-help}}"
     ));
+    let codes = EXIT_CODES.iter().map(|(code, meaning)| format!("\n  {code}: {meaning}"));
+    let program = program.after_long_help(format!("Exit codes:{}", codes.collect::<String>()));
     program.mut_subcommands(|c| match EXAMPLES.iter().find(|(name, _)| *name == c.get_name()) {
         Some((_, examples)) => c.after_help(text(examples)),
         None => c,
