@@ -79,6 +79,10 @@ impl Progress {
             self.failed.fetch_add(1, Ordering::Relaxed);
         }
         let left = self.start.elapsed().mul_f64((self.total - done) as f64 / done as f64).as_secs();
+        if let (1, Voice::Bar(bar, _)) = (done, &self.voice) {
+            // Before the first cell has ended nobody knows how long one takes.
+            bar.set_style(style("{pos}/{len} [{bar:20}] {eta} left  {wide_msg}"));
+        }
         let line = format!("[{done}/{}] {} {status} ({left} s left)", self.total, name(plan, cell));
         match &self.voice {
             Voice::Quiet if is_ok => (),
@@ -126,12 +130,15 @@ impl Voice {
             return Self::Lines;
         }
         let bar = ProgressBar::with_draw_target(Some(total as u64), ProgressDrawTarget::stderr());
-        let style = ProgressStyle::with_template("{pos}/{len} [{bar:20}] {eta} left  {wide_msg}");
-        bar.set_style(style.expect("the template is one of indicatif's").progress_chars("=> "));
+        bar.set_style(style("{pos}/{len} [{bar:20}]  {wide_msg}"));
         bar.enable_steady_tick(Duration::from_secs(1));
         let to_clear = bar.clone();
         Self::Bar(bar, interrupt::guard(move || to_clear.finish_and_clear()))
     }
+}
+
+fn style(template: &str) -> ProgressStyle {
+    ProgressStyle::with_template(template).expect("the template is one of indicatif's").progress_chars("=> ")
 }
 
 fn name(plan: &Plan, cell: &Cell) -> String {
