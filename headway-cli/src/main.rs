@@ -149,7 +149,8 @@ fn main() -> ExitCode {
 
 /// The description of the command line, from which come parsing, help, completions, man pages and the reference.
 fn program() -> clap::Command {
-    commands::help::dressed(Cli::command())
+    // A negative number is a wrong value of the flag before it, and not a flag that does not exist.
+    commands::help::dressed(Cli::command()).mut_subcommands(|command| command.allow_negative_numbers(true))
 }
 
 fn parse(words: impl IntoIterator<Item = OsString>) -> Result<Cli, clap::Error> {

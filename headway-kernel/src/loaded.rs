@@ -71,6 +71,30 @@ pub struct Loaded {
     pub counters: Option<Counters>,
 }
 
+/// Controllers that Linux brings as modules, which are there once their module is.
+const LINUX_MODULES: [&str; 6] = ["bbr", "cubic", "dctcp", "htcp", "vegas", "westwood"];
+
+/// Our controller of this name. Whoever names it with its settings, as `headway bench --cc` takes them, or names a
+/// controller of Linux's own, is told how to have that.
+fn named(cc: &str) -> Result<&'static Program> {
+    if let Some((name, settings)) = cc.split_once(':')
+        && Program::named(name).is_ok()
+    {
+        let error = Error::new(format!("`{cc}` is how `headway bench --cc` names settings"));
+        return Err(error.with_hint(format!("headway load {name} --set {settings}")));
+    }
+    Program::named(cc).map_err(|e| match crate::available().registered.iter().any(|own| own == cc) {
+        true => Error::new(format!("`{cc}` is the kernel's own, or loaded already")).with_hint(format!(
+            "sysctl -w net.ipv4.tcp_congestion_control={cc} chooses it for new connections"
+        )),
+        false if LINUX_MODULES.contains(&cc) => {
+            Error::new(format!("`{cc}` is Linux's own, in a module that is not loaded"))
+                .with_hint(format!("modprobe tcp_{cc}"))
+        }
+        false => e,
+    })
+}
+
 impl Order {
     /// The controller `cc`, to be chosen as `name` (by default its own name), with settings, `param=value` each.
     ///
@@ -81,7 +105,7 @@ impl Order {
         name: Option<&str>,
         settings: impl IntoIterator<Item = S>,
     ) -> Result<Order> {
-        let program = Program::named(cc)?;
+        let program = named(cc)?;
         let name = name.unwrap_or(cc);
         check_name(name)?;
         let mut params = (program.params.defaults)();

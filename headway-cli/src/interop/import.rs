@@ -11,6 +11,7 @@ use super::reading::{self, ForeignRun, Rtt, json_in};
 use super::{flent, ping, pscheduler};
 use crate::report::csv;
 use crate::stats;
+use crate::sys::file;
 use crate::sys::program::pipe_through;
 use anyhow::{Context, Result, ensure};
 use serde_json::Value;
@@ -63,7 +64,7 @@ fn collect(dir: &Path, files: &mut Vec<PathBuf>) -> Result<()> {
 }
 
 fn read_file(file: &Path, cc: &str) -> Result<ForeignRun, String> {
-    let bytes = std::fs::read(file).map_err(|e| format!("cannot read it: {e}"))?;
+    let bytes = file::read(file).map_err(|e| format!("cannot read it: {e}"))?;
     let bytes = match bytes.starts_with(&[0x1f, 0x8b]) {
         true => pipe_through("gzip", &["-dc"], &bytes).map_err(|e| format!("{e:#}"))?,
         false => bytes,

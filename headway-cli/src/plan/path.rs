@@ -1,10 +1,11 @@
 //! A path of the plan, with everything that is needed to run it again on another machine.
 
 use crate::plan::traffic::Traffic;
+use crate::sys::file::read_trace;
 use anyhow::{Context, Result};
 use headway_cc::path;
 use serde::{Deserialize, Serialize};
-use std::fs;
+use std::path::Path;
 
 /// A path by its name (a preset's, a suite row's, or the path text itself) and by its canonical text.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -32,8 +33,8 @@ impl PathEntry {
             format!("cannot read the path `{name}`\nhint: `headway list` shows the presets and the path text's words")
         })?;
         let read = |file: &String| {
-            let text =
-                fs::read_to_string(file).with_context(|| format!("cannot read the trace file `{file}`"))?;
+            let text = read_trace(Path::new(file))
+                .with_context(|| format!("cannot read the trace file `{file}`"))?;
             Ok((file.clone(), text))
         };
         let files = path.files().iter().map(read).collect::<Result<Vec<_>>>()?;

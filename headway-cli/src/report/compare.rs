@@ -16,6 +16,7 @@ use crate::metric::Better;
 use crate::report::judge;
 use crate::stats::welch::welch;
 use crate::stats::{Shift, Verdict};
+use crate::sys::file::read_text;
 use anyhow::{Context, Result, bail, ensure};
 use input::{Row, Sample, Table};
 use remark::{Claim, Remark};
@@ -67,7 +68,7 @@ struct Pair {
 /// One sentence with the line, and a hint, where the file is no such table or a remark cannot be understood.
 pub fn summary(file: &Path, terms: &Terms) -> Result<JudgedTable> {
     let shown = file.display();
-    let text = std::fs::read_to_string(file).with_context(|| format!("cannot read `{shown}`"))?;
+    let text = read_text(file).with_context(|| format!("cannot read `{shown}`"))?;
     compare(&text, terms, &shown.to_string()).with_context(|| {
         format!("cannot compare `{shown}`\nhint: it takes columns such as `host,cc,goodput_gbps_mean,goodput_gbps_stddev,n`")
     })

@@ -41,10 +41,13 @@ pub struct Candidate {
     pub failure: String,
 }
 
+/// What a failure begins with where the name system knows no such server.
+const UNRESOLVED: &str = "cannot resolve";
+
 /// Resolves a server to its IPv4 address; the prober speaks no IPv6.
 pub fn resolve(word: &str, tool: Tool) -> Result<SocketAddrV4> {
     let mut found = server::parse(word, tool)?.to_socket_addrs().with_context(|| {
-        format!("cannot resolve `{word}`\nhint: give HOST or HOST:PORT of an `{} -s`", tool.program())
+        format!("{UNRESOLVED} `{word}`\nhint: give HOST or HOST:PORT of an `{} -s`", tool.program())
     })?;
     let first = found.find_map(|address| match address {
         SocketAddr::V4(v4) => Some(v4),
@@ -151,14 +154,12 @@ fn test(server: SocketAddrV4, tool: Tool) -> Result<Load> {
 /// The server with the lowest round-trip time among those without any failure; of several equals, the first.
 pub fn best(all: &[Candidate], tool: Tool) -> Result<&Candidate> {
     let good = all.iter().filter(|c| c.failure.is_empty());
+    let hint = match all.iter().all(|c| c.failure.starts_with(UNRESOLVED)) {
+        true => "check the name, or give the address: --in remote 192.0.2.1".to_string(),
+        false => format!("start `{}` there, or wait until it is free", tool.server_command()),
+    };
     let lines = || all.iter().map(|c| format!("\n  {}", c.line())).collect::<String>();
-    good.min_by_key(|c| c.rtt_us).with_context(|| {
-        format!(
-            "no server can be used:{}\nhint: start `{}` there, or wait until it is free",
-            lines(),
-            tool.server_command()
-        )
-    })
+    good.min_by_key(|c| c.rtt_us).with_context(|| format!("no server can be used:{}\nhint: {hint}", lines()))
 }
 
 impl Candidate {
