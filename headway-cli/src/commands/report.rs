@@ -58,7 +58,7 @@ pub struct AboutArgs {
     /// Without one the page is named after the controllers. `--title ''` removes the one that is there.
     #[arg(long, value_name = "TEXT")]
     title: Option<String>,
-    /// A note for the head of the page, kept in the run folder
+    /// A note for the head of the page, kept with the run
     ///
     /// For whoever reads the page later: why the run was made, what is special about the machine. `--note ''` removes
     /// the one that is there.

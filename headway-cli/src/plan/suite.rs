@@ -362,7 +362,7 @@ mod tests {
     fn an_unknown_suite_is_refused_with_the_known_ones() {
         let error = find("drops").unwrap_err().to_string();
         assert!(
-            error.starts_with("unknown suite `drops`\nhint: did you mean `drop`? There is drop, drop-all"),
+            error.starts_with("unknown suite `drops`\nhint: did you mean `drop`? There is first, drop, "),
             "{error}"
         );
     }
