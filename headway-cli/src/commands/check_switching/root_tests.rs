@@ -100,7 +100,7 @@ fn root_marks_replay_equal() {
     if !is_root() {
         return println!("skipped: needs root");
     }
-    for (ecn, tag, tcp_ecn) in [(0, 't', "1"), (1, 'u', "1"), (1, 'v', "2")] {
+    for (ecn, tag, tcp_ecn) in [(0, 'k', "1"), (1, 'l', "1"), (1, 'm', "2")] {
         let traced = Traced::start_as(Some(own_name(tag)), &format!("bbr3:ecn={ecn}")).unwrap();
         for (path, args) in MARKED {
             load(traced.attached.name(), path, args, tcp_ecn);
