@@ -208,6 +208,7 @@ fn understood(command: Command) -> Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use commands::help::GROUPS;
 
     #[test]
     fn short_help_has_a_line_for_each_flag() {
@@ -215,6 +216,34 @@ mod tests {
             let help = command.clone().term_width(80).render_help().to_string();
             let wrapped: Vec<&str> = help.lines().filter(|l| l.starts_with("            ")).collect();
             assert!(wrapped.is_empty(), "{}: shorten these: {wrapped:?}", command.get_name());
+        }
+    }
+
+    #[test]
+    fn every_command_is_in_one_group_and_has_examples() {
+        let shown: Vec<String> =
+            program().get_subcommands().filter(|c| !c.is_hide_set()).map(|c| c.get_name().into()).collect();
+        let grouped: Vec<&str> = GROUPS.iter().flat_map(|(_, names)| names.iter().copied()).collect();
+        for name in &shown {
+            assert_eq!(grouped.iter().filter(|g| *g == name).count(), 1, "`{name}` in the groups of help.rs");
+            let help = program().find_subcommand(name).unwrap().get_after_help().map(ToString::to_string);
+            assert!(
+                help.unwrap_or_default().starts_with("Examples:\n  headway "),
+                "`{name}` has no examples"
+            );
+        }
+        assert_eq!(grouped.len(), shown.len());
+    }
+
+    #[test]
+    fn every_help_fits_80_columns() {
+        let wide = |help: String| {
+            help.lines().filter(|l| l.chars().count() > 80).map(String::from).collect::<Vec<_>>()
+        };
+        assert_eq!(wide(program().term_width(80).render_help().to_string()), [""; 0]);
+        for command in program().get_subcommands().filter(|c| !c.is_hide_set()) {
+            let help = command.clone().term_width(80).render_help().to_string();
+            assert_eq!(wide(help), [""; 0], "{}", command.get_name());
         }
     }
 }

@@ -534,7 +534,7 @@ fn template() -> Scratch {
         "--in",
         "sim",
         "--cc",
-        "bbr1,cubic",
+        "bbr1,bbr3", // both are traced, so that the first cell is, too
         "--path",
         "20mbit 20ms",
         "--blocks",
@@ -544,8 +544,8 @@ fn template() -> Scratch {
     ];
     for more in [
         &["--out", "RUN", "--trace"][..],
-        &["--out", "shard-1", "--shard", "1/2"],
-        &["--out", "shard-2", "--shard", "2/2"],
+        &["--out", "shard-1", "--shard", "1/2", "--trace"],
+        &["--out", "shard-2", "--shard", "2/2", "--trace"],
     ] {
         let output = headway(&scratch.0, &[&run, more].concat());
         assert!(output.status.success(), "{output:?}");

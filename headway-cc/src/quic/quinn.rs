@@ -160,6 +160,10 @@ mod tests {
     use quinn::congestion::CubicConfig;
 
     #[test]
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "quinn wants an instant, and nothing here depends on which"
+    )]
     fn a_connection_tells_which_controller_runs() {
         let ours: Arc<dyn ControllerFactory + Send + Sync> =
             Arc::new(Factory::named("bbr3:up_pacing_gain=1.1").unwrap());

@@ -4,7 +4,7 @@ use crate::error::EXIT_CODES;
 use clap::Command;
 
 /// The commands by what they are for. Every command that is not hidden is in one group.
-const GROUPS: &[(&str, &[&str])] = &[
+pub const GROUPS: &[(&str, &[&str])] = &[
     ("Compare", &["bench", "report", "merge", "compare", "plan"]),
     ("Operate", &["load", "unload", "list"]),
     ("Look", &["sim", "emu", "replay"]),
@@ -121,38 +121,4 @@ fn text(examples: &[(&str, &str)]) -> String {
         false => format!("\n  {command:<width$}  # {why}"),
     };
     format!("Examples:{}", examples.iter().map(line).collect::<String>())
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::program;
-
-    #[test]
-    fn every_command_is_in_one_group_and_has_examples() {
-        let shown: Vec<String> =
-            program().get_subcommands().filter(|c| !c.is_hide_set()).map(|c| c.get_name().into()).collect();
-        let grouped: Vec<&str> = GROUPS.iter().flat_map(|(_, names)| names.iter().copied()).collect();
-        for name in &shown {
-            assert_eq!(grouped.iter().filter(|g| *g == name).count(), 1, "`{name}` in the groups of help.rs");
-            let help = program().find_subcommand(name).unwrap().get_after_help().map(ToString::to_string);
-            assert!(
-                help.unwrap_or_default().starts_with("Examples:\n  headway "),
-                "`{name}` has no examples"
-            );
-        }
-        assert_eq!(grouped.len(), shown.len());
-    }
-
-    #[test]
-    fn every_help_fits_80_columns() {
-        let wide = |help: String| {
-            help.lines().filter(|l| l.chars().count() > 80).map(String::from).collect::<Vec<_>>()
-        };
-        assert_eq!(wide(program().term_width(80).render_help().to_string()), [""; 0]);
-        for command in program().get_subcommands().filter(|c| !c.is_hide_set()) {
-            let help = command.clone().term_width(80).render_help().to_string();
-            assert_eq!(wide(help), [""; 0], "{}", command.get_name());
-        }
-    }
 }
