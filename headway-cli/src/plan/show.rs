@@ -65,7 +65,7 @@ impl Plan {
             ))
         } else if blocks < needed {
             Some(format!(
-                "{takes} {reason}: with {has} no verdict can be `better` or `worse`, only `equivalent`. \
+                "{takes} {reason}: with {has} no verdict can be better or worse, only equivalent. \
                  --blocks {needed} would do."
             ))
         } else {
