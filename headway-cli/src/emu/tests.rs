@@ -53,10 +53,10 @@ fn udp_pair(emu: &Emu) -> (UdpSocket, UdpSocket) {
     (near, far)
 }
 
-/// Bytes that left the queue of the `down` link in each bin.
-fn out_bytes(log: &EmuLog) -> Vec<u64> {
+/// Bytes that came to the queue of the `down` link, and that left it, in each bin.
+fn in_and_out_bytes(log: &EmuLog) -> (Vec<u64>, Vec<u64>) {
     let rows = log.bins.lines().map(|l| l.split(' ').collect::<Vec<_>>()).filter(|w| w[1] == "down");
-    rows.map(|w| w[6].parse().unwrap()).collect()
+    rows.map(|w| (w[4].parse::<u64>().unwrap(), w[6].parse::<u64>().unwrap())).unzip()
 }
 
 #[test]
@@ -86,11 +86,30 @@ fn root_no_answer_comes_before_the_base_rtt_and_all_come() {
 
 #[test]
 fn root_rate_and_its_drop_are_exact_on_the_clock_of_the_link() {
+    // The rate shows only while packets wait, and a machine that stands still hands them over too slowly. The log says
+    // when that was so, and then it is tried again.
+    for attempt in 1..=8 {
+        let Some((came, left)) = bins_of_a_burst() else { return };
+        assert_eq!(left.iter().sum::<u64>(), 512_000);
+        let first = left.iter().position(|b| *b > 0).unwrap();
+        let came_by = |bin: usize| came[..bin].iter().sum::<u64>();
+        if (first + 1..10).any(|bin| came_by(bin) < 40_000 * (bin - first + 1) as u64) {
+            println!("attempt {attempt}: packets came too slowly: {came:?}");
+            continue;
+        }
+        assert!(left[first + 1..10].iter().all(|b| b.abs_diff(40_000) <= 1000), "16 Mbit/s: {left:?}");
+        assert!(left[10..20].iter().all(|b| b.abs_diff(10_000) <= 1000), "4 Mbit/s from 200 ms on: {left:?}");
+        return;
+    }
+    panic!("in eight attempts this machine never handed over 512 packets in time");
+}
+
+/// Sends 512 kB at once: 400 kB leave until the drop, the rest takes 224 ms after it. `None` without root.
+fn bins_of_a_burst() -> Option<(Vec<u64>, Vec<u64>)> {
     let options = EmuOptions { bin_us: 20_000, ..EmuOptions::default() };
-    let Some(emu) = up("16mbit 10ms queue=infinite @200ms 4mbit", &options) else { return };
+    let emu = up("16mbit 10ms queue=infinite @200ms 4mbit", &options)?;
     let (near, far) = udp_pair(&emu);
     emu.start_clock();
-    // 512 kB: 400 kB leave until the drop, the rest takes 224 ms after it.
     for _ in 0..512 {
         near.send(&[0; 972]).unwrap();
     }
@@ -100,12 +119,8 @@ fn root_rate_and_its_drop_are_exact_on_the_clock_of_the_link() {
     let received = (0..512).take_while(|_| far.recv(&mut [0; 2000]).is_ok()).count();
     println!("{received} of 512 received");
     let log = emu.stop().unwrap();
-    let bins = out_bytes(&log);
-    assert_eq!(bins.iter().sum::<u64>(), 512_000);
-    let first = bins.iter().position(|b| *b > 0).unwrap();
-    assert!(bins[first + 1..10].iter().all(|b| b.abs_diff(40_000) <= 1000), "16 Mbit/s: {bins:?}");
-    assert!(bins[10..20].iter().all(|b| b.abs_diff(10_000) <= 1000), "4 Mbit/s from 200 ms on: {bins:?}");
     assert_eq!((log.down.drop_packets, log.kernel_drops), (0, 0));
+    Some(in_and_out_bytes(&log))
 }
 
 #[test]
@@ -122,7 +137,7 @@ fn root_the_bottleneck_drops_single_mtu_packets_of_unsegmented_ones() {
         "{down:?}"
     );
     assert!(down.drop_bytes >= 1400 * down.drop_packets, "MTU packets were dropped: {down:?}");
-    assert!(out_bytes(&log).iter().all(|b| *b <= 250_000 + 1500), "20 Mbit/s: {}", log.bins);
+    assert!(in_and_out_bytes(&log).1.iter().all(|b| *b <= 250_000 + 1500), "20 Mbit/s: {}", log.bins);
 }
 
 #[test]
