@@ -186,8 +186,16 @@ impl<'a> Teller<'a> {
 
     /// What matters most of those that are wanted; of equals the first.
     fn strongest(&self, wanted: impl Fn(&Comparison) -> bool) -> Option<&'a Comparison> {
-        let wanted = self.judged.iter().copied().filter(|c| wanted(c));
+        let wanted = self.judged.iter().copied().filter(|c| wanted(c) && !self.is_told_by_messages(c));
         wanted.reduce(|best, c| if weight(c) > weight(best) { c } else { best })
+    }
+
+    /// Is this the probes' delay where messages ran whose delay is decided, too? Messages are what users feel.
+    fn is_told_by_messages(&self, c: &Comparison) -> bool {
+        let is_messages = |o: &&Comparison| {
+            o.path == c.path && o.candidate == c.candidate && o.metric.name == MESSAGE_DELAY && is_decided(o)
+        };
+        c.metric.name == QUEUE_DELAY && self.judged.iter().any(|o| is_messages(&o))
     }
 
     /// One comparison with its price or its other side.
@@ -219,11 +227,12 @@ impl<'a> Teller<'a> {
                 && is_decided(o)
                 && o.judged.verdict != c.judged.verdict
         });
-        let reverse: Vec<String> = reverse.map(|o| self.path(o.path)).collect();
-        if with_other_paths && !reverse.is_empty() {
-            let n = reverse.len();
-            let paths = if n <= 2 { reverse.join(" and ") } else { format!("{n} other paths") };
-            text += &format!("; on {paths} it is the other way round");
+        let reverse: Vec<&Comparison> = reverse.copied().collect();
+        match reverse[..] {
+            _ if !with_other_paths => {}
+            [] => {}
+            [only] => text += &format!("; on {}, {}", self.path(only.path), View::of(self.run, only).main()),
+            _ => text += &format!("; on {} other paths the difference has the opposite sign", reverse.len()),
         }
         text + "."
     }
@@ -742,7 +751,8 @@ mod tests {
         assert_eq!(said.len(), 3, "{said:?}");
         assert_eq!(
             said[0],
-            "On path0, bbr carries 2.5 times what d does (50.0 instead of 20.0 Mbit/s); on path1 it is the other way round."
+            "On path0, bbr carries 2.5 times what d does (50.0 instead of 20.0 Mbit/s); on path1, d carries 20 % more than bbr \
+             (60.0 instead of 50.0 Mbit/s)."
         );
         assert!(
             said[1].starts_with("On path0, c carries 40 % less than bbr")

@@ -175,14 +175,14 @@ fn not_shown(all: &[&Comparison], shown: usize) -> String {
     let count = |verdict: &Verdict| judged.clone().filter(|v| v == verdict).count();
     let counts: Vec<String> =
         Verdict::ALL.iter().filter(|v| count(v) > 0).map(|v| format!("{} {v}", count(v))).collect();
-    let (counts, all) = (counts.join(", "), all.len());
+    let decided = count(&Verdict::Better) + count(&Verdict::Worse);
+    let (counts, all, verdicts) = (counts.join(", "), all.len(), judged.clone().count());
     if shown == 0 {
-        return format!(
-            "None of {all} comparisons is better or worse ({counts}); --format full prints them."
-        );
+        return format!("None of {verdicts} verdicts is better or worse ({counts}); --format full prints them.");
     }
+    let which = if shown < decided { "the largest of those" } else { "those" };
     format!(
-        "Shown are {shown} of {all} comparisons, those that are better or worse. All verdicts: {counts}. --format full prints \
+        "Shown are {shown} of {all} comparisons, {which} that are better or worse. All verdicts: {counts}. --format full prints \
          every comparison."
     )
 }
