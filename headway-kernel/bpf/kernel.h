@@ -41,6 +41,7 @@ enum bpf_func_id {
 	BPF_FUNC_map_update_elem = 2,
 	BPF_FUNC_map_delete_elem = 3,
 	BPF_FUNC_get_prandom_u32 = 7,
+	BPF_FUNC_setsockopt = 49,
 	BPF_FUNC_sk_storage_get = 107,
 	BPF_FUNC_probe_read_kernel = 113,
 	BPF_FUNC_jiffies64 = 118,
@@ -52,6 +53,7 @@ static long (*bpf_map_update_elem)(void *map, const void *key, const void *value
 	(void *)BPF_FUNC_map_update_elem;
 static long (*bpf_map_delete_elem)(void *map, const void *key) = (void *)BPF_FUNC_map_delete_elem;
 static u32 (*bpf_get_prandom_u32)(void) = (void *)BPF_FUNC_get_prandom_u32;
+static long (*bpf_setsockopt)(void *of, int level, int option, void *value, int bytes) = (void *)BPF_FUNC_setsockopt;
 static void *(*bpf_sk_storage_get)(void *map, void *sk, void *value, u64 flags) = (void *)BPF_FUNC_sk_storage_get;
 static long (*bpf_probe_read_kernel)(void *to, u32 size, const void *from) = (void *)BPF_FUNC_probe_read_kernel;
 static long (*bpf_ringbuf_output)(void *ring, void *data, u64 size, u64 flags) = (void *)BPF_FUNC_ringbuf_output;
@@ -72,6 +74,27 @@ static long (*bpf_ringbuf_output)(void *ring, void *data, u64 size, u64 flags) =
 
 /* Bytes of tcp_congestion_ops.name, with the closing zero. */
 #define TCP_CA_NAME_MAX 16
+
+/* The socket option by which a socket chooses its congestion control, and its level. */
+#define SOL_TCP 6
+#define TCP_CONGESTION 13
+
+/* bpf_sock_ops.op: a handshake is done, and the connection was made by connect(), or came in at a listener. */
+#define BPF_SOCK_OPS_ACTIVE_ESTABLISHED_CB 4
+#define BPF_SOCK_OPS_PASSIVE_ESTABLISHED_CB 5
+
+/* What a sockops program is given. This is ABI: the members are at these places in every kernel. */
+struct bpf_sock_ops {
+	u32 op;			/* BPF_SOCK_OPS_...: why the program is called */
+	u32 args[4];
+	u32 family;
+	u32 remote_ip4;
+	u32 local_ip4;
+	u32 remote_ip6[4];
+	u32 local_ip6[4];
+	u32 remote_port;	/* in the network's order, 16 bits that are followed by 16 zeros */
+	u32 local_port;		/* in the machine's order */
+};
 
 /* sock.sk_pacing_status: who spaces the packets of a socket. */
 enum sk_pacing {

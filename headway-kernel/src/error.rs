@@ -20,10 +20,36 @@ pub type Result<T, E = Error> = std::result::Result<T, E>;
 pub struct Error {
     what: String,
     hint: Option<String>,
+    kind: ErrorKind,
     source: Option<Box<dyn StdError + Send + Sync>>,
 }
 
+/// What an error comes from, as far as a program may want to act on it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum ErrorKind {
+    /// There is no such thing in the kernel: nothing of ours is loaded or assigned under this name.
+    NotLoaded,
+    /// There is one already.
+    NameTaken,
+    /// The user's rights do not allow it.
+    NeedsRights,
+    /// The kernel's BPF file system is not mounted.
+    NoBpfFs,
+    /// The kernel lacks what it takes, or does not take our program.
+    RefusedByKernel,
+    /// Anything else.
+    Other,
+}
+
 impl Error {
+    /// What it comes from: the first kind that this error or one of its causes has.
+    pub fn kind(&self) -> ErrorKind {
+        let causes = self.causes().filter_map(|e| e.downcast_ref::<Error>());
+        let mut kinds = std::iter::once(self).chain(causes).map(|e| e.kind);
+        kinds.find(|kind| *kind != ErrorKind::Other).unwrap_or(ErrorKind::Other)
+    }
+
     /// What failed: part of a sentence, without its cause and without a period.
     pub fn what(&self) -> &str {
         &self.what
@@ -35,7 +61,11 @@ impl Error {
     }
 
     pub(crate) fn new(what: impl Into<String>) -> Self {
-        Self { what: what.into(), hint: None, source: None }
+        Self { what: what.into(), hint: None, kind: ErrorKind::Other, source: None }
+    }
+
+    pub(crate) fn of(self, kind: ErrorKind) -> Self {
+        Self { kind, ..self }
     }
 
     pub(crate) fn with_hint(self, hint: impl Into<String>) -> Self {
@@ -140,5 +170,17 @@ mod tests {
             "cannot attach: cannot register it: it is taken\nhint: read the manual\nhint: choose another";
         assert_eq!(format!("{outer:#}"), whole);
         assert_eq!(format!("{outer:?}"), whole);
+    }
+
+    #[test]
+    fn the_kind_is_the_outermost_that_there_is() {
+        let inner = Error::new("it is taken").of(ErrorKind::NameTaken);
+        let outer = Error::new("cannot attach").caused_by(Error::new("cannot register it").caused_by(inner));
+        assert_eq!(outer.kind(), ErrorKind::NameTaken);
+        assert_eq!(Error::new("a full disk").kind(), ErrorKind::Other);
+        assert_eq!(
+            Error::new("no rights").of(ErrorKind::NeedsRights).caused_by(outer).kind(),
+            ErrorKind::NeedsRights
+        );
     }
 }

@@ -23,6 +23,7 @@
 //! | find out why a machine cannot | [`needs`], [`load_needs`]; every [`Error`] says it too, with a hint |
 //! | use a controller while your program runs | [`attach`], [`Attached`] |
 //! | have a controller that stays until it is unloaded or the machine boots | [`Order`], [`loaded`], [`unload`] |
+//! | give it to the connections of a cgroup or of some ports, whatever their programs choose | [`assign`], [`Assignment`] |
 //! | record every event a controller saw, and every decision it took | [`Options::trace`], [`Attached::trace`] |
 //! | check such a record against the controller's Rust twin | [`replay`] |
 //!
@@ -38,7 +39,9 @@
 
 #![warn(missing_docs)]
 
+mod assign;
 mod btf;
+mod calls;
 mod error;
 mod loaded;
 mod need;
@@ -55,7 +58,8 @@ use std::io::Write;
 use headway_cc::cc::name_and_settings;
 use libbpf_rs::{Link, MapCore, MapHandle, Object};
 
-pub use error::{Error, Result};
+pub use assign::{Assigned, AssignedKind, Assignment, assign, assign_program, assigned, unassign};
+pub use error::{Error, ErrorKind, Result};
 pub use loaded::{Loaded, Order, loaded, unload};
 pub use need::{Check, load_needs, needs};
 pub use programs::params_text;

@@ -19,8 +19,8 @@ use libbpf_rs::{Link, MapCore, MapFlags, MapHandle, MapMut};
 use rustix::fs::{FlockOperation, flock};
 
 use crate::btf::Api;
-use crate::error::{Context, Error, Result, bail, ensure};
-use crate::need::{BPF_FS, demand_bpf, demand_bpf_fs, has_rights};
+use crate::error::{Context, Error, ErrorKind, Result, bail, ensure};
+use crate::need::{BPF_FS, demand_bpf, demand_bpf_fs, demand_rights};
 use crate::object::{
     COUNTERS, ONLY_KEY, SETTINGS, SWITCHES, Wanted, is_named, load, put_in_force, read_counters, table_of,
     to_words, with_log,
@@ -154,10 +154,11 @@ impl Order {
             match Loaded::open(by, &pin, api) {
                 Ok(there) => {
                     let what = format!("it is loaded already: {}", there.what());
-                    return Err(Error::new(what).with_hint(format!(
+                    let hint = format!(
                         "`headway unload {name}` first, or give this one another name: `headway load {} --as NAME`",
                         program.name
-                    )));
+                    );
+                    return Err(Error::new(what).with_hint(hint).of(ErrorKind::NameTaken));
                 }
                 Err(_) if !is_registered(name) => remove_pin(&pin)?,
                 Err(e) => return Err(e),
@@ -169,7 +170,8 @@ impl Order {
             () => return Ok(()),
         };
         Err(Error::new(format!("the kernel has a congestion control `{name}` {taken}"))
-            .with_hint(format!("give ours another name: `headway load {} --as NAME`", program.name)))
+            .with_hint(format!("give ours another name: `headway load {} --as NAME`", program.name))
+            .of(ErrorKind::NameTaken))
     }
 }
 
@@ -214,7 +216,7 @@ fn take_away(name: &str) -> Result<u64> {
             true => "the kernel has it, but not from `headway load`",
             false => "it is not loaded",
         };
-        return Err(Error::new(whose).with_hint("`headway list` shows what is"));
+        return Err(Error::new(whose).with_hint("`headway list` shows what is").of(ErrorKind::NotLoaded));
     };
     if read_line(DEFAULT).is_some_and(|default| default == name) {
         let what = "it is the default of new connections, and the kernel would go on giving it to them";
@@ -246,7 +248,7 @@ fn unregister(pin: &Path, api: &Api) -> Result<()> {
 
 /// Everything that [`Order::load`] has loaded, by name. Fails without the rights to load BPF.
 pub fn loaded() -> Result<Vec<Loaded>> {
-    ensure!(has_rights(), "only root can tell what is loaded");
+    demand_rights("only root can tell what is loaded")?;
     let pins = pins();
     if pins.is_empty() {
         return Ok(Vec::new());
@@ -257,10 +259,10 @@ pub fn loaded() -> Result<Vec<Loaded>> {
     Ok(all)
 }
 
-/// One load or unload at a time, until dropped.
-fn lock() -> Result<File> {
-    let root = File::open(BPF_FS)
-        .map_err(|e| Error::new(format!("cannot open {BPF_FS}")).with_hint("run as root").caused_by(e))?;
+/// One change at a time, until dropped.
+pub(crate) fn lock() -> Result<File> {
+    let cannot = || Error::new(format!("cannot open {BPF_FS}")).with_hint("run as root");
+    let root = File::open(BPF_FS).map_err(|e| cannot().of(ErrorKind::NeedsRights).caused_by(e))?;
     flock(&root, FlockOperation::LockExclusive).with_context(|| format!("cannot lock {BPF_FS}"))?;
     Ok(root)
 }
@@ -358,7 +360,7 @@ fn word(value: &[u8], at: usize) -> Result<u32> {
 }
 
 /// The maps of a program.
-fn maps_of(program_id: u32) -> Result<Vec<MapHandle>> {
+pub(crate) fn maps_of(program_id: u32) -> Result<Vec<MapHandle>> {
     let options = ProgInfoQueryOptions::default().include_map_ids(true);
     let mut programs = ProgInfoIter::with_query_opts(options);
     let program = programs.find(|p| p.id == program_id).context("the table's program is gone")?;

@@ -7,7 +7,7 @@ use std::path::Path;
 use rustix::fs::statfs;
 
 use crate::btf::{Api, BTF_FILE};
-use crate::error::{Error, Result};
+use crate::error::{Error, ErrorKind, Result};
 use crate::{read_line, release};
 
 /// Where the kernel's BPF file system belongs, and the number by which `statfs` tells it (`linux/magic.h`).
@@ -84,10 +84,21 @@ fn bpf_needs() -> Vec<Check> {
     ]
 }
 
+/// Fails with this sentence where the rights to load BPF, and so to look at what is loaded, are missing.
+pub(crate) fn demand_rights(what: &str) -> Result<()> {
+    match has_rights() {
+        true => Ok(()),
+        false => Err(Error::new(what).of(ErrorKind::NeedsRights)),
+    }
+}
+
 /// The first required need that this machine does not meet, as an error.
 pub(crate) fn demand_bpf() -> Result<()> {
     match bpf_needs().into_iter().find(|c| c.required && !c.ok) {
-        Some(c) => Err(Error::new(format!("this machine lacks: {}", c.what)).with_hint(c.hint)),
+        Some(c) => {
+            let kind = if has_rights() { ErrorKind::RefusedByKernel } else { ErrorKind::NeedsRights };
+            Err(Error::new(format!("this machine lacks: {}", c.what)).with_hint(c.hint).of(kind))
+        }
         None => Ok(()),
     }
 }
@@ -103,7 +114,7 @@ pub(crate) fn demand_bpf_fs() -> Result<()> {
         true => Ok(()),
         false => {
             let what = format!("{BPF_FS} is not the kernel's BPF file system, where it would be kept");
-            Err(Error::new(what).with_hint(MOUNT))
+            Err(Error::new(what).with_hint(MOUNT).of(ErrorKind::NoBpfFs))
         }
     }
 }

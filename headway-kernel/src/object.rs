@@ -9,12 +9,12 @@ use std::ffi::OsStr;
 use std::sync::Mutex;
 
 use libbpf_rs::{
-    ErrorKind, Link, MapCore, MapFlags, MapHandle, MapMut, Object, ObjectBuilder, OpenMapMut, OpenObject,
-    PrintLevel, set_print,
+    ErrorKind as Libbpf, Link, MapCore, MapFlags, MapHandle, MapMut, Object, ObjectBuilder, OpenMapMut,
+    OpenObject, PrintLevel, set_print,
 };
 
 use crate::btf::{Api, Layout};
-use crate::error::{Context, Error, Result, bail};
+use crate::error::{Context, Error, ErrorKind, Result, bail};
 use crate::programs::Program;
 use crate::{Counters, release};
 
@@ -114,15 +114,17 @@ fn prepare_table(table: &mut OpenMapMut<'_>, name: &str, layout: &Layout, api: &
 
 /// Turns the kernel's refusal into one sentence and a hint; one that is not recognised keeps the verifier's last
 /// words.
-fn explain(error: &Error, log: &str) -> Error {
+pub(crate) fn explain(error: &Error, log: &str) -> Error {
     let release = release();
     if log.contains(REFUSED_WRITE) {
         return Error::new(format!("Linux {release} does not let BPF set the pacing rate"))
-            .with_hint("use Linux 6.0 or newer, or try the simulator: `headway sim`");
+            .with_hint("use Linux 6.0 or newer, or try the simulator: `headway sim`")
+            .of(ErrorKind::RefusedByKernel);
     }
     let mut tail: Vec<&str> = log.lines().rev().take(12).collect();
     tail.reverse();
     Error::new(format!("Linux {release} refuses the program: {error:#}\n{}", tail.join("\n")))
+        .of(ErrorKind::RefusedByKernel)
 }
 
 /// The loaded object's table of callbacks.
@@ -134,9 +136,12 @@ pub(crate) fn table_of(object: &mut Object) -> Result<MapMut<'_>> {
 pub(crate) fn put_in_force(table: &mut MapMut<'_>) -> Result<Link> {
     let (link, log) = with_log(|| table.attach_struct_ops());
     link.map_err(|e| match e.kind() {
-        ErrorKind::AlreadyExists => Error::new("the kernel has a congestion control of that name already")
-            .with_hint("another `headway` may hold it; run again when it has ended"),
-        _ => Error::new(format!("the kernel does not register it: {e}\n{log}")),
+        Libbpf::AlreadyExists => Error::new("the kernel has a congestion control of that name already")
+            .with_hint("another `headway` may hold it; run again when it has ended")
+            .of(ErrorKind::NameTaken),
+        _ => {
+            Error::new(format!("the kernel does not register it: {e}\n{log}")).of(ErrorKind::RefusedByKernel)
+        }
     })
 }
 

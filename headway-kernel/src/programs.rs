@@ -27,7 +27,6 @@ macro_rules! object {
         &OBJECT.0
     }};
 }
-#[cfg(test)]
 pub(crate) use object;
 
 /// Every controller that can be attached. A new one is one row here.
