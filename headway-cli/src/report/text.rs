@@ -178,7 +178,9 @@ fn not_shown(all: &[&Comparison], shown: usize) -> String {
     let decided = count(&Verdict::Better) + count(&Verdict::Worse);
     let (counts, all, verdicts) = (counts.join(", "), all.len(), judged.clone().count());
     if shown == 0 {
-        return format!("None of {verdicts} verdicts is better or worse ({counts}); --format full prints them.");
+        return format!(
+            "None of {verdicts} verdicts is better or worse ({counts}); --format full prints them."
+        );
     }
     let which = if shown < decided { "the largest of those" } else { "those" };
     format!(
