@@ -80,13 +80,13 @@ pub enum AssignedKind {
 /// Fails when there is an assignment of this name, when nobody in the kernel is called `cc`, when the path is not a
 /// cgroup, and when another's program is in the way, which the kernel would not run beside ours.
 pub fn assign(id: &str, assignment: &Assignment, cgroup: &Path) -> Result<()> {
-    let pin = Path::new(SCOPES).join(id);
+    let pin = AssignedKind::Cgroup.pin(id);
     let cannot = || format!("cannot assign `{}` to {}", assignment.cc, cgroup.display());
-    attach(id, &pin, assignment, cgroup).with_context(cannot)
+    check_id(id).and_then(|()| attach(&pin, assignment, cgroup)).with_context(cannot)
 }
 
-fn attach(id: &str, pin: &Path, assignment: &Assignment, cgroup: &Path) -> Result<()> {
-    let _alone = begin(id, assignment)?;
+fn attach(pin: &Path, assignment: &Assignment, cgroup: &Path) -> Result<()> {
+    let _alone = begin(pin, assignment)?;
     let folder = open_cgroup(cgroup)?;
     demand_neighbours(cgroup)?;
     let before = sockops_of(folder.as_fd()).context("cannot ask for the cgroup's programs")?;
@@ -114,9 +114,10 @@ fn make_folder(pin: &Path) -> Result<()> {
 ///
 /// Fails when there is an assignment of this name, and when nobody in the kernel is called `cc`.
 pub fn assign_program(id: &str, assignment: &Assignment) -> Result<PathBuf> {
-    let pin = Path::new(PROGRAMS).join(id);
+    let pin = assigned_program(id);
     let put = || {
-        let _alone = begin(id, assignment)?;
+        check_id(id)?;
+        let _alone = begin(&pin, assignment)?;
         let object = load(assignment)?;
         make_folder(&pin)?;
         program_of(&object)?.pin(&pin).with_context(|| format!("cannot pin {}", pin.display()))
@@ -125,21 +126,30 @@ pub fn assign_program(id: &str, assignment: &Assignment) -> Result<PathBuf> {
     Ok(pin)
 }
 
-/// Takes an assignment of this name away, of either kind. Connections keep what they were given. A unit that systemd has
+/// Where [`assign_program`] puts the program of this name.
+pub fn assigned_program(id: &str) -> PathBuf {
+    AssignedKind::Program.pin(id)
+}
+
+/// Takes the assignment of this name and kind away. Connections keep what they were given. A unit that systemd has
 /// started with the program goes on assigning until it is stopped.
 ///
 /// Fails when there is none.
-pub fn unassign(id: &str) -> Result<()> {
-    take_away(id).with_context(|| format!("cannot take the assignment `{id}` away"))
+pub fn unassign(id: &str, kind: AssignedKind) -> Result<()> {
+    check_id(id)
+        .and_then(|()| take_away(&kind.pin(id)))
+        .with_context(|| format!("cannot take the assignment `{id}` away"))
 }
 
-fn take_away(id: &str) -> Result<()> {
+fn take_away(pin: &Path) -> Result<()> {
     demand_rights("only root can take it away")?;
     demand_bpf_fs()?;
     let _alone = lock()?;
-    let pin = pin_of(id).ok_or_else(|| Error::new("there is none of that name").of(ErrorKind::NotLoaded))?;
-    let link = pin.starts_with(SCOPES).then(|| Link::open(&pin)).and_then(|link| link.ok());
-    fs::remove_file(&pin).with_context(|| format!("cannot remove {}", pin.display()))?;
+    if !pin.exists() {
+        return Err(Error::new("there is none of that name").of(ErrorKind::NotLoaded));
+    }
+    let link = pin.starts_with(SCOPES).then(|| Link::open(pin)).and_then(|link| link.ok());
+    fs::remove_file(pin).with_context(|| format!("cannot remove {}", pin.display()))?;
     // Only an empty folder can be removed.
     let _ = fs::remove_dir(pin.parent().context("a pin has a folder")?);
     // The kernel lets go of a link some time after its file. This makes it happen now; it fails where the cgroup is
@@ -165,14 +175,13 @@ pub fn assigned() -> Result<Vec<Assigned>> {
 }
 
 /// What both kinds begin with: rights, a good order, and nobody of that name. Holds the lock.
-fn begin(id: &str, assignment: &Assignment) -> Result<File> {
-    check_id(id)?;
+fn begin(pin: &Path, assignment: &Assignment) -> Result<File> {
     assignment.check()?;
     demand_bpf()?;
     demand_bpf_fs()?;
     let alone = lock()?;
-    if let Some(pin) = pin_of(id) {
-        let error = Error::new(format!("there is an assignment `{id}`: {}", pin.display()));
+    if pin.exists() {
+        let error = Error::new(format!("there is one of that name: {}", pin.display()));
         return Err(error.of(ErrorKind::NameTaken));
     }
     if !is_registered(&assignment.cc) {
@@ -292,9 +301,15 @@ fn demand_neighbours(cgroup: &Path) -> Result<()> {
     Ok(())
 }
 
-/// The file of the assignment of this name.
-fn pin_of(id: &str) -> Option<PathBuf> {
-    pins().into_iter().find(|pin| pin.file_name().is_some_and(|name| name == id))
+impl AssignedKind {
+    /// The file of the assignment of this name.
+    fn pin(self, id: &str) -> PathBuf {
+        let folder = match self {
+            AssignedKind::Cgroup => SCOPES,
+            AssignedKind::Program => PROGRAMS,
+        };
+        Path::new(folder).join(id)
+    }
 }
 
 fn pins() -> Vec<PathBuf> {

@@ -58,7 +58,9 @@ use std::io::Write;
 use headway_cc::cc::name_and_settings;
 use libbpf_rs::{Link, MapCore, MapHandle, Object};
 
-pub use assign::{Assigned, AssignedKind, Assignment, assign, assign_program, assigned, unassign};
+pub use assign::{
+    Assigned, AssignedKind, Assignment, assign, assign_program, assigned, assigned_program, unassign,
+};
 pub use error::{Error, ErrorKind, Result};
 pub use loaded::{Loaded, Order, loaded, unload};
 pub use need::{Check, load_needs, needs};
