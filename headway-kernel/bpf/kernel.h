@@ -46,6 +46,7 @@ enum bpf_func_id {
 	BPF_FUNC_probe_read_kernel = 113,
 	BPF_FUNC_jiffies64 = 118,
 	BPF_FUNC_ringbuf_output = 130,
+	BPF_FUNC_skc_to_tcp_sock = 137,
 };
 
 static void *(*bpf_map_lookup_elem)(void *map, const void *key) = (void *)BPF_FUNC_map_lookup_elem;
@@ -56,10 +57,12 @@ static u32 (*bpf_get_prandom_u32)(void) = (void *)BPF_FUNC_get_prandom_u32;
 static long (*bpf_setsockopt)(void *of, int level, int option, void *value, int bytes) = (void *)BPF_FUNC_setsockopt;
 static void *(*bpf_sk_storage_get)(void *map, void *sk, void *value, u64 flags) = (void *)BPF_FUNC_sk_storage_get;
 static long (*bpf_probe_read_kernel)(void *to, u32 size, const void *from) = (void *)BPF_FUNC_probe_read_kernel;
+static void *(*bpf_skc_to_tcp_sock)(void *sk) = (void *)BPF_FUNC_skc_to_tcp_sock;
 static long (*bpf_ringbuf_output)(void *ring, void *data, u64 size, u64 flags) = (void *)BPF_FUNC_ringbuf_output;
 
-/* sock_common.skc_state: our SYN is out and no answer is in. */
+/* sock_common.skc_state: our SYN is out and no answer is in; the socket waits for connections. */
 #define TCP_SYN_SENT 2
+#define TCP_LISTEN 10
 
 /* tcp_skb_cb.sacked, bits: what the kernel knows of a packet that was sent and not acknowledged. */
 #define TCPCB_SACKED_RETRANS 0x02	/* sent again since it was marked lost */
@@ -105,6 +108,19 @@ enum sk_pacing {
 /* What cwnd_event tells; we answer only this one. */
 enum tcp_ca_event {
 	CA_EVENT_TX_START,	/* the first packet after everything sent was acknowledged */
+};
+
+/* setsockopt(): the option that chooses a congestion control by its name. */
+#define SOL_TCP 6
+#define TCP_CONGESTION 13
+
+struct sock_common;
+
+/* What an iterator over TCP sockets is given. */
+struct bpf_iter__tcp {
+	void *meta;	/* of the whole walk; a word of 64 bits, as the next */
+	struct sock_common *sk_common;	/* a socket, of which it is not known how much it is; NULL at the end */
+	u32 uid;	/* the socket's owner */
 };
 
 #pragma clang attribute push(__attribute__((preserve_access_index)), apply_to = record)
@@ -156,9 +172,13 @@ struct inet_sock {
 	struct sock sk;	/* first, so that its address is the socket's, as in the next two */
 };
 
+struct tcp_congestion_ops;
+
 struct inet_connection_sock {
 	struct inet_sock icsk_inet;	/* addresses and ports */
-	u8 icsk_ca_state : 5;	/* enum cc_ca_state of cc.h: TCP_CA_Open to TCP_CA_Loss */
+	const struct tcp_congestion_ops *icsk_ca_ops;	/* its congestion control */
+	u8 icsk_ca_state : 5;		/* enum cc_ca_state of cc.h: TCP_CA_Open to TCP_CA_Loss */
+	u8 icsk_ca_setsockopt : 1;	/* the socket, or whoever made it, has chosen its control by name */
 };
 
 struct minmax_sample {

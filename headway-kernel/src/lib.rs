@@ -22,7 +22,7 @@
 //! | see what can be attached, and what the kernel has already | [`available`], [`params_text`] |
 //! | find out why a machine cannot | [`needs`], [`load_needs`]; every [`Error`] says it too, with a hint |
 //! | use a controller while your program runs | [`attach`], [`Attached`] |
-//! | have a controller that stays until it is unloaded or the machine boots | [`Order`], [`loaded`], [`unload`] |
+//! | have a controller that stays until it is unloaded or the machine boots | [`Order`], [`loaded`], [`unload`]; [`Order::tune`] gives it new parameters |
 //! | give it to the connections of a cgroup or of some ports, whatever their programs choose | [`assign`], [`Assignment`] |
 //! | record every event a controller saw, and every decision it took | [`Options::trace`], [`Attached::trace`] |
 //! | check such a record against the controller's Rust twin | [`replay`] |
@@ -43,6 +43,7 @@ mod assign;
 mod btf;
 mod calls;
 mod error;
+mod listeners;
 mod loaded;
 mod need;
 mod object;
@@ -51,6 +52,7 @@ mod replay;
 #[cfg(test)]
 mod root_tests;
 mod trace;
+mod tune;
 
 use std::fs;
 use std::io::Write;
@@ -67,6 +69,7 @@ pub use need::{Check, load_needs, needs};
 pub use programs::params_text;
 pub use replay::{ReplayReport, replay};
 pub use trace::{Trace, Traced};
+pub use tune::Tuned;
 
 use btf::Api;
 use error::{Context, ensure};

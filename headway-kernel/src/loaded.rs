@@ -32,7 +32,7 @@ use crate::{Counters, is_registered, read_line, release};
 const OURS: &str = "/sys/fs/bpf/headway";
 
 /// The controller of sockets that do not choose one, in the caller's network namespace.
-const DEFAULT: &str = "/proc/sys/net/ipv4/tcp_congestion_control";
+pub(crate) const DEFAULT: &str = "/proc/sys/net/ipv4/tcp_congestion_control";
 
 /// How long the kernel may take to unregister, which it does in the background.
 const UNLOAD_TIME: Duration = Duration::from_secs(10);
@@ -48,9 +48,9 @@ const UNLOAD_TIME: Duration = Duration::from_secs(10);
 /// ```
 #[derive(Debug)]
 pub struct Order {
-    program: &'static Program,
-    name: String,
-    params: Vec<u64>,
+    pub(crate) program: &'static Program,
+    pub(crate) name: String,
+    pub(crate) params: Vec<u64>,
 }
 
 /// A controller in the kernel that [`Order::load`] put there.
@@ -118,6 +118,11 @@ impl Order {
         Ok(Order { program, name: name.to_string(), params })
     }
 
+    /// The parameters that are not at their defaults, as `param=value`.
+    pub fn settings(&self) -> Vec<String> {
+        self.program.params.changed(&self.params)
+    }
+
     /// Loads and registers it, to stay until [`unload`] or the next boot.
     ///
     /// Fails when the kernel or the user's rights do not allow it, when the BPF file system is not mounted, or when
@@ -182,7 +187,7 @@ fn is_module(name: &str) -> bool {
 }
 
 /// For kernels before 6.4, in the order that the head of this file explains.
-fn pin_then_register(table: &mut MapMut<'_>, pin: &Path) -> Result<()> {
+pub(crate) fn pin_then_register(table: &mut MapMut<'_>, pin: &Path) -> Result<()> {
     table.pin(pin).with_context(|| format!("cannot pin {pin:?}"))?;
     match put_in_force(table) {
         // Dropping the link instead would delete the registration.
@@ -233,7 +238,7 @@ fn take_away(name: &str) -> Result<u64> {
     users(&value)
 }
 
-fn unregister(pin: &Path, api: &Api) -> Result<()> {
+pub(crate) fn unregister(pin: &Path, api: &Api) -> Result<()> {
     match api.has_links {
         true => {
             // A kernel that cannot detach a link (before 6.11) takes it away with its last file.
@@ -267,12 +272,12 @@ pub(crate) fn lock() -> Result<File> {
     Ok(root)
 }
 
-fn pin_of(program: &Program, name: &str) -> PathBuf {
+pub(crate) fn pin_of(program: &Program, name: &str) -> PathBuf {
     Path::new(OURS).join(program.name).join(name)
 }
 
 /// Every file that a load has made, with its controller.
-fn pins() -> Vec<(&'static Program, PathBuf)> {
+pub(crate) fn pins() -> Vec<(&'static Program, PathBuf)> {
     let files = |program: &'static Program| {
         let dir = fs::read_dir(Path::new(OURS).join(program.name));
         dir.into_iter().flatten().flatten().map(move |file| (program, file.path()))
@@ -281,7 +286,7 @@ fn pins() -> Vec<(&'static Program, PathBuf)> {
 }
 
 /// Removes the file, and the folders when they are empty.
-fn remove_pin(pin: &Path) -> Result<()> {
+pub(crate) fn remove_pin(pin: &Path) -> Result<()> {
     fs::remove_file(pin).with_context(|| format!("cannot remove {}", pin.display()))?;
     for folder in pin.ancestors().skip(1).take(2) {
         if fs::remove_dir(folder).is_err() {
@@ -307,7 +312,7 @@ impl Loaded {
     }
 
     /// Reads what a pin stands for; an error when its table is not in force.
-    fn open(program: &'static Program, pin: &Path, api: &Api) -> Result<Loaded> {
+    pub(crate) fn open(program: &'static Program, pin: &Path, api: &Api) -> Result<Loaded> {
         let value = table_value(pin, api)?;
         let maps = maps_of(word(&value, api.init_at)?)?;
         let map = |name: &str| {
