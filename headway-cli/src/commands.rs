@@ -2,11 +2,13 @@
 //! text, and a function that does what was asked and returns the exit code. What takes more than a few lines is done
 //! in the rooms below.
 
+pub mod apply;
 pub mod bench;
 mod check_switching;
 pub mod compare;
 pub mod doctor;
 pub mod emu;
+pub mod enable;
 pub mod exchange;
 pub mod help;
 pub mod hidden;
@@ -19,3 +21,4 @@ pub mod reference;
 pub mod replay;
 pub mod report;
 pub mod sim;
+pub mod status;

@@ -16,6 +16,7 @@ mod lab;
 mod load;
 mod metric;
 mod observe;
+mod operate;
 mod plan;
 mod raw;
 mod report;
@@ -83,6 +84,32 @@ enum Command {
     /// As mm-link and mm-delay of mahimahi do, in network namespaces of its own. Counts of packets go to standard
     /// error at the end.
     Emu(commands::emu::EmuArgs),
+    /// Enable a controller, for good
+    ///
+    /// It is loaded now and at each boot, and given to the connections that the flags name. Enabling again adds to
+    /// that. Needs root. If it cannot be put in force, nothing is changed.
+    Enable(commands::enable::EnableArgs),
+    /// Disable what was enabled
+    ///
+    /// Takes controllers out of the kernel, or takes scopes from them. What was there before them comes back: the
+    /// default, and what a route asked for. Open connections keep what they have.
+    Disable(commands::enable::DisableArgs),
+    /// Say what is enabled, and whether it is in force
+    ///
+    /// The exit code is 0 if everything that is enabled is in force, and 3 if something is not. Needs root.
+    Status(commands::status::StatusArgs),
+    /// Give a controller other parameters
+    ///
+    /// One that is enabled, or only loaded, without losing its name: open connections keep the old parameters, new
+    /// ones get the new. Needs root.
+    Tune(commands::enable::TuneArgs),
+    /// Put in force what is enabled
+    ///
+    /// After editing a file in /etc/headway/enabled.d, or when `headway status` says that something is not in force.
+    /// Applying twice is applying once. Needs root.
+    Apply(commands::apply::ApplyArgs),
+    /// Let a change of `enable --confirm` stay
+    Confirm,
     /// Load a controller into the running kernel
     ///
     /// It stays until it is unloaded or the machine reboots. Needs root, and a BPF file system.
@@ -115,6 +142,9 @@ enum Command {
     /// Hold our controllers in the running kernel equal to Rust while a socket switches between them and pauses
     #[command(hide = true)]
     CheckSwitching,
+    /// Take a change back that was not confirmed
+    #[command(hide = true)]
+    Revert(commands::apply::RevertArgs),
     /// What `bench --ssh` starts at the far end: answers questions until its standard input ends
     #[command(hide = true)]
     FarEnd(commands::hidden::FarEndArgs),
@@ -177,6 +207,13 @@ fn run(command: Command) -> Result<ExitCode> {
         Command::Compare(args) => commands::compare::run(args),
         Command::Sim(args) => commands::sim::run(args),
         Command::Emu(args) => commands::emu::run(args),
+        Command::Enable(args) => commands::enable::enable(args),
+        Command::Disable(args) => commands::enable::disable(args),
+        Command::Status(args) => commands::status::run(args),
+        Command::Tune(args) => commands::enable::tune(args),
+        Command::Apply(args) => commands::apply::run(args),
+        Command::Confirm => commands::apply::confirm(),
+        Command::Revert(args) => commands::apply::revert(args),
         Command::Load(args) => commands::load::load(args),
         Command::Unload(args) => commands::load::unload(args),
         Command::List(args) => commands::list::run(args),
@@ -200,6 +237,8 @@ fn run(command: Command) -> Result<ExitCode> {
 fn understood(command: Command) -> Result<()> {
     match command {
         Command::Load(args) => args.order().map(drop),
+        Command::Enable(args) => args.wanted().map(drop),
+        Command::Disable(args) => args.scopes().map(drop),
         Command::Emu(args) => args.path().map(drop),
         _ => Ok(()),
     }

@@ -6,7 +6,7 @@ use clap::Command;
 /// The commands by what they are for. Every command that is not hidden is in one group.
 pub const GROUPS: &[(&str, &[&str])] = &[
     ("Compare", &["bench", "report", "merge", "compare", "plan"]),
-    ("Operate", &["load", "unload", "list"]),
+    ("Operate", &["enable", "disable", "status", "tune", "apply", "confirm", "load", "unload", "list"]),
     ("Look", &["sim", "emu", "replay"]),
     ("Exchange", &["import", "export"]),
     ("This machine", &["doctor", "fetch-kernel", "completions"]),
@@ -43,6 +43,33 @@ const EXAMPLES: &[(&str, &[(&str, &str)])] = &[
         ],
     ),
     ("plan", &[("headway plan --in remote perf.example.org --cc cubic,bbr --pscheduler tasks", "")]),
+    (
+        "enable",
+        &[
+            ("headway enable bbr3 --default", "for all that choose nothing"),
+            ("headway enable bbr3_brake --unit nginx.service --port 443", "one service only"),
+            ("headway enable bbr3 --port 8000-8010", "in and out"),
+            ("headway enable bbr3 --route default --confirm 10m", "goes back by itself"),
+        ],
+    ),
+    (
+        "disable",
+        &[
+            ("headway disable bbr3", ""),
+            ("headway disable bbr3 --port 8000-8010", "keeps its other scopes"),
+            ("headway disable --all", ""),
+        ],
+    ),
+    ("status", &[("headway status", ""), ("headway status --json", "for monitoring")]),
+    (
+        "tune",
+        &[
+            ("headway tune bbr3 --set default_cwnd_gain=2.5", "all others stay"),
+            ("headway tune bbr3 --reset", "the defaults"),
+        ],
+    ),
+    ("apply", &[("headway apply", ""), ("headway apply --check", "are the files right?")]),
+    ("confirm", &[("headway confirm", "")]),
     ("unload", &[("headway unload bbr1", ""), ("headway unload --all", "")]),
     (
         "list",

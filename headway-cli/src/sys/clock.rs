@@ -10,6 +10,12 @@ pub fn monotonic_ns() -> u64 {
     tv_sec as u64 * 1_000_000_000 + tv_nsec as u64
 }
 
+/// Time since the machine booted, suspended time included: a deadline of minutes that no change of the date moves.
+pub fn since_boot() -> Duration {
+    let Timespec { tv_sec, tv_nsec } = clock_gettime(ClockId::Boottime);
+    Duration::new(tv_sec as u64, tv_nsec as u32)
+}
+
 /// CPU time that the calling thread has used so far, in user space and in the kernel.
 pub fn thread_cpu_time() -> Duration {
     let Timespec { tv_sec, tv_nsec } = clock_gettime(ClockId::ThreadCPUTime);

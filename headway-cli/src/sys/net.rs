@@ -1,13 +1,12 @@
 //! Interfaces, addresses and routes of the calling thread's network namespace.
 //!
 //! They are made by the kernel's own interfaces (ioctls, netlink) and not with `ip`, because the lab's guest has no
-//! programs but ours. Rustix has the sockets and the calls; the messages are laid out here.
+//! programs but ours.
 
+use super::netlink;
 use rustix::fs::{Access, access};
 use rustix::ioctl::{Opcode, Updater, ioctl};
-use rustix::net::{
-    AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType, netdevice, recv, send, socket_with,
-};
+use rustix::net::{AddressFamily, SocketFlags, SocketType, netdevice, socket_with};
 use std::io;
 use std::net::{IpAddr, Ipv4Addr};
 use std::os::fd::OwnedFd;
@@ -92,9 +91,9 @@ pub fn add_address(name: &str, local: IpAddr, peer: IpAddr) -> io::Result<()> {
     let (family, local, peer) = (address_family(local), octets(local), octets(peer));
     let mut body = vec![family, 8 * local.len() as u8, NODAD, libc::RT_SCOPE_UNIVERSE];
     body.extend(interface_index(name)?.to_ne_bytes());
-    put_attribute(&mut body, libc::IFA_LOCAL, &local);
-    put_attribute(&mut body, libc::IFA_ADDRESS, &peer);
-    netlink(libc::RTM_NEWADDR, &body)
+    netlink::put(&mut body, libc::IFA_LOCAL, &local);
+    netlink::put(&mut body, libc::IFA_ADDRESS, &peer);
+    create(libc::RTM_NEWADDR, &body)
 }
 
 /// Sends what goes to the network through `name`; of several routes the longest prefix wins.
@@ -105,10 +104,10 @@ pub fn add_route(name: &str, network: IpAddr, prefix_bits: u8) -> io::Result<()>
     let mut body = vec![address_family(network), prefix_bits, 0, 0, table, PROTOCOL_BOOT, scope, kind];
     body.extend(0_u32.to_ne_bytes());
     if prefix_bits > 0 {
-        put_attribute(&mut body, libc::RTA_DST, &octets(network));
+        netlink::put(&mut body, libc::RTA_DST, &octets(network));
     }
-    put_attribute(&mut body, libc::RTA_OIF, &interface_index(name)?.to_ne_bytes());
-    netlink(libc::RTM_NEWROUTE, &body)
+    netlink::put(&mut body, libc::RTA_OIF, &interface_index(name)?.to_ne_bytes());
+    create(libc::RTM_NEWROUTE, &body)
 }
 
 pub fn has_interface(name: &str) -> bool {
@@ -162,33 +161,10 @@ fn octets(address: IpAddr) -> Vec<u8> {
     }
 }
 
-/// Appends an attribute as netlink wants it: length with this header, kind, value. All values here are 4 or 16 bytes
-/// long, so none needs padding.
-fn put_attribute(body: &mut Vec<u8>, kind: u16, value: &[u8]) {
-    body.extend((4 + value.len() as u16).to_ne_bytes());
-    body.extend(kind.to_ne_bytes());
-    body.extend(value);
-}
-
-/// Sends one routing request that creates something and takes the kernel's answer; `AlreadyExists` when it is there.
-fn netlink(kind: u16, body: &[u8]) -> io::Result<()> {
+/// A request that creates something; `AlreadyExists` when it is there.
+fn create(kind: u16, body: &[u8]) -> io::Result<()> {
     let flags = libc::NLM_F_REQUEST | libc::NLM_F_ACK | libc::NLM_F_CREATE | libc::NLM_F_EXCL;
-    let mut message = Vec::new();
-    message.extend((16 + body.len() as u32).to_ne_bytes());
-    message.extend(kind.to_ne_bytes());
-    message.extend((flags as u16).to_ne_bytes());
-    message.extend(1_u32.to_ne_bytes()); // sequence number
-    message.extend(0_u32.to_ne_bytes()); // port: the kernel chooses
-    message.extend(body);
-    // NETLINK_ROUTE is protocol 0, which is `None`.
-    let socket = socket_with(AddressFamily::NETLINK, SocketType::RAW, SocketFlags::CLOEXEC, None)?;
-    send(&socket, &message, SendFlags::empty())?;
-    let mut answer = [0_u8; 4096];
-    let (n, _) = recv(&socket, &mut answer, RecvFlags::empty())?;
-    // Behind the answer's header of 16 bytes stands the error number, negative, or 0 for success.
-    let error =
-        answer[..n].get(16..20).map_or(-libc::EBADMSG, |b| i32::from_ne_bytes([b[0], b[1], b[2], b[3]]));
-    if error == 0 { Ok(()) } else { Err(io::Error::from_raw_os_error(-error)) }
+    netlink::ask(kind, flags, body).map(drop)
 }
 
 #[cfg(test)]
