@@ -3,7 +3,7 @@
 use crate::error::usage;
 use crate::operate::change::{self, Change};
 use crate::operate::enabled::{self, All, Enabled, FOLDER};
-use crate::operate::scope::{self, CGROUPS, Ports, Prefix, Scope};
+use crate::operate::scope::{self, Ports, Prefix, Scope, cgroups};
 use crate::operate::{others, state, unit};
 use crate::plan::time;
 use crate::sys::out;
@@ -157,7 +157,7 @@ fn is_there(scope: &Scope) -> Result<()> {
         Scope::Default | Scope::Port(_) => Ok(()),
         Scope::Unit(name, _) => unit::find(name).map(drop),
         Scope::Cgroup(path, _) => {
-            let folder = Path::new(CGROUPS).join(path);
+            let folder = cgroups().join(path);
             ensure!(
                 folder.is_dir(),
                 "there is no cgroup {}\nhint: `systemd-cgls` shows them",

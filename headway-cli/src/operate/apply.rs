@@ -9,7 +9,7 @@
 use super::default;
 use super::enabled::{All, Enabled};
 use super::machine::{Force, Machine};
-use super::scope::{CGROUPS, Scope};
+use super::scope::{Scope, cgroups};
 use super::state::{SetRoute, State};
 use super::unit;
 use crate::sys::route::Route;
@@ -117,10 +117,8 @@ impl Work<'_> {
                             done
                         })
                     }
-                    Scope::Cgroup(path, _) => {
-                        self.attach_to_cgroup(enabled, scope, &Path::new(CGROUPS).join(path))
-                    }
-                    Scope::Port(_) => self.attach_to_cgroup(enabled, scope, Path::new(CGROUPS)),
+                    Scope::Cgroup(path, _) => self.attach_to_cgroup(enabled, scope, &cgroups().join(path)),
+                    Scope::Port(_) => self.attach_to_cgroup(enabled, scope, &cgroups()),
                 };
                 let what = || format!("`{}` is not in force for {scope}", enabled.name);
                 if self.note(&enabled.name, attached, what) == Some(true) {
@@ -161,7 +159,7 @@ impl Work<'_> {
         // A unit that has started since has the program from systemd.
         let running = if is_new || changed { unit::find(name).ok().and_then(|u| u.cgroup) } else { None };
         if let Some(cgroup) = running {
-            self.attach_to_cgroup(enabled, scope, &Path::new(CGROUPS).join(cgroup))?;
+            self.attach_to_cgroup(enabled, scope, &cgroups().join(cgroup))?;
         }
         Ok((is_new || changed, changed))
     }

@@ -160,11 +160,10 @@ impl All {
                 for (x, y) in a.scopes.iter().flat_map(|x| b.scopes.iter().map(move |y| (x, y))) {
                     ensure!(
                         !x.contradicts(y),
-                        "`{}` for {x} and `{}` for {y} contradict each other: a connection could be in both\nhint: \
-                         `headway disable {}` with that scope first, or give one of the two other ports",
+                        "`{}` for {x} and `{}` for {y} contradict each other: a connection could be in both\nhint: disable one of \
+                         them for that scope first (`headway disable NAME` with the scope's flags), or give them different ports",
                         a.name,
-                        b.name,
-                        a.name
+                        b.name
                     );
                 }
             }

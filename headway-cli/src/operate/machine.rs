@@ -7,7 +7,6 @@ use super::unit;
 use crate::sys::route::{self, Route};
 use anyhow::{Context, Result};
 use headway_kernel::{Assigned, AssignedKind, Loaded};
-use std::path::Path;
 
 #[derive(Debug)]
 pub struct Machine {
@@ -74,7 +73,7 @@ impl Machine {
             Scope::Cgroup(path, _) => match self.assigned(&id, AssignedKind::Cgroup) {
                 Some(Assigned { cgroup: Some(_), .. }) => Force::Yes,
                 Some(_) => Force::No("the cgroup that it was attached to is gone".into()),
-                None if !Path::new(super::scope::CGROUPS).join(path).is_dir() => {
+                None if !super::scope::cgroups().join(path).is_dir() => {
                     Force::No("there is no such cgroup".into())
                 }
                 None => Force::No("it is not attached".into()),

@@ -13,10 +13,20 @@ use headway_cc::rand::hash;
 use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::path::PathBuf;
 use std::str::FromStr;
 
-/// Where the kernel's cgroups are.
-pub const CGROUPS: &str = "/sys/fs/cgroup";
+/// Where the kernel's cgroups (of version 2) are usually.
+const CGROUPS: &str = "/sys/fs/cgroup";
+
+/// Where they are on this machine: a hybrid of both versions has them in a folder below, and a container may have none.
+pub fn cgroups() -> PathBuf {
+    let mounts = std::fs::read_to_string("/proc/self/mounts").unwrap_or_default();
+    let words = mounts.lines().map(|line| line.split_whitespace().collect::<Vec<_>>());
+    let mut of_version_2 =
+        words.filter(|w| w.get(2) == Some(&"cgroup2")).filter_map(|w| w.get(1).map(PathBuf::from));
+    of_version_2.next().unwrap_or_else(|| CGROUPS.into())
+}
 
 /// More ranges of ports than this a sockops program of ours does not hold.
 const MOST_RANGES: usize = 16;
@@ -26,7 +36,7 @@ const MOST_RANGES: usize = 16;
 pub enum Scope {
     Default,
     Route(Prefix),
-    /// The path below [`CGROUPS`], without a slash at either end.
+    /// The path below [`cgroups`], without a slash at either end.
     Cgroup(String, Ports),
     Unit(String, Ports),
     Port(Ports),
@@ -208,16 +218,18 @@ fn range(text: &str) -> Result<(u16, u16)> {
     Ok((first, last))
 }
 
-/// A path below [`CGROUPS`], or one that begins there.
+/// A path below [`cgroups`], or one that begins there.
 pub fn cgroup(text: &str) -> Result<String> {
-    let below = text.strip_prefix(CGROUPS).unwrap_or(text).trim_matches('/');
+    let mount = cgroups();
+    let below = text.strip_prefix(&*mount.to_string_lossy()).unwrap_or(text).trim_matches('/');
     ensure!(
         !below.is_empty(),
         "the root cgroup holds every process\nhint: `--default` is for all connections that choose nothing"
     );
     ensure!(
         below.split('/').all(|part| !part.is_empty() && part != "." && part != ".."),
-        "`{text}` is no path of a cgroup\nhint: write it as below {CGROUPS}, such as system.slice/nginx.service"
+        "`{text}` is no path of a cgroup\nhint: write it as below {}, such as system.slice/nginx.service",
+        mount.display()
     );
     Ok(below.to_string())
 }
@@ -308,7 +320,7 @@ mod tests {
             (Scope::Route("10.0.0.0/8".parse().unwrap()), "route 10.0.0.0/8"),
             (Scope::Route("default".parse().unwrap()), "route default"),
             (Scope::Route("::/0".parse().unwrap()), "route ::/0"),
-            (in_cgroup("/sys/fs/cgroup/a/b/", &["443"]), "cgroup /a/b port 443"),
+            (in_cgroup("/a/b/", &["443"]), "cgroup /a/b port 443"),
             (in_unit("nginx", &[]), "unit nginx.service"),
             (in_unit("getty@tty1.service", &["1-2", "9"]), "unit getty@tty1.service ports 1-2,9"),
             (port("8000-8010"), "ports 8000-8010"),
