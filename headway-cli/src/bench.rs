@@ -173,6 +173,7 @@ fn run_and_keep(
         Place::Here | Place::Remote(_) => ATTEMPTS,
     };
     let pause = |attempt| {
+        interrupt::wait_if_ending();
         progress.warn(&format!("attempt {attempt} at cell {:03} failed, trying again", cell.index));
         std::thread::sleep(Duration::from_secs(2 * u64::from(attempt)));
     };

@@ -169,6 +169,7 @@ fn main() -> ExitCode {
         Err(answer) => show(&answer),
     };
     outcome.unwrap_or_else(|e| {
+        interrupt::wait_if_ending();
         let text = sentence(&e);
         if !text.is_empty() {
             out::note(format_args!("error: {text}"));

@@ -17,10 +17,39 @@ pub fn of(run: &Run, counts: &[Count]) -> Vec<String> {
     if missing > 0 {
         notes.push(format!("{missing} of {} planned cells have not been run.", run.cells.len()));
     }
+    notes.extend(without_chance(run));
     notes.extend(exclusions(counts));
     notes.extend((0..METRICS.len()).flat_map(|metric| bounds(run, metric)));
     notes.extend(noted_by_cells(run));
     notes
+}
+
+/// Paths on which every block of every controller came out the same to the last bit: nothing on them is random, as in the
+/// simulator on a path without loss, jitter or messages. Then blocks are one run counted several times.
+fn without_chance(run: &Run) -> Option<String> {
+    let is_same = |path: usize| {
+        let mut repeated = false;
+        for cc in run.plan.labels() {
+            let cells = || run.cells.iter().filter(move |c| c.cell.path == path && c.cell.cc == *cc);
+            let values = |metric| cells().filter_map(move |c| c.counted(metric)).collect::<Vec<f64>>();
+            let all: Vec<Vec<f64>> = (0..METRICS.len()).map(values).collect();
+            if all.iter().any(|v| v.iter().any(|x| x.to_bits() != v[0].to_bits())) {
+                return false;
+            }
+            repeated |= all.iter().any(|v| v.len() > 1);
+        }
+        repeated
+    };
+    let same: Vec<&str> =
+        (0..run.plan.paths.len()).filter(|p| is_same(*p)).map(|p| run.plan.paths[p].name.as_str()).collect();
+    (!same.is_empty()).then(|| {
+        format!(
+            "On {} all blocks came out the same: nothing there is random, so each counts once and not {} times. The verdicts \
+             and intervals are those of this one case and say nothing of networks that vary.",
+            same.join(" and "),
+            run.plan.blocks
+        )
+    })
 }
 
 /// Candidates that lost cells more or less often than the baseline. If a controller fails where the path is hardest,

@@ -9,7 +9,7 @@ use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 use std::collections::BTreeMap;
 use std::sync::Mutex;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 type Action = Box<dyn FnOnce() + Send>;
 
@@ -51,6 +51,19 @@ pub fn goes_on_with(command: String) {
     *GO_ON.lock().unwrap_or_else(|e| e.into_inner()) = Some(command);
 }
 
+/// A signal is ending the process.
+static ENDING: AtomicBool = AtomicBool::new(false);
+
+/// Returns, unless a signal is ending the process: then it waits for that end. What fails meanwhile fails because its
+/// files and children are being taken away, and saying so would blame the disk.
+pub fn wait_if_ending() {
+    // A terminal or `timeout` signals our children, too, and the end of one may be noticed before our own signal.
+    std::thread::sleep(std::time::Duration::from_millis(20));
+    while ENDING.load(Ordering::SeqCst) {
+        std::thread::park();
+    }
+}
+
 /// From now on Ctrl-C, SIGTERM and SIGHUP run the pending actions, newest first, and end the process with 128 + the
 /// signal's number, which is what a shell reports of a program that the signal itself has ended.
 pub fn catch() -> anyhow::Result<()> {
@@ -64,6 +77,7 @@ pub fn catch() -> anyhow::Result<()> {
 }
 
 fn undo_and_end(signal: i32) {
+    ENDING.store(true, Ordering::SeqCst);
     loop {
         let last = PENDING.lock().unwrap_or_else(|e| e.into_inner()).pop_last();
         match last {
