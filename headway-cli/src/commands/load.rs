@@ -10,16 +10,16 @@ use std::process::ExitCode;
 #[derive(Args)]
 #[command(after_help = "\
 Examples:
-  headway load bbr1
+  headway load bbr3
   headway load bbr1 --as gentle --set probe_rtt_mode_us=0s,cwnd_gain=1.5
 
 Then choose it, for
   new connections of this network namespace:
-    sysctl -w net.ipv4.tcp_congestion_control=bbr1
+    sysctl -w net.ipv4.tcp_congestion_control=bbr3
   new connections over one route:
-    ip route change default via 192.0.2.1 congctl bbr1
+    ip route change default via 192.0.2.1 congctl bbr3
   one connection, with setsockopt(TCP_CONGESTION), as any user:
-    iperf3 -C bbr1 -c HOST")]
+    iperf3 -C bbr3 -c HOST")]
 pub struct LoadArgs {
     /// One of our controllers, as `headway list` shows them
     #[arg(value_name = "CONTROLLER")]
@@ -47,6 +47,11 @@ impl LoadArgs {
 pub fn load(args: LoadArgs) -> Result<ExitCode> {
     let loaded = args.order()?.load()?;
     out::say(format_args!("`{}` is loaded: {}", loaded.name, loaded.what()))?;
+    out::note(format_args!(
+        "note: no connection uses it yet. For all new ones: sysctl -w net.ipv4.tcp_congestion_control={0}; for good: headway \
+         enable {1} --default",
+        loaded.name, args.cc
+    ));
     Ok(ExitCode::SUCCESS)
 }
 
@@ -66,12 +71,17 @@ pub fn unload(args: UnloadArgs) -> Result<ExitCode> {
         true => kernel::loaded()?.into_iter().map(|l| l.name).collect(),
         false => args.name,
     };
+    if names.is_empty() {
+        out::say("nothing was loaded")?;
+    }
     let mut refused = None;
     for name in names {
         match kernel::unload(&name) {
             Ok(0) => out::say(format_args!("`{name}` is unloaded"))?,
             Ok(users) => {
-                out::say(format_args!("`{name}` is unloaded; {users} sockets keep it until they close"))?;
+                out::say(format_args!(
+                    "`{name}` is unloaded; {users} keep it: open sockets, until they close, and network namespaces whose default it is"
+                ))?;
             }
             Err(e) => {
                 if let Some(earlier) = refused.replace(e) {
