@@ -293,7 +293,7 @@ pub struct TuneArgs {
         required_unless_present = "reset"
     )]
     settings: Vec<String>,
-    /// All parameters that --set does not name get their defaults
+    /// Defaults for all that --set does not name
     #[arg(long)]
     reset: bool,
 }
