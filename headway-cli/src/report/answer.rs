@@ -192,10 +192,10 @@ impl<'a> Teller<'a> {
 
     /// Is this the probes' delay where messages ran whose delay is decided, too? Messages are what users feel.
     fn is_told_by_messages(&self, c: &Comparison) -> bool {
-        let is_messages = |o: &&Comparison| {
+        let is_messages = |o: &Comparison| {
             o.path == c.path && o.candidate == c.candidate && o.metric.name == MESSAGE_DELAY && is_decided(o)
         };
-        c.metric.name == QUEUE_DELAY && self.judged.iter().any(|o| is_messages(&o))
+        c.metric.name == QUEUE_DELAY && self.judged.iter().any(|o| is_messages(o))
     }
 
     /// One comparison with its price or its other side.

@@ -33,7 +33,7 @@ pub fn width() -> Option<usize> {
 /// No table fits less.
 const LEAST_WIDTH: usize = 40;
 
-/// As [`print`], and ends the line.
+/// As [`print()`], and ends the line.
 pub fn say(line: impl Display) -> Result<()> {
     print(format_args!("{line}\n"))
 }
