@@ -151,7 +151,7 @@ fn root_it_stays_is_listed_and_leaves_connections_alone() {
     choose(&pairs[1].0, "reno");
     let [(near, far), ..] = &mut pairs;
     let said = m.ok("unload NAME");
-    assert!(said.contains("keep it until they close"), "{said}");
+    assert!(said.contains("2 keep it: open sockets"), "{said}");
     assert!(!m.is_registered() && !m.pin().exists());
     assert!(!Path::new("/sys/fs/bpf/headway").exists(), "empty folders go too");
     exchange(near, far);

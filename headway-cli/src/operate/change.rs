@@ -54,6 +54,7 @@ impl Change {
 /// it was before, and the error says why. `confirm_within` seconds: it goes back to that unless `headway confirm` is run.
 pub fn make(changes: &[Change], confirm_within: Option<u64>) -> Result<Outcome> {
     let folder = Path::new(FOLDER);
+    let had_pending = confirm::pending().is_some();
     if let Some(seconds) = confirm_within {
         confirm::begin(folder, seconds)?;
     }
@@ -71,7 +72,7 @@ pub fn make(changes: &[Change], confirm_within: Option<u64>) -> Result<Outcome> 
         return outcome;
     };
     undo.into_iter().rev().for_each(enabled::Undo::restore);
-    if confirm_within.is_some() {
+    if confirm_within.is_some() && !had_pending {
         confirm::forget()?;
     }
     // What was begun in the kernel goes back, too. If that fails as well, the first reason is the one to tell.

@@ -1,0 +1,127 @@
+//! `headway enable` and its family against the running kernel, as root, in namespaces of their own: nothing of the machine
+//! is touched. What is in force is asked of the kernel itself, through sysctl, `ip route` and sockets.
+
+use std::process::{Command, Output};
+
+const HEADWAY: &str = env!("CARGO_BIN_EXE_headway");
+
+/// Folders, file systems and a network of its own, which end with the script.
+const GROUND: &str = r#"
+set -u
+mount -t tmpfs none /run; mkdir -p /etc/headway /var/lib/headway
+mount -t tmpfs none /etc; mount -t tmpfs none /var/lib; mkdir /etc/headway
+mount -t bpf bpf /sys/fs/bpf; ip link set lo up
+default() { cat /proc/sys/net/ipv4/tcp_congestion_control; }
+names() { cat /proc/sys/net/ipv4/tcp_available_congestion_control; }
+"#;
+
+/// Runs a script of the shell; `None`, said so, where this is not root.
+fn script(text: &str) -> Option<String> {
+    if !rustix::process::geteuid().is_root() {
+        eprintln!("skipped: this test needs root");
+        return None;
+    }
+    let whole = format!("H={HEADWAY}\n{GROUND}\n{text}");
+    let run: Output = Command::new("timeout")
+        .args([
+            "120",
+            "unshare",
+            "--mount",
+            "--net",
+            "--pid",
+            "--fork",
+            "--kill-child",
+            "--mount-proc",
+            "bash",
+            "-c",
+            &whole,
+        ])
+        .output()
+        .expect("timeout and unshare are in every Debian");
+    let text = [run.stdout, run.stderr].concat();
+    Some(String::from_utf8_lossy(&text).into_owned())
+}
+
+/// Fails unless these stand in the text, in this order.
+fn in_order(text: &str, wanted: &[&str]) {
+    let mut rest = text;
+    for word in wanted {
+        let at = rest.find(word).unwrap_or_else(|| panic!("no `{word}` where it should be:\n{text}"));
+        rest = &rest[at + word.len()..];
+    }
+}
+
+#[test]
+fn root_what_is_enabled_is_in_force_and_goes_without_a_trace() {
+    let said = script(
+        r#"
+before=$(default)
+ip link add d0 type veth peer name d1; ip link set d0 up; ip route add 10.9.0.0/16 dev d0 metric 50 mtu 1300 initcwnd 20
+ip route show 10.9.0.0/16 > /run/route
+$H enable bbr3 --as hwa --default 2>&1; echo "default=$(default)"
+$H enable bbr3 --as hwa --route 10.9.0.0/16 2>&1; ip route show 10.9.0.0/16
+$H tune hwa --set default_cwnd_gain=2.5 2>&1; echo "default=$(default)"
+$H status; echo "status=$?"
+echo reno > /proc/sys/net/ipv4/tcp_congestion_control
+$H status; echo "status=$?"
+$H apply 2>&1; echo "default=$(default)"
+$H enable bbr1 --as hwb --default 2>&1; echo "refused=$?"; names
+printf 'version = 2\n' > /etc/headway/enabled.d/newer.toml
+$H apply --check 2>&1; echo "check=$?"
+rm /etc/headway/enabled.d/newer.toml
+$H disable --all 2>&1
+[ "$before" = "$(default)" ] && echo "default is as before"
+ip route show 10.9.0.0/16 | cmp - /run/route && echo "route is as before"
+names | grep -q hwa || echo "name is gone"
+ls /sys/fs/bpf | grep headway || echo "no pins"
+ls /etc/headway/enabled.d | grep . || echo "no files"
+"#,
+    );
+    let Some(said) = said else { return };
+    in_order(
+        &said,
+        &["`hwa` is the default", "default=hwa", "`hwa` is for route", "mtu 1300", "congctl hwa"],
+    );
+    in_order(
+        &said,
+        &["`hwa` is tuned: bbr3 with default_cwnd_gain=2.5", "default=hwa", "is in force", "status=0"],
+    );
+    in_order(&said, &["default: NOT in force: the default is `reno`", "status=3", "default=hwa"]);
+    in_order(&said, &["contradict each other", "refused=1", "format 2", "check=1"]);
+    in_order(&said, &["default is as before", "route is as before", "name is gone", "no pins", "no files"]);
+    assert!(!said.contains("hwb "), "what was refused is not loaded:\n{said}");
+}
+
+/// A kill at any moment leaves the old state or the new one, a default that exists, and nothing that `headway apply`
+/// does not finish.
+#[test]
+fn root_a_kill_leaves_no_half() {
+    let said = script(
+        r#"
+check() { # what is enabled and what is in force must agree after an apply, and the default must always be there
+    names | grep -qw "$(default)" || echo "DEFAULT IS GONE after $1"
+    $H apply > /run/apply 2>&1 || { echo "APPLY FAILS after $1"; cat /run/apply; }
+    $H status > /run/status 2>&1 || { echo "NOT IN FORCE after $1"; cat /run/status; }
+    if [ -e /etc/headway/enabled.d/hwk.toml ]; then [ "$(default)" = hwk ] && echo new; else [ "$(default)" != hwk ] && echo old; fi
+}
+for i in $(seq 12); do
+    for what in "enable bbr3 --as hwk --default" "tune hwk --set default_cwnd_gain=2.$i" "disable hwk"; do
+        $H $what > /dev/null 2>&1 & p=$!
+        sleep 0.0$((RANDOM % 9))$((RANDOM % 10))
+        # Every second time the process that makes the change is killed, too.
+        second=$(cat /proc/$p/task/*/children 2> /dev/null)
+        [ $((i % 2)) = 0 ] && second=
+        kill -9 $p $second 2> /dev/null
+        wait $p 2> /dev/null; sleep 0.3
+        check "$what"
+    done
+done
+$H disable --all > /dev/null 2>&1; names | grep -q hwk || echo "all gone"
+"#,
+    );
+    let Some(said) = said else { return };
+    assert!(said.contains("all gone"), "{said}");
+    assert!(!said.chars().any(|c| c.is_ascii_uppercase()), "{said}");
+    let count = |word: &str| said.lines().filter(|l| *l == word).count();
+    assert_eq!(count("old") + count("new"), 36, "{said}");
+}
