@@ -5,7 +5,7 @@
  *
  * A *.bpf.c names its controller as tcp.bpf.h says, that is
  *
- *	CC_STATE	struct, all u64: at most 270 words where CC_WANTS_LOST is defined
+ *	CC_STATE	struct, all u64, with a struct brake `brake`: at most 270 words where CC_WANTS_LOST is defined
  *	CC_PARAMS	struct, all u64: the words that the loader's row of the controller gives, in its order
  *	CC_WANTS_LOST	defined (to nothing) by a controller that takes EVENT_LOST, rs_tx_in_flight and rs_lost
  *
@@ -134,6 +134,7 @@ int cc_init(u64 *ctx)
 	clear_flow(flow);
 	flow->record.flow = id;
 	flow->record.port = sk->__sk_common.skc_num;
+	begin(flow, tp);
 	on_event(flow, tp, EVENT_INIT);
 	start_record(flow, tp);
 	keep_record(flow, tp);
@@ -150,8 +151,12 @@ int cc_init(u64 *ctx)
 SEC("struct_ops/release")
 int cc_release(u64 *ctx)
 {
+	struct tcp_sock *tp = (struct tcp_sock *)ctx[0];
+	struct flow *flow = flow_of(tp);
 	u64 key = ctx[0];
 
+	if (flow)
+		end(flow, tp, flow->record.state.brake.entries);
 	bpf_map_delete_elem(&spare_flows, &key);
 	return 0;
 }

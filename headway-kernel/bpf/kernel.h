@@ -203,6 +203,9 @@ struct tcp_sock {
 	u64 tcp_wstamp_ns;			/* when pacing lets the next packet go, or the last one went; ns */
 	u64 tcp_clock_cache;			/* the clock, read when the event began; ns */
 	u64 tcp_mstamp;				/* the same, us */
+	u64 bytes_acked;			/* acknowledged so far, cumulatively */
+	u64 bytes_sent;				/* sent so far, again or for the first time */
+	u64 bytes_retrans;			/* of these: sent again */
 	u64 delivered_mstamp;			/* when `delivered` grew last, us */
 	struct sk_buff *retransmit_skb_hint;	/* where the search for packets to send again goes on; NULL: at the first */
 	u32 mss_cache;				/* bytes of a full segment, headers aside */

@@ -39,6 +39,11 @@ struct {
 	u64 trace_lost;		/* of these: the ring buffer was full */
 	u64 unknown;		/* samples and losses of packets for which it is not known what was in flight with them */
 	u64 unfound;		/* packets marked lost that were not found, and told of with the data of another packet */
+	u64 ended;		/* of the flows: closed, or gone to another controller; the rest is what these have done */
+	u64 bytes_acked;	/* acknowledged while they were ours */
+	u64 bytes_sent;		/* sent, again or for the first time */
+	u64 bytes_retrans;	/* of these: sent again */
+	u64 brake_entries;	/* times the brake was put on */
 } counters SEC(".bss");
 
 /* One event as it happened, all of it words of 64 bits; also the record that goes to the trace. */
@@ -75,9 +80,21 @@ struct lost_run {
 };
 #endif
 
+/* record.flow of a socket that has left us: it closes, or has taken another controller and keeps its storage. */
+#define FLOW_LEFT (~0ULL)
+
+/* A socket when it came to us, for a socket may come amid its data. flows.bpf.c reads it behind the record. */
+struct beginning {
+	u64 now_us;		/* when that was: CLOCK_MONOTONIC, us */
+	u64 bytes_acked;	/* what the socket had done by then, as in counters */
+	u64 bytes_sent;
+	u64 bytes_retrans;
+};
+
 /* What we keep with a socket. */
 struct flow {
 	struct record record;	/* the latest event, and the controller's state */
+	struct beginning beginning;
 	/*
 	 * Where tp->app_limited cannot be written: packets sent while `delivered` was in [start, end] count as
 	 * application-limited, which is what the kernel would have made of the write. In packets delivered.
@@ -302,6 +319,32 @@ static __always_inline void clear_flow(struct flow *flow)
 		/* One by one: BPF has no memset to call. */
 		asm volatile("" ::: "memory");
 	}
+}
+
+/* Remembers what the socket had done before it came to us. */
+static __always_inline void begin(struct flow *flow, const struct tcp_sock *tp)
+{
+	flow->beginning.now_us = tp->tcp_mstamp;
+	flow->beginning.bytes_acked = tp->bytes_acked;
+	flow->beginning.bytes_sent = tp->bytes_sent;
+	flow->beginning.bytes_retrans = tp->bytes_retrans;
+}
+
+/*
+ * Adds what a flow has done to the counters, once, because nobody can ask the socket afterwards. 6.1 also calls release for
+ * sockets that never came to us: those have no flow, or one that has left.
+ */
+static __always_inline void end(struct flow *flow, const struct tcp_sock *tp, u64 brake_entries)
+{
+	if (flow->record.flow == FLOW_LEFT)
+		return;
+	flow->record.flow = FLOW_LEFT;
+	__sync_fetch_and_add(&counters.ended, 1);
+	__sync_fetch_and_add(&counters.bytes_acked, tp->bytes_acked - flow->beginning.bytes_acked);
+	__sync_fetch_and_add(&counters.bytes_sent, tp->bytes_sent - flow->beginning.bytes_sent);
+	__sync_fetch_and_add(&counters.bytes_retrans, tp->bytes_retrans - flow->beginning.bytes_retrans);
+	if (brake_entries)
+		__sync_fetch_and_add(&counters.brake_entries, brake_entries);
 }
 
 /* Records the event, if there is a trace. The reader polls: waking it would make each event cost ten times as much. */

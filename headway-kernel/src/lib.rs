@@ -178,6 +178,30 @@ pub struct Counters {
     /// For `bbr3`: packets marked lost that could not be found, so that the controller was told of them with the data
     /// of another packet.
     pub unfound: u64,
+    /// What the flows did that have ended.
+    pub past: Past,
+}
+
+/// What flows did that are no longer ours: closed, or gone to another controller. Those without storage are not in it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Past {
+    /// How many there were.
+    pub flows: u64,
+    /// What they transferred while they were ours.
+    pub bytes: Bytes,
+    /// How often the brake was put on.
+    pub brake_entries: u64,
+}
+
+/// What flows have transferred.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Bytes {
+    /// Acknowledged by the peer.
+    pub acked: u64,
+    /// Sent, for the first time or again.
+    pub sent: u64,
+    /// Of these, sent again.
+    pub retransmitted: u64,
 }
 
 impl Attached {

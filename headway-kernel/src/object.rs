@@ -16,7 +16,7 @@ use libbpf_rs::{
 use crate::btf::{Api, Layout};
 use crate::error::{Context, Error, ErrorKind, Result, bail};
 use crate::programs::Program;
-use crate::{Counters, release};
+use crate::{Bytes, Counters, Past, release};
 
 /// The maps of an object file: the table of callbacks, the settings, the counters, the trace's ring buffer, and the
 /// states of sockets that got no storage of their own. libbpf puts the object's name before those that begin with a
@@ -156,10 +156,26 @@ pub(crate) fn map_of(object: &Object, name: &str) -> Result<MapHandle> {
 pub(crate) fn read_counters(map: &MapHandle) -> Result<Counters> {
     let value = map.lookup(&ONLY_KEY, MapFlags::ANY).context("cannot read the counters")?;
     let words = to_words(&value.context("the BPF object has no counters")?);
-    let &[flows, spare, without_storage, traced, trace_lost, unknown, unfound] = words.as_slice() else {
+    let &[
+        flows,
+        spare,
+        without_storage,
+        traced,
+        trace_lost,
+        unknown,
+        unfound,
+        ended,
+        bytes_acked,
+        bytes_sent,
+        bytes_retrans,
+        brake_entries,
+    ] = words.as_slice()
+    else {
         bail!("{} counters", words.len())
     };
-    Ok(Counters { flows, spare, without_storage, traced, trace_lost, unknown, unfound })
+    let bytes = Bytes { acked: bytes_acked, sent: bytes_sent, retransmitted: bytes_retrans };
+    let past = Past { flows: ended, bytes, brake_entries };
+    Ok(Counters { flows, spare, without_storage, traced, trace_lost, unknown, unfound, past })
 }
 
 /// A row of integers as the BPF programs lay it out.
