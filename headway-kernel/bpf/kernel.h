@@ -41,10 +41,12 @@ enum bpf_func_id {
 	BPF_FUNC_map_update_elem = 2,
 	BPF_FUNC_map_delete_elem = 3,
 	BPF_FUNC_get_prandom_u32 = 7,
+	BPF_FUNC_get_socket_cookie = 46,
 	BPF_FUNC_setsockopt = 49,
 	BPF_FUNC_sk_storage_get = 107,
 	BPF_FUNC_probe_read_kernel = 113,
 	BPF_FUNC_jiffies64 = 118,
+	BPF_FUNC_seq_write = 127,
 	BPF_FUNC_ringbuf_output = 130,
 	BPF_FUNC_skc_to_tcp_sock = 137,
 };
@@ -59,6 +61,13 @@ static void *(*bpf_sk_storage_get)(void *map, void *sk, void *value, u64 flags) 
 static long (*bpf_probe_read_kernel)(void *to, u32 size, const void *from) = (void *)BPF_FUNC_probe_read_kernel;
 static void *(*bpf_skc_to_tcp_sock)(void *sk) = (void *)BPF_FUNC_skc_to_tcp_sock;
 static long (*bpf_ringbuf_output)(void *ring, void *data, u64 size, u64 flags) = (void *)BPF_FUNC_ringbuf_output;
+
+static u64 (*bpf_get_socket_cookie)(void *sk) = (void *)BPF_FUNC_get_socket_cookie;
+static long (*bpf_seq_write)(void *seq, const void *data, u32 size) = (void *)BPF_FUNC_seq_write;
+
+/* sock_common.skc_family. */
+#define AF_INET 2
+#define AF_INET6 10
 
 /* sock_common.skc_state: our SYN is out and no answer is in; the socket waits for connections. */
 #define TCP_SYN_SENT 2
@@ -155,13 +164,59 @@ struct tcp_skb_cb {
 	} tx;
 };
 
+struct in6_addr {
+	union {
+		u32 u6_addr32[4];	/* in network byte order */
+	} in6_u;
+};
+
+/* What all kinds of namespaces have. */
+struct ns_common {
+	u32 inum;	/* its inode, which `lsns` and /proc/PID/ns show */
+};
+
+/* A network namespace. */
+struct net {
+	struct ns_common ns;
+};
+
+typedef struct {
+	struct net *net;
+} possible_net_t;
+
+typedef struct {
+	u32 val;
+} kuid_t;
+
+/* A file of cgroupfs or of another file system that the kernel makes up. */
+struct kernfs_node {
+	u64 id;	/* its inode number, and where that is not enough, its generation in the upper half */
+};
+
+struct cgroup {
+	struct kernfs_node *kn;
+};
+
+struct sock_cgroup_data {
+	struct cgroup *cgroup;	/* the cgroup, of version 2, in which the socket was made */
+};
+
 struct sock_common {
 	u8 skc_state;	/* of the connection: TCP_SYN_SENT and others */
 	u16 skc_num;	/* the local port */
+	u16 skc_dport;	/* the peer's, in network byte order */
+	u16 skc_family;	/* AF_INET, AF_INET6 */
+	u32 skc_daddr;	/* the peer's address of IPv4, in network byte order */
+	u32 skc_rcv_saddr;	/* the local one */
+	struct in6_addr skc_v6_daddr;	/* the peer's address of IPv6 */
+	struct in6_addr skc_v6_rcv_saddr;	/* the local one */
+	possible_net_t skc_net;	/* the network namespace */
 };
 
 struct sock {
 	struct sock_common __sk_common;		/* what all kinds of sockets have first */
+	kuid_t sk_uid;				/* the user that made it */
+	struct sock_cgroup_data sk_cgrp_data;	/* where it was made */
 	struct rb_root tcp_rtx_queue;		/* packets sent and not acknowledged, in the order of the stream */
 	unsigned long sk_pacing_rate;		/* bytes/s */
 	unsigned long sk_max_pacing_rate;	/* bytes/s: SO_MAX_PACING_RATE of the application, or all ones */
@@ -172,11 +227,14 @@ struct inet_sock {
 	struct sock sk;	/* first, so that its address is the socket's, as in the next two */
 };
 
-struct tcp_congestion_ops;
+/* The kernel's own table of a congestion control; ours, to be filled, is below. libbpf ignores what follows `___`. */
+struct tcp_congestion_ops___named {
+	char name[TCP_CA_NAME_MAX];	/* what sockets choose it by */
+};
 
 struct inet_connection_sock {
 	struct inet_sock icsk_inet;	/* addresses and ports */
-	const struct tcp_congestion_ops *icsk_ca_ops;	/* its congestion control */
+	const struct tcp_congestion_ops___named *icsk_ca_ops;	/* its congestion control */
 	u8 icsk_ca_state : 5;		/* enum cc_ca_state of cc.h: TCP_CA_Open to TCP_CA_Loss */
 	u8 icsk_ca_setsockopt : 1;	/* the socket, or whoever made it, has chosen its control by name */
 };
@@ -245,6 +303,11 @@ struct rate_sample {
 	bool is_ack_delayed;	/* the receiver may have waited with this ACK */
 };
 
+/* What an iterator's program is given first. */
+struct bpf_iter_meta {
+	struct seq_file *seq;	/* where it writes what the reader is to read */
+};
+
 #pragma clang attribute pop
 
 /*
@@ -272,6 +335,7 @@ struct tcp_congestion_ops {
 enum bpf_field_info_kind {
 	BPF_FIELD_BYTE_OFFSET = 0,	/* of the word that holds the field */
 	BPF_FIELD_BYTE_SIZE = 1,	/* of that word */
+	BPF_FIELD_EXISTS = 2,		/* 1: there is such a field */
 	BPF_FIELD_LSHIFT_U64 = 4,	/* bits by which to shift that word left, in 64 bits, to drop what is above the field */
 	BPF_FIELD_RSHIFT_U64 = 5,	/* bits by which to shift it right then, to drop what is below */
 };

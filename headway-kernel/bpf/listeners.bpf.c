@@ -24,7 +24,7 @@ int set_again(struct bpf_iter__tcp *ctx)
 {
 	struct sock_common *common = ctx->sk_common;
 	struct inet_connection_sock *socket;
-	const struct tcp_congestion_ops *ops;
+	const struct tcp_congestion_ops___named *ops;
 	char cc[TCP_CA_NAME_MAX], own[TCP_CA_NAME_MAX];
 
 	if (!common || common->skc_state != TCP_LISTEN)
@@ -34,7 +34,7 @@ int set_again(struct bpf_iter__tcp *ctx)
 	if (!socket || !read_bits(socket, icsk_ca_setsockopt))
 		return 0;
 	ops = socket->icsk_ca_ops;
-	if (bpf_probe_read_kernel(own, sizeof(own), __builtin_preserve_access_index(&ops->name)))
+	if (bpf_probe_read_kernel(own, sizeof(own), ops->name))
 		return 0;
 	for (u32 i = 0; i < TCP_CA_NAME_MAX; i++) {
 		cc[i] = config.cc[i];

@@ -25,6 +25,7 @@
 //! | have a controller that stays until it is unloaded or the machine boots | [`Order`], [`loaded`], [`unload`]; [`Order::tune`] gives it new parameters |
 //! | give it to the connections of a cgroup or of some ports, whatever their programs choose | [`assign`], [`Assignment`] |
 //! | record every event a controller saw, and every decision it took | [`Options::trace`], [`Attached::trace`] |
+//! | see every flow of these controllers as it is now, in all network namespaces | [`Watcher`] |
 //! | check such a record against the controller's Rust twin | [`replay`] |
 //!
 //! The controllers are `bbr1`, `bbr3`, and both with the brake, `bbr1_brake` and `bbr3_brake`. Their C is in `bpf/`;
@@ -43,6 +44,7 @@ mod assign;
 mod btf;
 mod calls;
 mod error;
+mod flows;
 mod listeners;
 mod loaded;
 mod need;
@@ -64,6 +66,7 @@ pub use assign::{
     Assigned, AssignedKind, Assignment, assign, assign_program, assigned, assigned_program, unassign,
 };
 pub use error::{Error, ErrorKind, Result};
+pub use flows::{Brake, Flow, Model, Socket, Watcher};
 pub use loaded::{Loaded, Order, loaded, unload};
 pub use need::{Check, load_needs, needs};
 pub use programs::params_text;

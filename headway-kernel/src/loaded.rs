@@ -60,6 +60,8 @@ pub struct Loaded {
     pub name: String,
     /// Which controller it is, one of [`Available::attachable`](crate::Available::attachable).
     pub controller: &'static str,
+    /// The number of its programs in the kernel.
+    pub generation: u32,
     /// How long it has been loaded.
     pub age: Duration,
     /// The parameters that are not at their defaults, as `param=value`; `None` if another version of this crate
@@ -314,7 +316,8 @@ impl Loaded {
     /// Reads what a pin stands for; an error when its table is not in force.
     pub(crate) fn open(program: &'static Program, pin: &Path, api: &Api) -> Result<Loaded> {
         let value = table_value(pin, api)?;
-        let maps = maps_of(word(&value, api.init_at)?)?;
+        let generation = word(&value, api.init_at)?;
+        let maps = maps_of(generation)?;
         let map = |name: &str| {
             let found = maps.iter().find(|m| is_named(m.name(), name));
             found.with_context(|| format!("the programs have no map `{name}`"))
@@ -326,6 +329,7 @@ impl Loaded {
         Ok(Loaded {
             name: pin.file_name().unwrap_or_default().to_string_lossy().into_owned(),
             controller: program.name,
+            generation,
             age: since.elapsed().unwrap_or_default(),
             settings: is_ours.then(|| program.params.changed(&words[SWITCHES..])),
             users: users(&value)?,

@@ -97,6 +97,107 @@ fn root_a_live_socket_switches_and_survives_detach() {
     assert_eq!(chosen(&near), name, "the socket keeps what it had");
 }
 
+/// `ss` is the other party: it asks the kernel by other means. The sockets are at rest, so both see the same.
+#[test]
+fn root_a_flow_is_seen_as_ss_sees_it() {
+    let Some(attached) = attach_program(&PROGRAMS[3], 'w', false) else { return };
+    let (mut near, mut far) = pair();
+    exchange(&mut near, &mut far);
+    choose(&near, attached.name()).unwrap();
+    let mut watcher = Watcher::new().unwrap_or_else(|e| panic!("{e:#}"));
+    let ours = |watcher: &mut Watcher| {
+        let mut flows = watcher.flows().unwrap_or_else(|e| panic!("{e:#}"));
+        flows.retain(|f| *f.socket.name == *attached.name());
+        flows
+    };
+    assert!(ours(&mut watcher)[0].bytes.acked <= 1, "what was sent before is not ours");
+    exchange(&mut near, &mut far);
+    std::thread::sleep(std::time::Duration::from_millis(300));
+    let flows = ours(&mut watcher);
+    let [flow] = flows.as_slice() else { panic!("{flows:?}") };
+    assert_eq!(flow.socket.local, near.local_addr().unwrap());
+    assert_eq!((flow.socket.peer, flow.socket.state), (near.peer_addr().unwrap(), "ESTAB"));
+    let port = near.local_addr().unwrap().port();
+    let said = Command::new("ss").args(["-tineH", "src", &format!("127.0.0.1:{port}")]).output().unwrap();
+    let said = text_of(&said);
+    let of_ss = |key: &str| {
+        let word = said.split_whitespace().find_map(|w| w.strip_prefix(key));
+        word.unwrap_or_else(|| panic!("{key}: {said}")).split(['/', ',']).next().unwrap().to_string()
+    };
+    let Bytes { acked, sent, .. } = flow.socket.bytes;
+    assert_eq!((acked.to_string(), sent.to_string()), (of_ss("bytes_acked:"), of_ss("bytes_sent:")));
+    assert_eq!(flow.socket.cwnd.to_string(), of_ss("cwnd:"));
+    assert_eq!(flow.socket.mss.to_string(), of_ss("mss:"));
+    assert_eq!(flow.socket.delivered.to_string(), of_ss("delivered:"));
+    assert_eq!(format!("{:x}", flow.socket.cookie), of_ss("sk:"));
+    assert!(said.contains(attached.name()), "{said}");
+    // `ss` cuts after three digits.
+    let min_rtt = flow.socket.min_rtt.unwrap().as_secs_f64() * 1e3;
+    assert!((min_rtt - of_ss("minrtt:").parse::<f64>().unwrap()).abs() < 1e-3, "{min_rtt}: {said}");
+    let model = flow.model.as_ref().unwrap();
+    assert!(model.bandwidth > 1_000_000 && model.min_rtt.is_some() && model.brake_entries < 10, "{flow:?}");
+    assert!((4 << 20..5 << 20).contains(&flow.bytes.acked), "{flow:?}");
+    let others = watcher.others(&flows).unwrap_or_else(|e| panic!("{e:#}"));
+    assert!(others.iter().all(|s| s.key != flow.socket.key));
+    assert!(
+        others.iter().any(|s| s.local == far.local_addr().unwrap() && s.peer == near.local_addr().unwrap())
+    );
+    // A socket that leaves is no flow any more, and what it did is counted; one that comes back is, and begins anew.
+    let acked = flow.bytes.acked;
+    choose(&near, "reno").unwrap();
+    assert_eq!(ours(&mut watcher), []);
+    let past = attached.counters().unwrap().past;
+    assert_eq!((past.flows, past.bytes.acked), (1, acked));
+    choose(&near, attached.name()).unwrap();
+    assert_eq!(ours(&mut watcher)[0].bytes.acked, 0);
+    drop((near, far));
+}
+
+#[test]
+fn root_flows_of_other_namespaces_and_without_storage_are_seen() {
+    for (tag, program, spare) in [('x', &PROGRAMS[1], false), ('y', &PROGRAMS[0], true)] {
+        let Some(attached) = attach_program(program, tag, false) else { return };
+        let storage = if spare { "256" } else { "131072" };
+        let script = format!(
+            "snd sh -c 'test ! -e /proc/sys/net/core/optmem_max || echo {storage} > /proc/sys/net/core/optmem_max'
+             serve; snd iperf3 -c 10.9.2.1 -C $CC -t 3 -P 3"
+        );
+        let name = attached.name().to_string();
+        let lab = std::thread::spawn(move || in_lab(&name, &script));
+        let mut watcher = Watcher::new().unwrap_or_else(|e| panic!("{e:#}"));
+        let mut seen = Vec::new();
+        while !lab.is_finished() {
+            std::thread::sleep(std::time::Duration::from_millis(100));
+            let mut flows = watcher.flows().unwrap_or_else(|e| panic!("{e:#}"));
+            // Young flows believe in what the router's buffer took at once.
+            let is_old = |f: &Flow| f.age.is_some_and(|age| age.as_millis() > 1500);
+            flows.retain(|f| *f.socket.name == *attached.name() && f.bytes.acked > 100_000 && is_old(f));
+            if flows.len() >= seen.len() {
+                seen = flows;
+            }
+        }
+        let output = lab.join().unwrap();
+        assert!(output.status.success(), "{}", text_of(&output));
+        assert_eq!(seen.len(), 3, "{seen:?}");
+        let own =
+            std::fs::metadata("/proc/self/ns/net").map(|m| std::os::unix::fs::MetadataExt::ino(&m)).unwrap();
+        for flow in &seen {
+            assert_eq!(flow.socket.peer.to_string(), "10.9.2.1:5201");
+            assert_eq!(flow.socket.local.ip().to_string(), "10.9.1.1");
+            assert!(flow.socket.netns != own && flow.socket.netns == seen[0].socket.netns, "{flow:?}");
+            let model = flow.model.as_ref().unwrap();
+            assert!((100_000..10_000_000).contains(&model.bandwidth), "{flow:?}");
+        }
+        let counters = attached.counters().unwrap();
+        println!("{counters:?}");
+        if spare {
+            assert!(counters.spare > 0, "{counters:?}");
+        }
+        assert_eq!(counters.past.flows, counters.flows, "all have ended: {counters:?}");
+        assert!(counters.past.bytes.acked >= 300_000, "{counters:?}");
+    }
+}
+
 #[test]
 fn root_an_ordinary_user_may_choose_it() {
     let Some(attached) = attach_as('e', false) else { return };

@@ -18,7 +18,7 @@ use crate::programs::Program;
 const POLL: Duration = Duration::from_millis(20);
 
 /// Words of a record before the columns: flow and port (`struct record` in `bpf/tcp.bpf.h`).
-const HEAD: usize = 2;
+pub(crate) const HEAD: usize = 2;
 
 /// What a trace says before its events.
 #[derive(Clone, Debug)]
