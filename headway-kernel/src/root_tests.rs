@@ -100,7 +100,7 @@ fn root_a_live_socket_switches_and_survives_detach() {
 /// `ss` is the other party: it asks the kernel by other means. The sockets are at rest, so both see the same.
 #[test]
 fn root_a_flow_is_seen_as_ss_sees_it() {
-    let Some(attached) = attach_program(&PROGRAMS[3], 'w', false) else { return };
+    let Some(attached) = attach_program(&PROGRAMS[3], 'W', false) else { return };
     let (mut near, mut far) = pair();
     exchange(&mut near, &mut far);
     choose(&near, attached.name()).unwrap();
@@ -155,7 +155,7 @@ fn root_a_flow_is_seen_as_ss_sees_it() {
 
 #[test]
 fn root_flows_of_other_namespaces_and_without_storage_are_seen() {
-    for (tag, program, spare) in [('x', &PROGRAMS[1], false), ('y', &PROGRAMS[0], true)] {
+    for (tag, program, spare) in [('X', &PROGRAMS[1], false), ('Y', &PROGRAMS[0], true)] {
         let Some(attached) = attach_program(program, tag, false) else { return };
         let storage = if spare { "256" } else { "131072" };
         let script = format!(
