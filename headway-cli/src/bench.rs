@@ -135,7 +135,7 @@ fn lab_kernels(plan: &Plan, begun: Option<&serde_json::Value>) -> Result<BTreeMa
         let kernel = lab::Kernel::find(
             version.map(String::as_str).or(some(spec)),
             some(&plan.modules).map(FsPath::new),
-            &[],
+            &lab::Content::default(),
         );
         let kernel = kernel.with_context(|| match version {
             Some(version) => format!("the run was begun with Linux {version} and must go on with it"),

@@ -24,6 +24,7 @@ mod job;
 mod kernels;
 mod mailbox;
 
+pub use initramfs::Content;
 pub use kernels::{Kernel, is_file};
 
 use crate::lab::job::{Job, SAID};

@@ -354,6 +354,9 @@ fn read_back(program: u32) -> Result<(Assignment, [u64; 2])> {
 }
 
 #[cfg(test)]
+mod root_tests;
+
+#[cfg(test)]
 mod tests {
     use super::*;
 

@@ -49,6 +49,8 @@ mod listeners;
 mod loaded;
 mod need;
 mod object;
+#[cfg(test)]
+mod private;
 mod programs;
 mod replay;
 #[cfg(test)]

@@ -16,12 +16,20 @@ pub struct InLabArgs {
     /// A version or a prefix of one (6.1), or a vmlinuz file
     #[arg(long)]
     kernel: Option<String>,
+    /// A program of this machine that the commands may start: a name or a path; several with commas
+    #[arg(long, value_delimiter = ',', default_value = "iperf3")]
+    tool: Vec<String>,
+    /// A folder whose files the guest finds in its root
+    #[arg(long)]
+    root: Option<PathBuf>,
     /// Each argument is one command, whose words are split at blanks
     commands: Vec<String>,
 }
 
 pub fn in_lab(args: InLabArgs) -> Result<ExitCode> {
-    let kernel = lab::Kernel::find(args.kernel.as_deref(), None, &["iperf3"])?;
+    let tools: Vec<&str> = args.tool.iter().map(String::as_str).filter(|tool| !tool.is_empty()).collect();
+    let content = lab::Content { tools: &tools, root: args.root.as_deref() };
+    let kernel = lab::Kernel::find(args.kernel.as_deref(), None, &content)?;
     out::print(lab::run_commands(&kernel, args.commands)?)?;
     Ok(ExitCode::SUCCESS)
 }

@@ -1,5 +1,5 @@
-//! The guest's root file system: this very program as `/init`, the tools that were asked for, their shared libraries
-//! and the kernel modules, as an uncompressed `newc` archive. Nothing in it depends on the clock or on the order in
+//! The guest's root file system: this very program as `/init`, the tools and files that were asked for, the tools'
+//! shared libraries and the kernel modules, as an uncompressed `newc` archive. Nothing in it depends on the clock or on the order in
 //! which directories list their files, so the same program and kernel give the same bytes.
 
 use super::image;
@@ -18,15 +18,29 @@ pub const MODULE_DIR: &str = "/modules";
 const DIRECTORY: u32 = 0o040_755;
 const PROGRAM: u32 = 0o100_755;
 
-/// Builds the archive for the kernel whose modules are below `modules`, with the programs `tools` of this machine.
-pub fn build(modules: Option<&Path>, tools: &[&str]) -> Result<Vec<u8>> {
+/// What a guest finds beside this program.
+#[derive(Debug, Default)]
+pub struct Content<'a> {
+    /// Programs of this machine, each a name or a path, that commands in the guest may start.
+    pub tools: &'a [&'a str],
+    /// A folder whose files the guest finds in its root.
+    pub root: Option<&'a Path>,
+}
+
+/// Builds the archive for the kernel whose modules are below `modules`.
+pub fn build(modules: Option<&Path>, content: &Content) -> Result<Vec<u8>> {
     let mut files: BTreeMap<String, Vec<u8>> = BTreeMap::new();
     let me = format!("/proc/{}/exe", std::process::id());
     files.extend(program::with_libraries("/init", Path::new(&me))?);
-    for tool in tools {
+    for tool in content.tools {
         let path = program::find_program(tool)
             .with_context(|| format!("`{tool}` is not installed\nhint: apt-get install {tool}"))?;
-        files.extend(program::with_libraries(&format!("/bin/{tool}"), &path)?);
+        let name = path.file_name().context("a program has a name")?.to_string_lossy();
+        files.extend(program::with_libraries(&format!("/bin/{name}"), &path)?);
+    }
+    if let Some(root) = content.root {
+        add_files(root, root, &mut files)
+            .with_context(|| format!("cannot read the files below {}", root.display()))?;
     }
     for (at, (name, content)) in collect_modules(modules)?.into_iter().enumerate() {
         files.insert(format!("{MODULE_DIR}/{at:02}-{name}.ko"), content);
@@ -39,6 +53,20 @@ pub fn build(modules: Option<&Path>, tools: &[&str]) -> Result<Vec<u8>> {
         archive.add(name, PROGRAM, content);
     }
     Ok(archive.finish())
+}
+
+/// Adds every file below `dir`, by its path below `root`.
+fn add_files(dir: &Path, root: &Path, files: &mut BTreeMap<String, Vec<u8>>) -> Result<()> {
+    for entry in std::fs::read_dir(dir)? {
+        let path = entry?.path();
+        if path.is_dir() {
+            add_files(&path, root, files)?;
+        } else {
+            let name = format!("/{}", path.strip_prefix(root)?.display());
+            files.insert(name, std::fs::read(&path)?);
+        }
+    }
+    Ok(())
 }
 
 /// Name and content of the wanted modules and of those that they depend on, dependencies first.

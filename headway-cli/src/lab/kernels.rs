@@ -1,5 +1,6 @@
 //! The kernels that the lab can boot: finding one by its version, and preparing it once for all its guests.
 
+use super::initramfs::Content;
 use super::{image, initramfs};
 use crate::sys::lab::memory_file;
 use anyhow::{Context, Result, bail};
@@ -22,8 +23,7 @@ pub struct Kernel {
 impl Kernel {
     /// `spec`: a kernel file, the beginning of a version (`6.1`), or nothing for the newest kernel there is.
     /// `modules`: the directory of its modules; needed with a file that has none beside it.
-    /// `tools`: programs of this machine that commands in the guest may start.
-    pub fn find(spec: Option<&str>, modules: Option<&Path>, tools: &[&str]) -> Result<Self> {
+    pub fn find(spec: Option<&str>, modules: Option<&Path>, content: &Content) -> Result<Self> {
         let (file, found_modules) = match spec {
             Some(path) if is_file(path) => {
                 let file = PathBuf::from(path);
@@ -37,7 +37,7 @@ impl Kernel {
         let image =
             image::unpack(packed).with_context(|| format!("cannot use the kernel {}", file.display()))?;
         let version = image::version(&image).context("the kernel file holds no version")?;
-        let initramfs = initramfs::build(modules.or(found_modules.as_deref()), tools)?;
+        let initramfs = initramfs::build(modules.or(found_modules.as_deref()), content)?;
         Ok(Self {
             version,
             image: filled("headway-kernel", &image)?,

@@ -1,0 +1,160 @@
+//! Where the root tests of assignments and of tuning run: a child of the test in namespaces of its own, or this very test
+//! program in a guest of the lab, for kernels that are not the running one. Nothing of the machine's is touched.
+
+use std::io::{BufRead, BufReader, Write};
+use std::path::PathBuf;
+use std::process::{Child, Command, Output, Stdio};
+
+use rustix::mount::{MountFlags, UnmountFlags, mount, unmount};
+
+use crate::need::has_rights;
+
+/// The kernels of the lab, where they have been fetched.
+const KERNELS: [&str; 3] = ["6.1", "6.12", "7.2"];
+
+/// Runs one of the ignored tests in namespaces of its own. The script is what the child finds there: a loopback device that
+/// works, an empty BPF file system, and room for a few thousand sockets.
+pub(crate) fn here(test: &str) {
+    if !has_rights() {
+        return println!("skipped: needs root");
+    }
+    let script = "mount -t bpf bpf /sys/fs/bpf && ip link set lo up && ulimit -n 8192 && exec \"$@\"";
+    let mut command = Command::new("timeout");
+    command.args([
+        "120",
+        "unshare",
+        "--net",
+        "--mount",
+        "--propagation",
+        "private",
+        "sh",
+        "-c",
+        script,
+        "sh",
+    ]);
+    command.arg(std::env::current_exe().unwrap()).args(arguments(test));
+    let output = command.output().unwrap();
+    let said = text_of(&output);
+    println!("{said}");
+    assert!(output.status.success() && said.contains("1 passed"), "{said}");
+}
+
+/// Runs one of the ignored tests in a guest of the lab for each kernel. The guest takes the program `headway`, as cargo has
+/// built it, and one tool, which is found by the name `iperf3`: a folder that has this test program under that name.
+pub(crate) fn in_guests(test: &str) {
+    let me = std::env::current_exe().unwrap();
+    let headway = me.parent().and_then(|deps| deps.parent()).unwrap().join("headway");
+    let folder = std::env::temp_dir().join(format!("headway-guest-{test}-{}", std::process::id()));
+    std::fs::create_dir_all(&folder).unwrap();
+    std::fs::copy(&me, folder.join("iperf3")).unwrap();
+    let path = format!("{}:{}", folder.display(), std::env::var("PATH").unwrap_or_default());
+    for kernel in KERNELS {
+        let command = format!("iperf3 {}", arguments(test).join(" "));
+        let output =
+            Command::new(&headway).args(["in-lab", "--kernel", kernel, &command]).env("PATH", &path).output();
+        let said = output.as_ref().map(text_of).unwrap_or_default();
+        assert!(!said.contains("panicked"), "Linux {kernel}: {said}");
+        if !output.is_ok_and(|o| o.status.success()) {
+            println!(
+                "skipped: needs target/debug/headway, QEMU and Linux {kernel} (make lab-kernels) {said}"
+            );
+            continue;
+        }
+        println!("Linux {kernel}: {said}");
+        assert!(said.contains("1 passed"), "Linux {kernel}: {said}");
+    }
+    std::fs::remove_dir_all(&folder).unwrap();
+}
+
+fn arguments(test: &str) -> [&str; 4] {
+    ["--exact", test, "--ignored", "--nocapture"]
+}
+
+fn text_of(output: &Output) -> String {
+    format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr))
+}
+
+/// Another process of this test program, which says and is told lines.
+pub(crate) struct Other {
+    child: Child,
+    lines: std::io::Lines<BufReader<std::process::ChildStdout>>,
+}
+
+/// How the lines of the other process begin that are meant for the test; libtest prints others.
+const MARK: &str = "headway-test: ";
+
+pub(crate) fn say(line: &str) {
+    println!("\n{MARK}{line}");
+}
+
+impl Other {
+    /// Starts one of the ignored tests with these variables in its environment.
+    pub(crate) fn start(test: &str, variables: &[(&str, String)]) -> Self {
+        let mut child = Command::new(std::env::current_exe().unwrap())
+            .args(arguments(test))
+            .envs(variables.iter().map(|(name, value)| (name, value)))
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let lines = BufReader::new(child.stdout.take().unwrap()).lines();
+        Self { child, lines }
+    }
+
+    /// The next line that was meant for the test.
+    pub(crate) fn line(&mut self) -> String {
+        let mut lines = self.lines.by_ref().map_while(Result::ok);
+        lines.find_map(|l| Some(l.strip_prefix(MARK)?.to_string())).expect("the other process ended early")
+    }
+
+    pub(crate) fn tell(&mut self, line: &str) {
+        writeln!(self.child.stdin.as_mut().unwrap(), "{line}").unwrap();
+    }
+
+    pub(crate) fn wait(mut self) {
+        assert!(self.child.wait().unwrap().success());
+    }
+
+    pub(crate) fn kill(mut self) {
+        self.child.kill().unwrap();
+        self.child.wait().unwrap();
+    }
+}
+
+/// A mount of the hierarchy of cgroups with a cgroup of the test's own, both gone with this value.
+pub(crate) struct Cgroups {
+    mount: PathBuf,
+    /// The test's own cgroup.
+    pub(crate) top: PathBuf,
+}
+
+impl Cgroups {
+    pub(crate) fn new() -> Self {
+        let mount_point = std::env::temp_dir().join(format!("headway-cgroups-{}", std::process::id()));
+        std::fs::create_dir_all(&mount_point).unwrap();
+        mount("cgroup2", &mount_point, "cgroup2", MountFlags::empty(), None).unwrap();
+        let top = mount_point.join(format!("headway-test-{}", std::process::id()));
+        std::fs::create_dir(&top).unwrap();
+        Self { mount: mount_point, top }
+    }
+
+    /// A cgroup below the test's own, by its path from there.
+    pub(crate) fn below(&self, path: &str) -> PathBuf {
+        let path = self.top.join(path);
+        std::fs::create_dir_all(&path).unwrap();
+        path
+    }
+}
+
+impl Drop for Cgroups {
+    fn drop(&mut self) {
+        fn remove(folder: &PathBuf) {
+            let below = std::fs::read_dir(folder).into_iter().flatten().flatten();
+            below.filter(|e| e.file_type().is_ok_and(|t| t.is_dir())).for_each(|e| remove(&e.path()));
+            let _ = std::fs::remove_dir(folder);
+        }
+        remove(&self.top);
+        let _ = unmount(&self.mount, UnmountFlags::DETACH);
+        let _ = std::fs::remove_dir(&self.mount);
+    }
+}
