@@ -39,19 +39,18 @@ pub(crate) fn here(test: &str) {
     assert!(output.status.success() && said.contains("1 passed"), "{said}");
 }
 
-/// Runs one of the ignored tests in a guest of the lab for each kernel. The guest takes the program `headway`, as cargo has
-/// built it, and one tool, which is found by the name `iperf3`: a folder that has this test program under that name.
+/// Runs one of the ignored tests in a guest of the lab for each kernel, by the program `headway` as cargo has built it.
 pub(crate) fn in_guests(test: &str) {
     let me = std::env::current_exe().unwrap();
     let headway = me.parent().and_then(|deps| deps.parent()).unwrap().join("headway");
-    let folder = std::env::temp_dir().join(format!("headway-guest-{test}-{}", std::process::id()));
-    std::fs::create_dir_all(&folder).unwrap();
-    std::fs::copy(&me, folder.join("iperf3")).unwrap();
-    let path = format!("{}:{}", folder.display(), std::env::var("PATH").unwrap_or_default());
+    let name = me.file_name().unwrap().to_string_lossy();
     for kernel in KERNELS {
-        let command = format!("iperf3 {}", arguments(test).join(" "));
-        let output =
-            Command::new(&headway).args(["in-lab", "--kernel", kernel, &command]).env("PATH", &path).output();
+        let command = format!("{name} {}", arguments(test).join(" "));
+        let output = Command::new(&headway)
+            .args(["in-lab", "--kernel", kernel, "--tool"])
+            .arg(&me)
+            .arg(&command)
+            .output();
         let said = output.as_ref().map(text_of).unwrap_or_default();
         assert!(!said.contains("panicked"), "Linux {kernel}: {said}");
         if !output.is_ok_and(|o| o.status.success()) {
@@ -63,7 +62,6 @@ pub(crate) fn in_guests(test: &str) {
         println!("Linux {kernel}: {said}");
         assert!(said.contains("1 passed"), "Linux {kernel}: {said}");
     }
-    std::fs::remove_dir_all(&folder).unwrap();
 }
 
 fn arguments(test: &str) -> [&str; 4] {
@@ -115,7 +113,9 @@ impl Other {
         assert!(self.child.wait().unwrap().success());
     }
 
+    /// Fails where it has ended by itself.
     pub(crate) fn kill(mut self) {
+        assert!(self.child.try_wait().unwrap().is_none(), "the other process ended early");
         self.child.kill().unwrap();
         self.child.wait().unwrap();
     }
