@@ -46,7 +46,6 @@ enum bpf_func_id {
 	BPF_FUNC_sk_storage_get = 107,
 	BPF_FUNC_probe_read_kernel = 113,
 	BPF_FUNC_jiffies64 = 118,
-	BPF_FUNC_seq_write = 127,
 	BPF_FUNC_ringbuf_output = 130,
 	BPF_FUNC_skc_to_tcp_sock = 137,
 };
@@ -63,7 +62,6 @@ static void *(*bpf_skc_to_tcp_sock)(void *sk) = (void *)BPF_FUNC_skc_to_tcp_sock
 static long (*bpf_ringbuf_output)(void *ring, void *data, u64 size, u64 flags) = (void *)BPF_FUNC_ringbuf_output;
 
 static u64 (*bpf_get_socket_cookie)(void *sk) = (void *)BPF_FUNC_get_socket_cookie;
-static long (*bpf_seq_write)(void *seq, const void *data, u32 size) = (void *)BPF_FUNC_seq_write;
 
 /* sock_common.skc_family. */
 #define AF_INET 2
@@ -301,11 +299,6 @@ struct rate_sample {
 	bool is_app_limited;	/* that packet was sent while the application had nothing more to send */
 	bool is_retrans;	/* that packet was a retransmission */
 	bool is_ack_delayed;	/* the receiver may have waited with this ACK */
-};
-
-/* What an iterator's program is given first. */
-struct bpf_iter_meta {
-	struct seq_file *seq;	/* where it writes what the reader is to read */
 };
 
 #pragma clang attribute pop

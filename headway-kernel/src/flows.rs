@@ -16,12 +16,14 @@ use std::time::Duration;
 
 use headway_cc::cc::NO_RTT;
 use libbpf_rs::query::{ProgInfoIter, ProgInfoQueryOptions};
-use libbpf_rs::{Iter, Link, MapCore, MapHandle, MapType, Object, ObjectBuilder, ProgramType};
+use libbpf_rs::{
+    Iter, Link, MapCore, MapHandle, MapType, Object, ObjectBuilder, ProgramType, RingBufferBuilder,
+};
 use rustix::time::{ClockId, clock_gettime};
 
 use crate::error::{Context, Result, ensure};
 use crate::need::demand_bpf;
-use crate::object::{COUNTERS, SETTINGS, SPARE, SWITCHES, is_named, read_counters, with_log};
+use crate::object::{COUNTERS, SETTINGS, SPARE, SWITCHES, is_named, map_of, read_counters, with_log};
 use crate::programs::{PROGRAMS, Program, object};
 use crate::trace::{Columns, HEAD};
 use crate::{Bytes, Counters};
@@ -34,6 +36,9 @@ const OF_TCP: &str = "see_tcp";
 
 /// The map in which a controller keeps the flows of sockets with storage; `SPARE` holds the others.
 const FLOWS: &str = "flows";
+
+/// The ring buffer of `bpf/flows.bpf.c`.
+const ROWS: &str = "rows";
 
 /// By this program, which each controller has, its maps are found.
 const EVERY_CONTROLLER: &str = "cc_init";
@@ -155,6 +160,11 @@ pub enum Brake {
 }
 
 impl Brake {
+    /// Whether it limits the flow.
+    pub fn is_on(self) -> bool {
+        self != Brake::Off
+    }
+
     /// In a word: `off`, `drain`, `hold`.
     pub fn word(self) -> &'static str {
         match self {
@@ -182,7 +192,6 @@ pub struct Watcher {
     controllers: HashMap<u32, Watched>,
     tcp: Option<(Object, Link)>,
     names: Names,
-    buffer: Vec<u8>,
 }
 
 /// A controller whose flows are looked at.
@@ -190,6 +199,7 @@ pub struct Watcher {
 struct Watched {
     phases: &'static [&'static str],
     counters: Option<MapHandle>,
+    rows: MapHandle,
     _object: Object,
     links: Vec<Link>,
 }
@@ -201,12 +211,7 @@ impl Watcher {
     /// Fails where the kernel or the user's rights do not allow to look.
     pub fn new() -> Result<Watcher> {
         demand_bpf().context("flows cannot be looked at")?;
-        Ok(Watcher {
-            controllers: HashMap::new(),
-            tcp: None,
-            names: Names::new(),
-            buffer: vec![0; READ_BYTES],
-        })
+        Ok(Watcher { controllers: HashMap::new(), tcp: None, names: Names::new() })
     }
 
     /// Every flow of every controller of ours in the kernel, in all network namespaces.
@@ -214,10 +219,10 @@ impl Watcher {
         self.look_for_controllers()?;
         let now_us = now_us();
         let mut flows = Vec::new();
-        let Watcher { controllers, names, buffer, .. } = self;
+        let Watcher { controllers, names, .. } = self;
         for (id, watched) in controllers {
             for link in &watched.links {
-                read(link, buffer, |words: &[u64; FLOW]| {
+                read(link, &watched.rows, |words: &[u64; FLOW]| {
                     let flow = flow(words, watched.phases, now_us, names);
                     flows.extend(flow.map(|flow| Flow { generation: *id, ..flow }));
                 })?;
@@ -238,9 +243,9 @@ impl Watcher {
         }
         let ours: std::collections::HashSet<u64> = flows.iter().map(|f| f.socket.key).collect();
         let mut others = Vec::new();
-        let Watcher { tcp, names, buffer, .. } = self;
-        let (_, link) = tcp.as_ref().context("the programs are loaded")?;
-        read(link, buffer, |words: &[u64; SOCKET]| {
+        let Watcher { tcp, names, .. } = self;
+        let (object, link) = tcp.as_ref().context("the programs are loaded")?;
+        read(link, &map_of(object, ROWS)?, |words: &[u64; SOCKET]| {
             let socket = socket(words, names);
             others.extend(socket.filter(|s| !ours.contains(&s.key) && s.state != "LISTEN"));
         })?;
@@ -287,7 +292,7 @@ impl Watched {
         let links =
             vec![attach(&mut object, OF_FLOWS, Some(flows))?, attach(&mut object, OF_SPARE, Some(spare))?];
         let counters = maps.iter().position(|m| is_named(m.name(), COUNTERS)).map(|at| maps.swap_remove(at));
-        Ok(Some(Watched { phases, counters, _object: object, links }))
+        Ok(Some(Watched { phases, counters, rows: map_of(&object, ROWS)?, _object: object, links }))
     }
 }
 
@@ -356,28 +361,35 @@ fn load_for_tcp() -> Result<(Object, Link)> {
     Ok((object, link))
 }
 
-/// The kernel gives at most 32 KB at a time, and whole structs.
-const READ_BYTES: usize = 64 << 10;
-
 /// Runs an iterator to its end.
-fn read<const N: usize>(link: &Link, buffer: &mut [u8], mut take: impl FnMut(&[u64; N])) -> Result<()> {
+fn read<const N: usize>(link: &Link, rows: &MapHandle, mut take: impl FnMut(&[u64; N])) -> Result<()> {
+    let mut is_whole = true;
+    let row = |bytes: &[u8]| {
+        let mut words = [0; N];
+        is_whole &= bytes.len() == 8 * N;
+        for (word, bytes) in words.iter_mut().zip(bytes.chunks_exact(8)) {
+            *word = u64::from_ne_bytes(bytes.try_into().expect("chunks of 8"));
+        }
+        take(&words);
+        0
+    };
+    let mut builder = RingBufferBuilder::new();
+    builder.add(rows, row).context("cannot open the ring of flows")?;
+    let ring = builder.build().context("cannot open the ring of flows")?;
     let mut iterator = Iter::new(link).context("cannot look at the flows")?;
     loop {
-        let bytes = match iterator.read(buffer) {
-            Ok(0) => return Ok(()),
-            Ok(bytes) => bytes,
-            Err(e) if e.kind() == ErrorKind::Interrupted => continue,
+        let read = iterator.read(&mut [0; 8]);
+        ring.consume().context("cannot read the flows")?;
+        match read {
+            Ok(_) => break,
+            // The ring was full, or the kernel has looked at a million sockets and asks to go on.
+            Err(e) if matches!(e.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted) => continue,
             Err(e) => return Err(e).context("cannot read the flows"),
-        };
-        ensure!(bytes % (8 * N) == 0, "an iterator gave {bytes} bytes");
-        for chunk in buffer[..bytes].chunks_exact(8 * N) {
-            let mut words = [0; N];
-            for (word, bytes) in words.iter_mut().zip(chunk.chunks_exact(8)) {
-                *word = u64::from_ne_bytes(bytes.try_into().expect("chunks of 8"));
-            }
-            take(&words);
         }
     }
+    drop(ring);
+    ensure!(is_whole, "an iterator gave rows of another length");
+    Ok(())
 }
 
 /// `CLOCK_MONOTONIC`, which is also TCP's.

@@ -798,3 +798,34 @@ fn in_lab(cc: &str, script: &str) -> Output {
 fn text_of(output: &Output) -> String {
     format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr))
 }
+
+/// What a look costs: 9,800 flows, and the CPU time of the process that looks, which is `headway watch` without its table.
+#[test]
+#[ignore = "prints a figure: `make test-long`"]
+fn long_what_a_look_costs() {
+    let Some(attached) = attach_program(&PROGRAMS[3], 'Z', false) else { return };
+    let limit = rustix::process::getrlimit(rustix::process::Resource::Nofile).maximum;
+    let raised = rustix::process::Rlimit { current: limit, maximum: limit };
+    rustix::process::setrlimit(rustix::process::Resource::Nofile, raised).unwrap();
+    let pairs: Vec<_> = (0..4900)
+        .map(|_| {
+            let (mut near, mut far) = pair();
+            for socket in [&near, &far] {
+                choose(socket, attached.name()).unwrap();
+            }
+            near.write_all(&[0; 1000]).unwrap();
+            far.write_all(&[0; 1000]).unwrap();
+            (near, far)
+        })
+        .collect();
+    let mut watcher = Watcher::new().unwrap();
+    watcher.flows().unwrap();
+    let cpu = || rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
+    let ns = |t: rustix::time::Timespec| t.tv_sec * 1_000_000_000 + t.tv_nsec;
+    let before = ns(cpu());
+    const LOOKS: i64 = 20;
+    for _ in 0..LOOKS {
+        assert!(watcher.flows().unwrap().len() >= 2 * pairs.len());
+    }
+    println!("{} flows: {:.2} ms a look", 2 * pairs.len(), (ns(cpu()) - before) as f64 / 1e6 / LOOKS as f64);
+}
