@@ -22,6 +22,7 @@ mod raw;
 mod report;
 mod stats;
 mod sys;
+mod watch;
 
 use anyhow::Result;
 use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
@@ -98,6 +99,16 @@ enum Command {
     ///
     /// The exit code is 0 if everything that is enabled is in force, and 3 if something is not. Needs root.
     Status(commands::status::StatusArgs),
+    /// Show the flows of our controllers, live
+    ///
+    /// Those of all network namespaces, with what each controller knows of its flow. On a terminal it is painted anew each
+    /// second until Ctrl-C; elsewhere it prints a table for each look. Needs root.
+    Watch(commands::watch::WatchArgs),
+    /// Print what the controllers do, for Prometheus
+    ///
+    /// By controller and scope, never by flow. Once, over HTTP, or as a file for node_exporter. Histograms and the time in
+    /// each state need more than one look, so printing once has none. Needs root.
+    Metrics(commands::metrics::MetricsArgs),
     /// Give a controller other parameters
     ///
     /// One that is enabled, or only loaded, without losing its name: open connections keep the old parameters, new
@@ -215,6 +226,8 @@ fn run(command: Command) -> Result<ExitCode> {
         Command::Apply(args) => commands::apply::run(args),
         Command::Confirm => commands::apply::confirm(),
         Command::Revert(args) => commands::apply::revert(args),
+        Command::Watch(args) => commands::watch::run(args),
+        Command::Metrics(args) => commands::metrics::run(args),
         Command::Load(args) => commands::load::load(args),
         Command::Unload(args) => commands::load::unload(args),
         Command::List(args) => commands::list::run(args),

@@ -8,7 +8,7 @@ pub mod boot;
 pub mod change;
 pub mod confirm;
 mod default;
-mod disk;
+pub mod disk;
 pub mod enabled;
 pub mod machine;
 pub mod others;

@@ -25,11 +25,11 @@ mod shell;
 pub mod synthetic;
 mod table;
 mod tails;
-mod terminal;
+pub mod terminal;
 #[cfg(test)]
 mod tests;
 mod text;
-mod words;
+pub mod words;
 
 pub use gate::FailIf;
 pub use words::csv;

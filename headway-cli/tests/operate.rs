@@ -125,3 +125,70 @@ $H disable --all > /dev/null 2>&1; names | grep -q hwk || echo "all gone"
     let count = |word: &str| said.lines().filter(|l| *l == word).count();
     assert_eq!(count("old") + count("new"), 36, "{said}");
 }
+
+/// `ss` is the other party for which sockets there are.
+#[test]
+fn root_flows_are_watched_and_counted() {
+    let Some(said) = script(
+        r#"
+exec 2>&1
+$H enable bbr3_brake --as hww --port 4000
+iperf3 -s -1 -p 4000 >/dev/null & sleep 0.5
+iperf3 -c 127.0.0.1 -p 4000 -t 4 -b 20M -P 3 >/dev/null & sleep 1
+echo "ss: $(ss -tinH | grep -c ' hww ')"
+$H watch --once --json --cc hww > /run/json; echo "watch: $(wc -l < /run/json)"; head -1 /run/json
+$H watch --once --cc hww
+$H watch --once --cc hww --peer 192.0.2.0/24
+$H metrics | grep -v '#'
+timeout -s INT 1 $H watch --follow 127.0.0.1:4000 --every 300ms 2>&1 | tail -2
+$H metrics --listen 127.0.0.1:9757 & sleep 2.5
+ask() { exec 3<>/dev/tcp/127.0.0.1/9757; printf "$1\r\nHost: a\r\n\r\n" >&3; cat <&3; exec 3>&-; }
+ask 'GET /metrics HTTP/1.1' | tr -d '\r'; ask 'GET / HTTP/1.1' | head -1; ask 'POST /metrics HTTP/1.1' | head -1
+$H metrics --listen 127.0.0.1:9757; echo "taken=$?"; kill %3
+timeout -s INT 2 $H metrics --textfile /run/headway.prom --every 1s; ls /run; grep -c _bucket /run/headway.prom
+wait
+$H watch --once --cc hww; $H metrics | grep -v '#'
+$H metrics --textfile /run/none/a.prom; $H metrics --textfile /run/a.txt
+$H disable --all
+"#,
+    ) else {
+        return;
+    };
+    println!("{said}");
+    in_order(
+        &said,
+        &[
+            "ss: 8\nwatch: 8\n",
+            "\"cc\":\"hww\"",
+            "hww: 8 flows, ",
+            "No flows.\n",
+            "headway_open_flows{cc=\"hww\"} 8\n",
+            "headway_flows_total{cc=\"hww\"} 8\n",
+            "headway_scope_in_force{cc=\"hww\",scope=\"port 4000\"} 1\n",
+            "headway_scope_given_total{cc=\"hww\",scope=\"port 4000\"} 8\n",
+            "headway_scope_refused_total{cc=\"hww\",scope=\"port 4000\"} 0\n",
+            "% sent again",
+            "http://127.0.0.1:9757/metrics\n",
+            "HTTP/1.1 200 OK",
+            "content-type: text/plain; version=0.0.4",
+            "headway_state_seconds_total{cc=\"hww\",state=",
+            "headway_rtt_seconds_bucket{cc=\"hww\",le=\"0.0005\"} ",
+            "headway_bandwidth_bytes_per_second_count{cc=\"hww\"} ",
+            "HTTP/1.1 404",
+            "HTTP/1.1 405",
+            "cannot listen on 127.0.0.1:9757",
+            "taken=1",
+            "headway.prom\n",
+            "27\n",
+            "No flows.\n",
+            "headway_open_flows{cc=\"hww\"} 0\n",
+            "headway_flows_total{cc=\"hww\"} 8\n",
+            "there is no folder /run/none\nhint: ",
+            "does not end with .prom",
+        ],
+    );
+    let acked =
+        said.rsplit("headway_acked_bytes_total{cc=\"hww\"} ").next().unwrap().split('\n').next().unwrap();
+    // Three streams of 20 Mbit/s for 4 s.
+    assert!((25_000_000..35_000_000).contains(&acked.parse::<u64>().unwrap()), "{acked}");
+}

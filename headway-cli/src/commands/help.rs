@@ -6,7 +6,13 @@ use clap::Command;
 /// The commands by what they are for. Every command that is not hidden is in one group.
 pub const GROUPS: &[(&str, &[&str])] = &[
     ("Compare", &["bench", "report", "merge", "compare", "plan"]),
-    ("Operate", &["enable", "disable", "status", "tune", "apply", "confirm", "load", "unload", "list"]),
+    (
+        "Operate",
+        &[
+            "enable", "disable", "status", "watch", "metrics", "tune", "apply", "confirm", "load", "unload",
+            "list",
+        ],
+    ),
     ("Look", &["sim", "emu", "replay"]),
     ("Exchange", &["import", "export"]),
     ("This machine", &["doctor", "fetch-kernel", "completions"]),
@@ -61,6 +67,23 @@ const EXAMPLES: &[(&str, &[(&str, &str)])] = &[
         ],
     ),
     ("status", &[("headway status", ""), ("headway status --json", "for monitoring")]),
+    (
+        "watch",
+        &[
+            ("headway watch", "live; Ctrl-C ends it"),
+            ("headway watch --once --sort queue", "who queues most, now"),
+            ("headway watch --follow 198.51.100.7:443", "one flow, with a chart"),
+            ("headway watch --cgroup nginx.service --json", "a line a flow and second"),
+        ],
+    ),
+    (
+        "metrics",
+        &[
+            ("headway metrics", "once"),
+            ("headway metrics --listen", "for Prometheus, on loopback"),
+            ("headway metrics --textfile /var/lib/prometheus/node-exporter/headway.prom", ""),
+        ],
+    ),
     (
         "tune",
         &[

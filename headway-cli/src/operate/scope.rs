@@ -274,6 +274,12 @@ impl FromStr for Prefix {
 }
 
 impl Prefix {
+    /// Whether an address is in it.
+    pub fn has(&self, address: IpAddr) -> bool {
+        let other = Prefix { network: address, bits: self.bits };
+        address.is_ipv4() == self.network.is_ipv4() && other.masked() == self.network
+    }
+
     fn masked(&self) -> IpAddr {
         match self.network {
             IpAddr::V4(a) => {
