@@ -133,7 +133,7 @@ enum Command {
     List(commands::list::ListArgs),
     /// Say what this machine can do, and what is missing
     ///
-    /// Names for each place of `bench --in`, and for `headway load`, what it needs, what of that is missing, and the
+    /// Names for each place of `bench --in`, and for `headway load`, `enable` and `watch`, what it needs, what of that is missing, and the
     /// command that adds it. The exit code is 1 unless the lab works.
     Doctor(commands::doctor::DoctorArgs),
     /// Fetch a distribution's kernel for the lab

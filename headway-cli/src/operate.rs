@@ -11,6 +11,7 @@ mod default;
 pub mod disk;
 pub mod enabled;
 pub mod machine;
+pub mod need;
 pub mod others;
 pub mod scope;
 pub mod state;

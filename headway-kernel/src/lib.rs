@@ -20,7 +20,7 @@
 //! | to | use |
 //! | --- | --- |
 //! | see what can be attached, and what the kernel has already | [`available`], [`params_text`] |
-//! | find out why a machine cannot | [`needs`], [`load_needs`]; every [`Error`] says it too, with a hint |
+//! | find out why a machine cannot | [`needs`], [`load_needs`], [`watch_needs`]; every [`Error`] says it too, with a hint |
 //! | use a controller while your program runs | [`attach`], [`Attached`] |
 //! | have a controller that stays until it is unloaded or the machine boots | [`Order`], [`loaded`], [`unload`]; [`Order::tune`] gives it new parameters |
 //! | give it to the connections of a cgroup or of some ports, whatever their programs choose | [`assign`], [`Assignment`] |
@@ -70,7 +70,7 @@ pub use assign::{
 pub use error::{Error, ErrorKind, Result};
 pub use flows::{Brake, Flow, Model, Socket, Watcher};
 pub use loaded::{Loaded, Order, loaded, unload};
-pub use need::{Check, load_needs, needs};
+pub use need::{Check, load_needs, needs, watch_needs};
 pub use programs::params_text;
 pub use replay::{ReplayReport, replay};
 pub use trace::{Trace, Traced};

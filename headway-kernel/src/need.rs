@@ -55,6 +55,11 @@ pub fn load_needs() -> Vec<Check> {
     [bpf_needs(), vec![Check::required("BPF file system", has_bpf_fs(), MOUNT)]].concat()
 }
 
+/// What [`Watcher`](crate::Watcher) needs of this machine.
+pub fn watch_needs() -> Vec<Check> {
+    bpf_needs()
+}
+
 /// What our programs need of this machine, in the order in which it is needed.
 fn bpf_needs() -> Vec<Check> {
     let release = release();

@@ -3,6 +3,7 @@
 use crate::bench::need;
 use crate::emu;
 use crate::lab;
+use crate::operate;
 use crate::plan::tool::Tool;
 use crate::sys::out;
 use anyhow::Result;
@@ -38,7 +39,7 @@ struct Item {
     hint: Option<String>,
 }
 
-/// Prints a verdict on every place and on `headway load`. Exit code 1 unless the lab works, because it is the place
+/// Prints a verdict on every place and on what an operator runs. Exit code 1 unless the lab works, because it is the place
 /// that needs no rights and no particular kernel, so that every machine can be brought to have it.
 pub fn run(args: DoctorArgs) -> Result<ExitCode> {
     let here = [emu::check(), kernel::needs(), vec![need::load_tool(Tool::Iperf3)]].concat();
@@ -46,6 +47,8 @@ pub fn run(args: DoctorArgs) -> Result<ExitCode> {
         verdict("--in sim", Vec::new()),
         verdict("--in lab", lab::check()),
         verdict("headway load", kernel::load_needs()),
+        verdict("headway enable", operate::need::enable()),
+        verdict("headway watch", kernel::watch_needs()),
         verdict("--in here", here),
     ];
     match args.json {

@@ -19,13 +19,18 @@ use std::str::FromStr;
 /// Where the kernel's cgroups (of version 2) are usually.
 const CGROUPS: &str = "/sys/fs/cgroup";
 
-/// Where they are on this machine: a hybrid of both versions has them in a folder below, and a container may have none.
+/// Where they are on this machine, or where they usually are.
 pub fn cgroups() -> PathBuf {
+    cgroup_mount().unwrap_or_else(|| CGROUPS.into())
+}
+
+/// Where they are mounted: a hybrid of both versions has them in a folder below the usual one, and a container may have none.
+pub fn cgroup_mount() -> Option<PathBuf> {
     let mounts = std::fs::read_to_string("/proc/self/mounts").unwrap_or_default();
     let words = mounts.lines().map(|line| line.split_whitespace().collect::<Vec<_>>());
     let mut of_version_2 =
         words.filter(|w| w.get(2) == Some(&"cgroup2")).filter_map(|w| w.get(1).map(PathBuf::from));
-    of_version_2.next().unwrap_or_else(|| CGROUPS.into())
+    of_version_2.next()
 }
 
 /// More ranges of ports than this a sockops program of ours does not hold.
