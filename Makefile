@@ -2,7 +2,7 @@
 # install` puts the program below PREFIX, and `make uninstall` removes it. Nothing else on the machine is changed.
 SHELL := /bin/bash
 .DELETE_ON_ERROR:
-.PHONY: bench test check root-test docs bench-sim bench-quic bench-cpu bench-emu tools build install uninstall lab-kernel lab-kernels
+.PHONY: bench test check root-test docs bench-sim bench-quic bench-cpu bench-emu tools build install uninstall dist test-long lab-kernel lab-kernels
 
 # Where rustup puts its programs when they are not on the PATH yet.
 export PATH := $(PATH):$(HOME)/.cargo/bin
@@ -17,6 +17,13 @@ bench: build lab-kernel
 # All tests; those that need root run where this is root and say so where not.
 test: tools lab-kernels
 	cargo test --locked --workspace
+
+# What takes too long for `make test`: the packages in root file systems of Debian, the tests whose names begin with
+# `long_`, and mistakes that are put into the controllers to see whether the tests find them.
+test-long: tools lab-kernels dist
+	scripts/check-package
+	cargo test --locked --workspace -- --ignored long_
+	scripts/mutations
 
 # What a change must pass before it is committed.
 check: tools
@@ -67,6 +74,10 @@ install:
 
 uninstall:
 	@scripts/place uninstall "$(PREFIX)" "$(DESTDIR)"
+
+# The static binary, a tarball and a Debian package with checksums, in target/dist.
+dist: tools
+	@scripts/dist
 
 # One kernel for `make bench`; the tests want the oldest supported one too, and the newest where it is to be had.
 lab-kernel:
