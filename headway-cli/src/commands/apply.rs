@@ -52,6 +52,7 @@ pub fn run(args: ApplyArgs) -> Result<ExitCode> {
 
 /// Puts in force what is enabled. Exit code 1 where something of it is not.
 fn follow(says_so: bool) -> Result<ExitCode> {
+    enabled::tidy(Path::new(FOLDER));
     let all = enabled::read(Path::new(FOLDER))?;
     for (_, why) in &all.refused {
         out::note(format_args!("warning: {}", sentence(why)));

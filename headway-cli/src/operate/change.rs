@@ -69,6 +69,7 @@ pub fn make(changes: &[Change], confirm_within: Option<u64>) -> Result<Outcome> 
     };
     let Some(why) = failed else {
         undo.into_iter().for_each(enabled::Undo::forget);
+        enabled::tidy(folder);
         return outcome;
     };
     undo.into_iter().rev().for_each(enabled::Undo::restore);

@@ -44,19 +44,25 @@ pub fn begin(folder: &Path, seconds: u64) -> Result<()> {
     let kept = Path::new(KEPT);
     if !kept.is_dir() {
         let new = PathBuf::from(format!("{KEPT}.tmp"));
-        let _ = fs::remove_dir_all(&new);
-        let cannot = || format!("cannot make {KEPT}\nhint: run it as root");
-        fs::create_dir_all(&new).with_context(cannot)?;
-        for file in toml_files(folder) {
-            let name = file.file_name().unwrap_or_default();
-            fs::copy(&file, new.join(name)).with_context(|| format!("cannot keep {}", file.display()))?;
-        }
-        fs::rename(&new, kept).with_context(cannot)?;
+        let copied = copy_files(folder, &new)
+            .and_then(|()| fs::rename(&new, kept).map_err(|e| disk::cannot(e, "make", kept)));
+        copied.inspect_err(|_| drop(fs::remove_dir_all(&new)))?;
     }
     let now = clock::since_boot();
     let pending = Pending { token: now.as_nanos() as u64, until: now.as_secs() + seconds };
     disk::write(&kept.join(NOTE), &serde_json::to_string(&pending)?)?;
     start_timer(pending.token, seconds)
+}
+
+/// Copies the files of what is enabled into a new folder.
+fn copy_files(folder: &Path, new: &Path) -> Result<()> {
+    let _ = fs::remove_dir_all(new);
+    fs::create_dir_all(new).map_err(|e| disk::cannot(e, "make", new))?;
+    for file in toml_files(folder) {
+        let copy = new.join(file.file_name().unwrap_or_default());
+        fs::copy(&file, &copy).map_err(|e| disk::cannot(e, "write", &copy))?;
+    }
+    Ok(())
 }
 
 /// The change that is not confirmed yet, if there is one.

@@ -34,7 +34,8 @@ pub fn remove(file: &Path) -> Result<()> {
     File::open(folder).and_then(|f| f.sync_all()).map_err(|e| cannot(e, "remove", file))
 }
 
-fn cannot(e: std::io::Error, what: &str, file: &Path) -> anyhow::Error {
+/// The error as a sentence, and what to do about it.
+pub fn cannot(e: std::io::Error, what: &str, file: &Path) -> anyhow::Error {
     let hint = match e.kind() {
         ErrorKind::PermissionDenied => "run it as root",
         ErrorKind::ReadOnlyFilesystem => "the file system is read-only; mount it for writing",

@@ -201,24 +201,32 @@ impl Undo {
         let old = match fs::hard_link(&file, &old) {
             Ok(()) => Some(old),
             Err(e) if e.kind() == ErrorKind::NotFound => None,
-            Err(e) => {
-                return Err(e)
-                    .with_context(|| format!("cannot keep {}\nhint: run it as root", file.display()));
-            }
+            Err(e) => return Err(disk::cannot(e, "keep a copy of", &file)),
         };
         Ok(Undo { file, old })
     }
 
     /// Puts it back. What fails here leaves the new file, which `headway status` holds against what is in force.
     pub fn restore(self) {
-        let _ = match &self.old {
-            Some(old) => fs::rename(old, &self.file),
-            None => fs::remove_file(&self.file),
-        };
+        match self.old {
+            // Two names of one file stay two when one is renamed to the other, hence the removal.
+            Some(old) => drop((fs::rename(&old, &self.file), fs::remove_file(&old))),
+            None => drop(fs::remove_file(&self.file)),
+        }
     }
 
     pub fn forget(self) {
         let _ = self.old.map(fs::remove_file);
+    }
+}
+
+/// Removes what a `kill -9` has left of files that were being written. Only for whoever holds the lock.
+pub fn tidy(folder: &Path) {
+    for file in fs::read_dir(folder).into_iter().flatten().flatten() {
+        let name = file.file_name().to_string_lossy().into_owned();
+        if name.starts_with('.') && (name.ends_with(".toml.tmp") || name.ends_with(".toml.old")) {
+            let _ = fs::remove_file(file.path());
+        }
     }
 }
 
