@@ -22,6 +22,9 @@ use crate::need::{demand_bpf, demand_bpf_fs};
 use crate::object::{Wanted, load, table_of, with_log};
 use crate::{is_registered, listeners, read_line};
 
+#[cfg(test)]
+mod root_tests;
+
 /// How long the kernel may take to forget the old table, which it does in the background.
 const FORGET_TIME: Duration = Duration::from_secs(10);
 
@@ -75,6 +78,10 @@ impl Order {
 /// Makes the pinned link point at the object's table.
 fn point_at(object: &mut Object, pin: &Path) -> Result<()> {
     let link = Link::open(pin).with_context(|| format!("cannot open {}", pin.display()))?;
+    exchange(object, &link)
+}
+
+fn exchange(object: &mut Object, link: &Link) -> Result<()> {
     let mut table = table_of(object)?;
     prepare(&mut table)?;
     // SAFETY: both descriptors are open for the time of the call, and no options are passed.

@@ -9,7 +9,7 @@ use rustix::net::sockopt::tcp_congestion;
 
 use super::*;
 use crate::object::map_of;
-use crate::private::{Cgroups, Other, here, in_guests, say};
+use crate::private::{Cgroups, Other, demand, here, in_guests, say};
 use crate::read_line;
 
 /// The ports of the service, which is inside the cgroup, and of its peer, which is not: IPv4, IPv6, and IPv4 at a
@@ -73,6 +73,7 @@ fn count(cc: &str, out: &[Vec<TcpStream>; 3], into: &[Vec<TcpStream>; 3]) -> Vec
 #[test]
 #[ignore = "run by another test"]
 fn service() {
+    demand();
     let variable = |name| std::env::var(name).unwrap();
     fs::write(Path::new(&variable("CGROUP")).join("cgroup.procs"), "0").unwrap();
     let each = variable("EACH").parse().unwrap();
@@ -112,6 +113,7 @@ fn another_cc() -> &'static str {
 #[test]
 #[ignore = "run by another test"]
 fn inside_and_outside() {
+    demand();
     let (cgroups, cc) = (Cgroups::new(), another_cc());
     let cgroup = cgroups.below("service");
     let every = Assignment { cc: cc.into(), ports: vec![] };
@@ -206,6 +208,7 @@ enum Way {
 #[test]
 #[ignore = "run by another test"]
 fn beside_others() {
+    demand();
     let (cgroups, cc) = (Cgroups::new(), another_cc());
     let (ours, below) = (cgroups.below("b"), cgroups.below("b/c"));
     let assignment = Assignment { cc: cc.into(), ports: vec![] };
@@ -240,6 +243,7 @@ fn beside_others() {
 #[test]
 #[ignore = "run by another test"]
 fn killed() {
+    demand();
     let (cgroups, cc) = (Cgroups::new(), another_cc());
     let folder = File::open(&cgroups.top).unwrap();
     let mut outcomes = [0; 2];
@@ -268,6 +272,7 @@ fn killed() {
 #[test]
 #[ignore = "run by another test"]
 fn assigns_until_killed() {
+    demand();
     let variable = |name| std::env::var(name).unwrap();
     let (cc, cgroup) = (variable("CC"), variable("CGROUP"));
     let assignment = Assignment { cc, ports: vec![] };
