@@ -211,6 +211,7 @@ $H disable --all > /dev/null; ls /sys/fs/bpf | grep headway; ls -A /etc/headway/
 
 /// `ss` is the other party for which sockets there are.
 #[test]
+#[expect(clippy::too_many_lines, reason = "one script, and what it must say")]
 fn root_flows_are_watched_and_counted() {
     let Some(said) = script(
         r#"

@@ -522,7 +522,7 @@ fn model(words: Option<&[u64; WANTED.len()]>, phases: &[&'static str], at_us: u6
 
 /// A bandwidth of a controller, segments a microsecond times 2^24, in bytes a second.
 fn bytes_per_second(bw: u64, unit_bytes: u64) -> u64 {
-    (u128::from(bw) * u128::from(unit_bytes) * 1_000_000 >> 24).try_into().unwrap_or(u64::MAX)
+    ((u128::from(bw) * u128::from(unit_bytes) * 1_000_000) >> 24).try_into().unwrap_or(u64::MAX)
 }
 
 #[cfg(test)]

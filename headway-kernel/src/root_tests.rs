@@ -99,6 +99,7 @@ fn root_a_live_socket_switches_and_survives_detach() {
 
 /// `ss` is the other party: it asks the kernel by other means. The sockets are at rest, so both see the same.
 #[test]
+#[expect(clippy::too_many_lines, reason = "one story of one socket, whose steps depend on each other")]
 fn root_a_flow_is_seen_as_ss_sees_it() {
     let Some(attached) = attach_program(&PROGRAMS[3], 'W', false) else { return };
     let (mut near, mut far) = pair();

@@ -191,145 +191,130 @@ impl Meter {
 
     /// The text, with what is known of the scopes.
     pub fn text(&self, scopes: &[Scope]) -> String {
-        let mut s = String::new();
-        let mut family = |name: &str, kind: &str, help: &str, samples: Vec<(Vec<(&str, String)>, f64)>| {
-            if !samples.is_empty() {
-                let _ = writeln!(s, "# HELP headway_{name} {help}\n# TYPE headway_{name} {kind}");
-            }
-            for (labels, value) in samples {
-                let _ = writeln!(s, "headway_{name}{} {value}", braces(&labels));
-            }
-        };
-        let each = |value: &dyn Fn(&Of) -> f64| -> Vec<(Vec<(&str, String)>, f64)> {
-            self.all.iter().map(|(name, of)| (vec![("cc", name.clone())], value(of))).collect()
-        };
-        let sum = |value: fn(&Sums) -> u64| each(&move |of: &Of| value(&of.total()) as f64);
-        family(
-            "open_flows",
-            "gauge",
-            "Sockets that use the controller now, in all network namespaces.",
-            each(&|of| of.open as f64),
-        );
-        family(
-            "open_flows_braking",
-            "gauge",
-            "Of these, those on which the brake is.",
-            each(&|of| of.braking as f64),
-        );
-        family(
-            "open_flows_in_state",
-            "gauge",
-            "Sockets by the state of the controller.",
-            self.by_state(|of, state| of.states.get(state).map(|n| *n as f64)),
-        );
-        family(
-            "flows_total",
-            "counter",
-            "Connections that started with the controller or switched to it.",
-            sum(|s| s.flows),
-        );
-        family(
-            "flows_without_storage_total",
-            "counter",
-            "Of these, those that found no memory for their state and run plain AIMD.",
-            sum(|s| s.without_storage),
-        );
-        family("acked_bytes_total", "counter", "Bytes that peers acknowledged.", sum(|s| s.bytes.acked));
-        family(
-            "sent_bytes_total",
-            "counter",
-            "Bytes sent, for the first time or again.",
-            sum(|s| s.bytes.sent),
-        );
-        family(
-            "retransmitted_bytes_total",
-            "counter",
-            "Of these, bytes sent again.",
-            sum(|s| s.bytes.retransmitted),
-        );
-        family("brake_entries_total", "counter", "Times the brake was put on.", sum(|s| s.brake_entries));
+        let mut s = Text::default();
+        self.flows(&mut s);
+        of_scopes(&mut s, scopes);
+        // What is measured over time takes two looks.
         if self.looks > 1 {
-            family(
-                "brake_seconds_total",
-                "counter",
-                "Flow-seconds with the brake on.",
-                each(&|of| of.brake_seconds),
-            );
-            family(
-                "state_seconds_total",
-                "counter",
-                "Flow-seconds in each state of the controller, of flows that had events.",
-                self.by_state(|of, state| of.state_seconds.get(state).copied()),
-            );
+            self.times(&mut s);
+            self.histograms(&mut s);
         }
-        let of_scope = |scope: &Scope| vec![("cc", scope.name.clone()), ("scope", scope.scope.clone())];
-        family(
-            "scope_in_force",
-            "gauge",
-            "1 where new connections of the scope get the controller.",
-            scopes.iter().map(|s| (of_scope(s), f64::from(u8::from(s.in_force)))).collect(),
-        );
-        let given = |of: fn(&Scope) -> Option<u64>| {
-            scopes.iter().filter_map(|s| Some((of_scope(s), of(s)? as f64))).collect()
-        };
-        family(
-            "scope_given_total",
-            "counter",
-            "Connections that the scope gave its controller.",
-            given(|s| s.given),
-        );
-        family(
-            "scope_refused_total",
-            "counter",
-            "Connections of the scope that the kernel did not let have it.",
-            given(|s| s.refused),
-        );
-        if self.looks > 1 {
-            self.histogram(
-                &mut s,
-                "rtt_seconds",
-                "Smoothed round trip of each flow that had events, once a second.",
-                |of| &of.rtt,
-            );
-            self.histogram(
-                &mut s,
-                "bandwidth_bytes_per_second",
-                "Bandwidth that the controller of each flow that had events paces by, once a second.",
-                |of| &of.bandwidth,
-            );
-        }
-        s
+        s.0
     }
 
-    fn by_state(&self, value: impl Fn(&Of, &str) -> Option<f64>) -> Vec<(Vec<(&'static str, String)>, f64)> {
-        let mut samples = Vec::new();
-        for (name, of) in &self.all {
-            for state in Model::PHASES {
-                if let Some(value) = value(of, state) {
-                    samples.push((vec![("cc", name.clone()), ("state", state.to_string())], value));
-                }
-            }
+    /// What there is now, and what was done so far.
+    fn flows(&self, s: &mut Text) {
+        let open = "Sockets that use the controller now, in all network namespaces.";
+        s.family("open_flows", GAUGE, open, self.each(|of| of.open as f64));
+        let braking = "Of these, those on which the brake is.";
+        s.family("open_flows_braking", GAUGE, braking, self.each(|of| of.braking as f64));
+        let by_state = self.by_state(|of, state| of.states.get(state).map(|n| *n as f64));
+        s.family("open_flows_in_state", GAUGE, "Sockets by the state of the controller.", by_state);
+        let sums: [(&str, &str, Value); 6] = [
+            ("flows_total", "Connections that started with the controller or switched to it.", |s| s.flows),
+            (
+                "flows_without_storage_total",
+                "Of these, those that found no memory for their state and run plain AIMD.",
+                |s| s.without_storage,
+            ),
+            ("acked_bytes_total", "Bytes that peers acknowledged.", |s| s.bytes.acked),
+            ("sent_bytes_total", "Bytes sent, for the first time or again.", |s| s.bytes.sent),
+            ("retransmitted_bytes_total", "Of these, bytes sent again.", |s| s.bytes.retransmitted),
+            ("brake_entries_total", "Times the brake was put on.", |s| s.brake_entries),
+        ];
+        for (name, help, value) in sums {
+            s.family(name, COUNTER, help, self.each(|of| value(&of.total()) as f64));
         }
-        samples
     }
 
-    fn histogram(&self, s: &mut String, name: &str, help: &str, of: fn(&Of) -> &Histogram) {
-        let _ = writeln!(s, "# HELP headway_{name} {help}\n# TYPE headway_{name} histogram");
-        for (cc, all) in &self.all {
-            let histogram = of(all);
+    /// How long flows were what.
+    fn times(&self, s: &mut Text) {
+        let brake = self.each(|of| of.brake_seconds);
+        s.family("brake_seconds_total", COUNTER, "Flow-seconds with the brake on.", brake);
+        let help = "Flow-seconds in each state of the controller, of flows that had events.";
+        let by_state = self.by_state(|of, state| of.state_seconds.get(state).copied());
+        s.family("state_seconds_total", COUNTER, help, by_state);
+    }
+
+    fn histograms(&self, s: &mut Text) {
+        let all = |of: fn(&Of) -> &Histogram| self.all.iter().map(move |(cc, all)| (cc.as_str(), of(all)));
+        let rtt = "Smoothed round trip of each flow that had events, once a second.";
+        s.histogram("rtt_seconds", rtt, all(|of| &of.rtt));
+        let bandwidth = "Bandwidth that the controller of each flow that had events paces by, once a second.";
+        s.histogram("bandwidth_bytes_per_second", bandwidth, all(|of| &of.bandwidth));
+    }
+
+    fn each(&self, value: impl Fn(&Of) -> f64) -> Vec<Sample> {
+        self.all.iter().map(|(name, of)| (vec![("cc", name.clone())], value(of))).collect()
+    }
+
+    fn by_state(&self, value: impl Fn(&Of, &str) -> Option<f64>) -> Vec<Sample> {
+        let states = |(name, of): (&String, &Of)| {
+            let sample = |state: &&str| {
+                let labels = vec![("cc", name.clone()), ("state", state.to_string())];
+                Some((labels, value(of, state)?))
+            };
+            Model::PHASES.iter().filter_map(sample).collect::<Vec<_>>()
+        };
+        self.all.iter().flat_map(states).collect()
+    }
+}
+
+/// One of the sums.
+type Value = fn(&Sums) -> u64;
+
+/// Labels, and the value with them.
+type Sample = (Vec<(&'static str, String)>, f64);
+
+const GAUGE: &str = "gauge";
+const COUNTER: &str = "counter";
+
+fn of_scopes(s: &mut Text, scopes: &[Scope]) {
+    let samples = |of: fn(&Scope) -> Option<u64>| {
+        let labels = |scope: &Scope| vec![("cc", scope.name.clone()), ("scope", scope.scope.clone())];
+        scopes.iter().filter_map(move |scope| Some((labels(scope), of(scope)? as f64))).collect()
+    };
+    let in_force = "1 where new connections of the scope get the controller.";
+    s.family("scope_in_force", GAUGE, in_force, samples(|s| Some(u64::from(s.in_force))));
+    let given = "Connections that the scope gave its controller.";
+    s.family("scope_given_total", COUNTER, given, samples(|s| s.given));
+    let refused = "Connections of the scope that the kernel did not let have it.";
+    s.family("scope_refused_total", COUNTER, refused, samples(|s| s.refused));
+}
+
+/// The text format of Prometheus, version 0.0.4.
+#[derive(Default)]
+struct Text(String);
+
+impl Text {
+    fn head(&mut self, name: &str, kind: &str, help: &str) {
+        let _ = writeln!(self.0, "# HELP headway_{name} {help}\n# TYPE headway_{name} {kind}");
+    }
+
+    /// A metric without samples is left out.
+    fn family(&mut self, name: &str, kind: &str, help: &str, samples: Vec<Sample>) {
+        if !samples.is_empty() {
+            self.head(name, kind, help);
+        }
+        for (labels, value) in samples {
+            let _ = writeln!(self.0, "headway_{name}{} {value}", braces(&labels));
+        }
+    }
+
+    fn histogram<'a>(&mut self, name: &str, help: &str, all: impl Iterator<Item = (&'a str, &'a Histogram)>) {
+        self.head(name, "histogram", help);
+        for (cc, histogram) in all {
+            let cc = ("cc", cc.to_string());
             let mut count = 0;
             for (at, n) in histogram.counts.iter().enumerate() {
                 count += n;
                 let le = histogram.bounds.get(at).map_or("+Inf".into(), ToString::to_string);
                 let _ =
-                    writeln!(s, "headway_{name}_bucket{} {count}", braces(&[("cc", cc.clone()), ("le", le)]));
+                    writeln!(self.0, "headway_{name}_bucket{} {count}", braces(&[cc.clone(), ("le", le)]));
             }
-            let labels = braces(&[("cc", cc.clone())]);
-            let _ = writeln!(
-                s,
-                "headway_{name}_sum{labels} {}\nheadway_{name}_count{labels} {count}",
-                histogram.sum
-            );
+            let (labels, sum) = (braces(&[cc]), histogram.sum);
+            let _ =
+                writeln!(self.0, "headway_{name}_sum{labels} {sum}\nheadway_{name}_count{labels} {count}");
         }
     }
 }

@@ -44,7 +44,7 @@ fn open(listener: &TcpListener, n: usize) -> Vec<Pair> {
 /// Both ways, whatever the buffers hold.
 fn transfer(pairs: &[Pair], bytes: usize) {
     for (near, far) in pairs {
-        for (mut from, mut to) in [(&*near, &*far), (&*far, &*near)] {
+        for (mut from, mut to) in [(near, far), (far, near)] {
             std::thread::scope(|scope| {
                 scope.spawn(move || from.write_all(&vec![0; bytes]).unwrap());
                 to.read_exact(&mut vec![0; bytes]).unwrap();
@@ -134,6 +134,7 @@ fn replayed(trace: Trace, sink: &Sink) -> u64 {
 
 #[test]
 #[ignore = "run by another test"]
+#[expect(clippy::too_many_lines, reason = "one story, whose steps depend on each other")]
 fn both_generations() {
     demand();
     let program = Program::named("bbr3_brake").unwrap();
