@@ -80,8 +80,17 @@ pub fn confirm() -> Result<()> {
     forget()
 }
 
-/// Forgets what was before; the timer will find nothing to do.
+/// The name of the timer's unit, without its kind.
+fn timer_of(token: u64) -> String {
+    format!("headway-revert-{token}")
+}
+
+/// Forgets what was before, and the timer. A process that waits in the timer's place will find nothing to do.
 pub fn forget() -> Result<()> {
+    if let Some(pending) = pending().filter(|_| unit::is_here()) {
+        // It fails for the timer that has just run out, and that is gone.
+        let _ = unit::systemctl(&["stop", &format!("{}.timer", timer_of(pending.token))]);
+    }
     fs::remove_dir_all(KEPT).with_context(|| format!("cannot remove {KEPT}"))
 }
 
@@ -129,7 +138,8 @@ fn start_timer(token: u64, seconds: u64) -> Result<()> {
     let mut command = match unit::is_here() {
         true => {
             let mut systemd = Command::new("systemd-run");
-            systemd.args(["--quiet", "--collect", &format!("--on-active={seconds}s")]);
+            let name = format!("--unit={}", timer_of(token));
+            systemd.args(["--quiet", "--collect", &name, &format!("--on-active={seconds}s")]);
             systemd.args([
                 "--timer-property=AccuracySec=1s",
                 "--description=Take back an unconfirmed change of headway",

@@ -125,7 +125,7 @@ fn drop_in_text(name: &str, programs: &[PathBuf]) -> String {
 }
 
 /// Runs systemctl and returns what it prints.
-fn systemctl(args: &[&str]) -> Result<String> {
+pub fn systemctl(args: &[&str]) -> Result<String> {
     let run = Command::new("systemctl").args(args).stdin(Stdio::null()).output();
     let output = run.context("cannot run systemctl")?;
     let said = String::from_utf8_lossy(&output.stderr);

@@ -23,7 +23,7 @@ fn scaled(value: f64) -> String {
         let Some(next) = letters.next() else { break };
         (value, letter) = (value / 1000.0, Some(next));
     }
-    let digits = if value < 10.0 && letter != Some(&"") { 1 } else { 0 };
+    let digits = if value < 9.95 && letter != Some(&"") { 1 } else { 0 };
     format!("{value:.digits$}{}", letter.unwrap_or(&""))
 }
 
