@@ -33,7 +33,9 @@ pub struct WatchArgs {
     /// By its peer's address and port as the table shows them, or its own.
     #[arg(long, value_name = "ADDRESS:PORT", conflicts_with = "all")]
     follow: Option<SocketAddr>,
-    /// Time between two looks [default: 1s, with --follow 200ms]
+    /// Time between two looks [default: 1s]
+    ///
+    /// With --follow it is 200ms by default.
     #[arg(long, value_name = "TIME", value_parser = time::ms)]
     every: Option<u64>,
     /// Look once
