@@ -18,7 +18,9 @@ use std::time::{Duration, Instant};
 
 #[derive(Args)]
 pub struct MetricsArgs {
-    /// Answer at http://ADDRESS/metrics [default address: 127.0.0.1:9757]
+    /// Answer over HTTP [default: 127.0.0.1:9757]
+    ///
+    /// At http://ADDRESS/metrics.
     #[arg(long, value_name = "ADDRESS", num_args = 0..=1, default_missing_value = "127.0.0.1:9757")]
     listen: Option<SocketAddr>,
     /// Write this file again and again, for node_exporter
