@@ -21,9 +21,11 @@ use libbpf_rs::{
 };
 use rustix::time::{ClockId, clock_gettime};
 
-use crate::error::{Context, Result, ensure};
+use crate::error::{Context, Error, Result, ensure};
 use crate::need::demand_bpf;
-use crate::object::{COUNTERS, SETTINGS, SPARE, SWITCHES, is_named, map_of, read_counters, with_log};
+use crate::object::{
+    COUNTERS, SETTINGS, SPARE, SWITCHES, explain, is_named, map_of, read_counters, with_log,
+};
 use crate::programs::{PROGRAMS, Program, object};
 use crate::trace::{Columns, HEAD};
 use crate::{Bytes, Counters};
@@ -335,13 +337,9 @@ fn load(offsets: &[u32], wanted: &[&str]) -> Result<Object> {
         }
         open.load()
     });
-    object.with_context(|| format!("the kernel refuses the programs that look at flows\n{}", tail(&log)))
-}
-
-fn tail(log: &str) -> String {
-    let mut lines: Vec<&str> = log.lines().rev().take(12).collect();
-    lines.reverse();
-    lines.join("\n")
+    object
+        .map_err(|e| explain(&Error::new("cannot load it").caused_by(e), &log))
+        .context("flows cannot be looked at")
 }
 
 /// Attaches an iterator; over a map where it walks one.

@@ -75,6 +75,9 @@ pub(crate) fn load(wanted: &Wanted<'_>, api: &Api) -> Result<Object> {
 /// How the verifier says that a field of the socket is not BPF's to write.
 const REFUSED_WRITE: &str = "no write support to tcp_sock";
 
+/// What the verifier says where the kernel keeps its memory from BPF, since 6.8 or so and before.
+const REFUSED_READS: [&str; 2] = ["cannot use helper bpf_probe_read", "unknown func bpf_probe_read"];
+
 fn verify(wanted: &Wanted<'_>, api: &Api, writes_app_limited: bool) -> Result<Object> {
     prepare(wanted, api, writes_app_limited)?.load().context("cannot load it")
 }
@@ -119,6 +122,11 @@ pub(crate) fn explain(error: &Error, log: &str) -> Error {
     if log.contains(REFUSED_WRITE) {
         return Error::new(format!("Linux {release} does not let BPF set the pacing rate"))
             .with_hint("use Linux 6.0 or newer, or try the simulator: `headway sim`")
+            .of(ErrorKind::RefusedByKernel);
+    }
+    if REFUSED_READS.iter().any(|said| log.contains(said)) {
+        return Error::new(format!("Linux {release} is locked down and does not let BPF read its memory"))
+            .with_hint("it was booted with lockdown=confidentiality; `cat /sys/kernel/security/lockdown`")
             .of(ErrorKind::RefusedByKernel);
     }
     let mut tail: Vec<&str> = log.lines().rev().take(12).collect();

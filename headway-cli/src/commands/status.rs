@@ -150,17 +150,17 @@ fn text(status: &Status, machine: &Machine) -> String {
             Some(why) => writeln!(s, "NOT in force: {why}"),
             None => writeln!(
                 s,
-                "{} sockets now, {} connections since it was loaded{}",
-                c.sockets,
-                c.flows,
+                "{} now, {} since it was loaded{}",
+                counted(c.sockets, "socket"),
+                counted(c.flows, "connection"),
                 poor(c)
             ),
         };
         for of in &c.scopes {
             let given = match (of.given, of.refused) {
-                (Some(given), Some(0)) => format!(", {given} connections given"),
+                (Some(given), Some(0)) => format!(", {} given", counted(given, "connection")),
                 (Some(given), Some(refused)) => {
-                    format!(", {given} connections given, {refused} REFUSED by the kernel")
+                    format!(", {} given, {refused} REFUSED by the kernel", counted(given, "connection"))
                 }
                 _ => String::new(),
             };
@@ -181,6 +181,10 @@ fn text(status: &Status, machine: &Machine) -> String {
     }
     let _ = writeln!(s, "default of new connections: {}", machine.default);
     s
+}
+
+fn counted(n: u64, what: &str) -> String {
+    format!("{n} {what}{}", if n == 1 { "" } else { "s" })
 }
 
 fn poor(c: &Controller) -> String {
