@@ -8,7 +8,7 @@ const HEADWAY: &str = env!("CARGO_BIN_EXE_headway");
 /// Folders, file systems and a network of its own, which end with the script.
 const GROUND: &str = r#"
 set -u
-mount -t tmpfs none /run; mkdir -p /etc/headway /var/lib/headway
+mount -t tmpfs none /run
 mount -t tmpfs none /etc; mount -t tmpfs none /var/lib; mkdir /etc/headway
 mount -t bpf bpf /sys/fs/bpf; ip link set lo up
 default() { cat /proc/sys/net/ipv4/tcp_congestion_control; }
