@@ -216,21 +216,21 @@ impl Watcher {
         Ok(Watcher { controllers: HashMap::new(), tcp: None, names: Names::new() })
     }
 
-    /// Every flow of every controller of ours in the kernel, in all network namespaces.
-    pub fn flows(&mut self) -> Result<Vec<Flow>> {
+    /// Gives every flow of every controller of ours in the kernel to `take`, from all network namespaces.
+    pub fn flows(&mut self, mut take: impl FnMut(Flow)) -> Result<()> {
         self.look_for_controllers()?;
         let now_us = now_us();
-        let mut flows = Vec::new();
         let Watcher { controllers, names, .. } = self;
         for (id, watched) in controllers {
             for link in &watched.links {
                 read(link, &watched.rows, |words: &[u64; FLOW]| {
-                    let flow = flow(words, watched.phases, now_us, names);
-                    flows.extend(flow.map(|flow| Flow { generation: *id, ..flow }));
+                    if let Some(flow) = flow(words, *id, watched.phases, now_us, names) {
+                        take(flow);
+                    }
                 })?;
             }
         }
-        Ok(flows)
+        Ok(())
     }
 
     /// What the programs of a generation counted; `None` when it is gone, or of another version of this crate.
@@ -238,20 +238,19 @@ impl Watcher {
         read_counters(self.controllers.get(&generation)?.counters.as_ref()?).ok()
     }
 
-    /// The TCP sockets of the caller's network namespace that are none of these flows.
-    pub fn others(&mut self, flows: &[Flow]) -> Result<Vec<Socket>> {
+    /// Gives the TCP sockets of the caller's network namespace to `take`, those with flows of ours among them; not those
+    /// that only listen.
+    pub fn sockets(&mut self, mut take: impl FnMut(Socket)) -> Result<()> {
         if self.tcp.is_none() {
             self.tcp = Some(load_for_tcp()?);
         }
-        let ours: std::collections::HashSet<u64> = flows.iter().map(|f| f.socket.key).collect();
-        let mut others = Vec::new();
         let Watcher { tcp, names, .. } = self;
         let (object, link) = tcp.as_ref().context("the programs are loaded")?;
         read(link, &map_of(object, ROWS)?, |words: &[u64; SOCKET]| {
-            let socket = socket(words, names);
-            others.extend(socket.filter(|s| !ours.contains(&s.key) && s.state != "LISTEN"));
-        })?;
-        Ok(others)
+            if let Some(socket) = socket(words, names).filter(|s| s.state != "LISTEN") {
+                take(socket);
+            }
+        })
     }
 
     /// Finds the controllers that came and forgets those that went.
@@ -400,7 +399,7 @@ fn now_us() -> u64 {
 fn socket(words: &[u64; SOCKET], names: &mut Names) -> Option<Socket> {
     let &[key, cookie, name0, name1, state, family, local_port, peer_port, ..] = words;
     let &[.., srtt_us, min_rtt_us, pacing_rate, acked, sent, retransmitted] = words;
-    let address = |at: usize, port: u64| address(family, &words[at..at + 2], port);
+    let address = |at: usize, port: u64| address(family, [words[at], words[at + 1]], port);
     Some(Socket {
         key,
         cookie,
@@ -451,18 +450,28 @@ fn text(words: &[u64]) -> Arc<str> {
 }
 
 /// An address of IPv4 that a socket of IPv6 wears is shown as what it is.
-fn address(family: u64, words: &[u64], port: u64) -> Option<SocketAddr> {
-    let bytes: Vec<u8> = words.iter().flat_map(|w| w.to_ne_bytes()).collect();
+fn address(family: u64, words: [u64; 2], port: u64) -> Option<SocketAddr> {
     let ip = match family {
-        2 => IpAddr::from(Ipv4Addr::from(<[u8; 4]>::try_from(&bytes[..4]).ok()?)),
-        10 => IpAddr::from(Ipv6Addr::from(<[u8; 16]>::try_from(bytes).ok()?)).to_canonical(),
+        2 => IpAddr::from(Ipv4Addr::from((words[0] as u32).to_ne_bytes())),
+        10 => {
+            let mut bytes = [0; 16];
+            bytes[..8].copy_from_slice(&words[0].to_ne_bytes());
+            bytes[8..].copy_from_slice(&words[1].to_ne_bytes());
+            IpAddr::from(Ipv6Addr::from(bytes)).to_canonical()
+        }
         _ => return None,
     };
     Some(SocketAddr::new(ip, port as u16))
 }
 
 /// A flow of `struct seen_flow`; `None` when the socket has left the controller.
-fn flow(words: &[u64; FLOW], phases: &[&'static str], now_us: u64, names: &mut Names) -> Option<Flow> {
+fn flow(
+    words: &[u64; FLOW],
+    generation: u32,
+    phases: &[&'static str],
+    now_us: u64,
+    names: &mut Names,
+) -> Option<Flow> {
     let socket = socket(words.first_chunk()?, names)?;
     let &[began_us, acked, sent, retransmitted] = words[SOCKET..].first_chunk::<BEGINNING>()?;
     if words[SOCKET + BEGINNING] == LEFT {
@@ -477,7 +486,7 @@ fn flow(words: &[u64; FLOW], phases: &[&'static str], now_us: u64, names: &mut N
     };
     Some(Flow {
         bytes,
-        generation: 0,
+        generation,
         age: is_known.then(|| Duration::from_micros(now_us.saturating_sub(began_us))),
         model: is_known
             .then(|| model(words[SOCKET + BEGINNING + 1..].first_chunk(), phases, now_us))
@@ -572,7 +581,7 @@ mod tests {
         // 1 segment of 1000 bytes in 1000 us.
         columns[..6].copy_from_slice(&[2_900_000, 1000, 1, 6, 9000, (1 << 24) / 1000]);
         columns[8..12].copy_from_slice(&[12, u64::MAX, 1, 4]);
-        let flow = flow(&words, PHASES_3, 3_000_000, &mut Names::new()).unwrap();
+        let flow = flow(&words, 7, PHASES_3, 3_000_000, &mut Names::new()).unwrap();
         assert_eq!((&*flow.socket.name, flow.socket.state), ("bbr3_brake", "ESTAB"));
         assert_eq!(flow.socket.local.to_string(), "192.0.2.1:443");
         assert_eq!(flow.socket.peer.to_string(), "198.51.100.7:50000");
@@ -584,6 +593,6 @@ mod tests {
         assert!((990_000..=1_000_000).contains(&model.bandwidth), "{}", model.bandwidth);
         assert_eq!(model.idle, Duration::from_millis(100));
         words[SOCKET + BEGINNING] = LEFT;
-        assert!(super::flow(&words, PHASES_3, 3_000_000, &mut Names::new()).is_none());
+        assert!(super::flow(&words, 7, PHASES_3, 3_000_000, &mut Names::new()).is_none());
     }
 }

@@ -115,13 +115,11 @@ struct Watch {
 
 impl Watch {
     fn look(&mut self) -> Result<Vec<Seen>> {
-        let mut shown = self.looker.look()?;
-        let asks_cgroup = self.filter.asks_cgroup();
-        shown.retain(|seen| {
-            let cgroup = if asks_cgroup { self.groups.path(seen.socket.cgroup) } else { "" };
-            self.filter.takes(seen, cgroup)
-        });
-        Ok(shown)
+        let Watch { looker, groups, filter, .. } = self;
+        looker.look(|seen| {
+            let cgroup = if filter.asks_cgroup() { groups.path(seen.socket.cgroup) } else { "" };
+            filter.takes(seen, cgroup)
+        })
     }
 
     fn show(&mut self, shown: &[Seen]) -> Result<()> {

@@ -48,8 +48,17 @@ impl Seen {
 pub struct Looker {
     watcher: Watcher,
     with_others: bool,
-    before: HashMap<u64, u64>,
+    known: HashMap<u64, Known>,
     at: Option<Instant>,
+    /// How many looks there were.
+    looks: u64,
+}
+
+/// A socket at the last look that showed it.
+#[derive(Debug)]
+struct Known {
+    acked: u64,
+    look: u64,
 }
 
 impl Looker {
@@ -58,28 +67,42 @@ impl Looker {
     /// # Errors
     /// The kernel or the user's rights do not allow to look.
     pub fn new(with_others: bool) -> Result<Looker> {
-        Ok(Looker { watcher: Watcher::new()?, with_others, before: HashMap::new(), at: None })
+        Ok(Looker { watcher: Watcher::new()?, with_others, known: HashMap::new(), at: None, looks: 0 })
     }
 
-    pub fn look(&mut self) -> Result<Vec<Seen>> {
+    /// Those that `takes` are kept: of ten thousand sockets it is the copies that cost.
+    pub fn look(&mut self, mut takes: impl FnMut(&Seen) -> bool) -> Result<Vec<Seen>> {
         let now = Instant::now();
-        let flows = self.watcher.flows()?;
-        let others = if self.with_others { self.watcher.others(&flows)? } else { Vec::new() };
         let passed = self.at.replace(now).map(|before| now - before);
-        let ours = flows.into_iter().map(|flow| {
-            let Flow { socket, generation, bytes, age, model } = flow;
-            (socket, Some(Ours { generation, bytes, age, model }))
-        });
-        let before = std::mem::take(&mut self.before);
-        let seen = |(socket, ours): (Socket, Option<Ours>)| {
-            let acked = socket.bytes.acked;
+        self.looks += 1;
+        let Looker { watcher, known, looks: look, .. } = self;
+        let mut all = Vec::with_capacity(known.len());
+        let mut add = |socket: Socket, ours: Option<Ours>, before: Option<Known>| {
             // An address that another socket has now may be less far.
-            let since = before.get(&socket.key).and_then(|before| acked.checked_sub(*before));
+            let before = before.filter(|b| b.look + 1 == *look);
+            let since = before.and_then(|before| socket.bytes.acked.checked_sub(before.acked));
             let rate = since.zip(passed).map(|(bytes, passed)| (bytes as f64 / passed.as_secs_f64()) as u64);
-            Seen { socket, ours, rate }
+            let seen = Seen { socket, ours, rate };
+            if takes(&seen) {
+                all.push(seen);
+            }
         };
-        let all: Vec<Seen> = ours.chain(others.into_iter().map(|socket| (socket, None))).map(seen).collect();
-        self.before = all.iter().map(|s| (s.socket.key, s.socket.bytes.acked)).collect();
+        let now_known = |socket: &Socket| Known { acked: socket.bytes.acked, look: *look };
+        watcher.flows(|flow| {
+            let Flow { socket, generation, bytes, age, model } = flow;
+            let before = known.insert(socket.key, now_known(&socket));
+            add(socket, Some(Ours { generation, age, model, bytes }), before);
+        })?;
+        if self.with_others {
+            watcher.sockets(|socket| {
+                let before = known.insert(socket.key, now_known(&socket));
+                // Those that were just seen are flows of ours.
+                if before.as_ref().is_none_or(|before| before.look != *look) {
+                    add(socket, None, before);
+                }
+            })?;
+        }
+        known.retain(|_, known| known.look == *look);
         Ok(all)
     }
 

@@ -12,7 +12,7 @@ use crate::object::{RING, map_of};
 use crate::private::{demand, here, in_guests};
 use crate::programs::Program;
 use crate::trace::Columns;
-use crate::{Trace, Watcher, loaded, register, replay, unload};
+use crate::{Flow, Trace, Watcher, loaded, register, replay, unload};
 
 const NAME: &str = "hwtune";
 const OTHER: &str = "hwboth";
@@ -55,11 +55,14 @@ fn transfer(pairs: &[Pair], bytes: usize) {
 
 /// How many flows of the name there are by generation.
 fn by_generation(watcher: &mut Watcher, generation: u32) -> (usize, usize) {
-    let flows = watcher.flows().unwrap();
-    let ours: Vec<_> =
-        flows.iter().filter(|f| *f.socket.name == *NAME && f.socket.state == "ESTAB").collect();
-    let of = ours.iter().filter(|f| f.generation == generation).count();
-    (of, ours.len() - of)
+    let (mut of, mut others) = (0, 0);
+    let count = |f: Flow| {
+        if *f.socket.name == *NAME && f.socket.state == "ESTAB" {
+            *(if f.generation == generation { &mut of } else { &mut others }) += 1;
+        }
+    };
+    watcher.flows(count).unwrap();
+    (of, others)
 }
 
 #[test]
