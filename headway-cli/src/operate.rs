@@ -7,7 +7,7 @@ pub mod apply;
 pub mod boot;
 pub mod change;
 pub mod confirm;
-mod default;
+pub mod default;
 pub mod disk;
 pub mod enabled;
 pub mod machine;

@@ -61,7 +61,9 @@ ip route show 10.9.0.0/16 > /run/route
 $H enable bbr3 --as hwa --default 2>&1; echo "default=$(default)"
 $H enable bbr3 --as hwa --route 10.9.0.0/16 2>&1; ip route show 10.9.0.0/16
 $H tune hwa --set default_cwnd_gain=2.5 2>&1; echo "default=$(default)"
-$H status; echo "status=$?"
+unshare --net sh -c 'echo reno > /proc/sys/net/ipv4/tcp_congestion_control; echo; sleep 60' > /run/other & other=$!
+until [ -s /run/other ]; do sleep 0.1; done
+$H status; echo "status=$?"; kill $other
 echo reno > /proc/sys/net/ipv4/tcp_congestion_control
 $H status; echo "status=$?"
 $H apply 2>&1; echo "default=$(default)"
@@ -82,10 +84,8 @@ ls /etc/headway/enabled.d | grep . || echo "no files"
         &said,
         &["`hwa` is the default", "default=hwa", "`hwa` is for route", "mtu 1300", "congctl hwa"],
     );
-    in_order(
-        &said,
-        &["`hwa` is tuned: bbr3 with default_cwnd_gain=2.5", "default=hwa", "is in force", "status=0"],
-    );
+    in_order(&said, &["`hwa` is tuned: bbr3 with default_cwnd_gain=2.5", "default=hwa", "is in force"]);
+    in_order(&said, &["1 other network namespace with another default: reno in 1", "status=0"]);
     in_order(&said, &["default: NOT in force: the default is `reno`", "status=3", "default=hwa"]);
     in_order(&said, &["contradict each other", "refused=1", "format 2", "check=1"]);
     in_order(&said, &["default is as before", "route is as before", "name is gone", "no pins", "no files"]);

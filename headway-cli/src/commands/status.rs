@@ -1,6 +1,7 @@
 //! `headway status`: what is enabled, what of it is in force, and why the rest is not.
 
 use crate::error::sentence;
+use crate::operate::default::{self, Other};
 use crate::operate::enabled::{self, All, Enabled, FOLDER};
 use crate::operate::machine::{Force, Machine};
 use crate::operate::scope::Scope;
@@ -9,6 +10,7 @@ use crate::sys::out;
 use anyhow::Result;
 use clap::Args;
 use serde::Serialize;
+use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::path::Path;
 use std::process::ExitCode;
@@ -27,6 +29,20 @@ struct Status {
     /// What the user should know first, a sentence each.
     notes: Vec<String>,
     controllers: Vec<Controller>,
+    /// What new connections of this network namespace get.
+    default: String,
+    /// The other network namespaces with another default. They are no fault: what exists is not changed.
+    other_defaults: Vec<OtherDefault>,
+}
+
+/// A network namespace, a container's mostly, with another default than ours.
+#[derive(Serialize)]
+struct OtherDefault {
+    /// Its inode, as `lsns -t net` shows it.
+    netns: u64,
+    /// A process in it.
+    pid: u32,
+    default: String,
 }
 
 #[derive(Serialize)]
@@ -89,7 +105,13 @@ fn status(all: &All, machine: &Machine) -> Status {
     let controllers: Vec<Controller> = all.enabled.iter().map(|e| controller(e, machine)).collect();
     let ok =
         notes.is_empty() && controllers.iter().all(|c| c.in_force && c.scopes.iter().all(|s| s.in_force));
-    Status { ok, notes, controllers }
+    let default = machine.default.clone();
+    let other_defaults = default::others()
+        .into_iter()
+        .filter(|other| other.default != default)
+        .map(|Other { netns, pid, default, .. }| OtherDefault { netns, pid, default })
+        .collect();
+    Status { ok, notes, controllers, default, other_defaults }
 }
 
 fn controller(enabled: &Enabled, machine: &Machine) -> Controller {
@@ -179,8 +201,26 @@ fn text(status: &Status, machine: &Machine) -> String {
     if !by_hand.is_empty() {
         let _ = writeln!(s, "loaded until the next boot, and not enabled: {}", by_hand.join(", "));
     }
-    let _ = writeln!(s, "default of new connections: {}", machine.default);
+    let _ = writeln!(s, "default of new connections: {}", status.default);
+    if let Some(first) = status.other_defaults.first() {
+        let n = counted(status.other_defaults.len() as u64, "other network namespace");
+        let (by_default, pid) = (by_default(&status.other_defaults), first.pid);
+        let _ = writeln!(
+            s,
+            "{n} with another default: {by_default} (process {pid} is in the first; --json names all)"
+        );
+    }
     s
+}
+
+/// `cubic in 3, bbr in 1`.
+fn by_default(others: &[OtherDefault]) -> String {
+    let mut counts: BTreeMap<&str, usize> = BTreeMap::new();
+    for other in others {
+        *counts.entry(&other.default).or_default() += 1;
+    }
+    let counts: Vec<String> = counts.iter().map(|(default, n)| format!("{default} in {n}")).collect();
+    counts.join(", ")
 }
 
 fn counted(n: u64, what: &str) -> String {

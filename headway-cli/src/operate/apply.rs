@@ -359,10 +359,8 @@ impl Work<'_> {
             self.give_up_default(name)?;
         }
         let next = self.machine.default.clone();
-        let others = default::others().into_iter().filter(|(_, default)| default == name);
-        let left = others
-            .filter(|(netns, _)| default::set_in(netns, &next) || default::set_in(netns, "reno"))
-            .count();
+        let others = default::others().into_iter().filter(|other| other.default == name);
+        let left = others.filter(|other| other.set(&next) || other.set("reno")).count();
         if left > 0 {
             self.done(format!(
                 "`{next}` is the default of {left} other network namespaces, where it was `{name}`"

@@ -36,32 +36,43 @@ pub fn fallback(before: Option<&str>, ours: &[&str]) -> String {
     wanted.unwrap_or("reno").to_string()
 }
 
-/// The other network namespaces that processes are in, with the default of each.
-pub fn others() -> Vec<(OwnedFd, String)> {
+/// Another network namespace.
+#[derive(Debug)]
+pub struct Other {
+    /// Its inode, as `lsns -t net` shows it.
+    pub netns: u64,
+    /// A process in it.
+    pub pid: u32,
+    /// Its default.
+    pub default: String,
+    handle: OwnedFd,
+}
+
+/// The other network namespaces that processes are in, as far as the user may see.
+pub fn others() -> Vec<Other> {
     let own = fs::metadata("/proc/self/ns/net").map(|m| m.ino()).unwrap_or_default();
-    let mut found: BTreeMap<u64, File> = BTreeMap::new();
+    let mut found: BTreeMap<u64, (u32, File)> = BTreeMap::new();
     for process in fs::read_dir("/proc").into_iter().flatten().flatten() {
+        let Some(pid) = process.file_name().to_str().and_then(|name| name.parse().ok()) else { continue };
         let Ok(file) = File::open(process.path().join("ns/net")) else { continue };
-        if let Ok(inode) = file.metadata().map(|m| m.ino()) {
-            found.entry(inode).or_insert(file);
+        if let Ok(netns) = file.metadata().map(|m| m.ino()) {
+            found.entry(netns).or_insert((pid, file));
         }
     }
     found.remove(&own);
-    found
-        .into_values()
-        .map(OwnedFd::from)
-        .filter_map(|netns| Some((inside(&netns, get)?, netns)))
-        .map(swap)
-        .collect()
+    let other = |(netns, (pid, file)): (u64, (u32, File))| {
+        let handle = OwnedFd::from(file);
+        let default = inside(&handle, get)?;
+        Some(Other { netns, pid, default, handle })
+    };
+    found.into_iter().filter_map(other).collect()
 }
 
-fn swap((default, netns): (String, OwnedFd)) -> (OwnedFd, String) {
-    (netns, default)
-}
-
-/// Sets the default of another namespace.
-pub fn set_in(netns: &OwnedFd, name: &str) -> bool {
-    inside(netns, || set(name)).is_some()
+impl Other {
+    /// Sets its default.
+    pub fn set(&self, name: &str) -> bool {
+        inside(&self.handle, || set(name)).is_some()
+    }
 }
 
 /// Does some work in another namespace, by a thread of its own, which ends there; `None` where it cannot be done.
