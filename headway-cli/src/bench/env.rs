@@ -30,6 +30,11 @@ pub fn describe(
         env["lab"] = lab::env(kernel)?;
         let versions: Vec<&str> = lab_kernels.values().map(|k| k.version.as_str()).collect();
         env["lab"]["kernel"] = versions.join(", ").into();
+        let digests: BTreeMap<&String, &String> =
+            lab_kernels.iter().filter_map(|(spec, kernel)| Some((spec, kernel.digest.as_ref()?))).collect();
+        if !digests.is_empty() {
+            env["lab"]["kernel_sha256"] = serde_json::to_value(digests)?;
+        }
     }
     if plan.place == Place::Here {
         extend(&mut env, machine::describe(None));

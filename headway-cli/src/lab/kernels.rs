@@ -3,7 +3,7 @@
 use super::initramfs::Content;
 use super::{image, initramfs};
 use crate::sys::lab::memory_file;
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, bail, ensure};
 use std::fs::File;
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -15,6 +15,8 @@ static CLOCK: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/clock.so"));
 #[derive(Debug)]
 pub struct Kernel {
     pub version: String,
+    /// SHA-256 of a kernel that was named by its file, which may have become another since.
+    pub digest: Option<String>,
     pub(super) image: File,
     pub(super) initramfs: File,
     pub(super) clock: File,
@@ -27,6 +29,10 @@ impl Kernel {
         let (file, found_modules) = match spec {
             Some(path) if is_file(path) => {
                 let file = PathBuf::from(path);
+                ensure!(
+                    file.is_file(),
+                    "there is no kernel file `{path}`\nhint: name a vmlinuz or bzImage, or a version as `headway doctor` shows it"
+                );
                 let beside = file.with_file_name("modules");
                 (file, Some(beside).filter(|dir| dir.is_dir()))
             }
@@ -34,17 +40,24 @@ impl Kernel {
         };
         let packed =
             std::fs::read(&file).with_context(|| format!("cannot read the kernel {}", file.display()))?;
+        let digest = spec.filter(|spec| is_file(spec)).map(|_| sha256(&packed));
         let image =
             image::unpack(packed).with_context(|| format!("cannot use the kernel {}", file.display()))?;
         let version = image::version(&image).context("the kernel file holds no version")?;
         let initramfs = initramfs::build(modules.or(found_modules.as_deref()), content)?;
         Ok(Self {
             version,
+            digest,
             image: filled("headway-kernel", &image)?,
             initramfs: filled("headway-initramfs", &initramfs)?,
             clock: filled("headway-clock", CLOCK)?,
         })
     }
+}
+
+fn sha256(bytes: &[u8]) -> String {
+    let digest = ring::digest::digest(&ring::digest::SHA256, bytes);
+    digest.as_ref().iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 /// Whether this names a kernel file and not a version.
@@ -157,6 +170,12 @@ mod tests {
     #[test]
     fn the_newest_kernel_is_chosen_by_numbers_not_letters() {
         assert_eq!(chosen(None).unwrap(), "6.12.107+deb13-cloud-amd64");
+    }
+
+    /// By `printf abc | sha256sum`.
+    #[test]
+    fn a_digest_is_what_sha256sum_prints() {
+        assert_eq!(sha256(b"abc"), "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad");
     }
 
     #[test]
