@@ -11,12 +11,13 @@ mod progress;
 
 use crate::cell::here;
 use crate::cell::remote;
+use crate::cell::settings;
 use crate::cell::sim;
 use crate::error::sentence;
 use crate::lab;
 use crate::load::iperf;
 use crate::plan::shard::Shard;
-use crate::plan::{Cell, Place, Plan};
+use crate::plan::{Cell, Label, Place, Plan};
 use crate::raw::about::{About, Change};
 use crate::raw::cell::CellResult;
 use crate::raw::folder::{self, cell_dir, open_run, temporary_cell_dir};
@@ -24,7 +25,7 @@ use crate::sys::interrupt;
 use crate::sys::out;
 use anyhow::{Context, Result, ensure};
 use progress::Progress;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path as FsPath, PathBuf};
 use std::sync::Mutex;
@@ -55,6 +56,7 @@ pub fn run(plan: &Plan, o: &Options) -> Result<usize> {
     need::need(plan)?;
     let begun = env::begun(&o.out)?;
     let lab_kernels = lab_kernels(plan, begun.as_ref())?;
+    try_settings(plan, &lab_kernels)?;
     let (remote, plan) = match remote::Session::open(plan, &o.out)? {
         Some((session, plan)) => (Some(session), plan),
         None => (None, plan.clone()),
@@ -124,18 +126,21 @@ struct Shared {
 /// The lab's kernels, by the names that the plan has for them; none outside the lab. A run that was begun goes on with
 /// the very version it was begun with, also where a newer one that the plan's name would fit has come since.
 fn lab_kernels(plan: &Plan, begun: Option<&serde_json::Value>) -> Result<BTreeMap<String, lab::Kernel>> {
-    let specs: BTreeSet<&str> = match plan.place {
-        Place::Lab => (0..plan.paths.len()).map(|path| plan.kernel_of(path)).collect(),
-        _ => BTreeSet::new(),
+    let specs: Vec<&str> = match plan.place {
+        Place::Lab => plan.kernels().into_iter().collect(),
+        _ => Vec::new(),
     };
-    let specs: Vec<&str> = specs.into_iter().collect();
     let versions = begun.map(|env| env::begun_kernels(env, &specs)).unwrap_or_default();
+    // What a guest needs to exchange a qdisc.
+    let qdiscs = || plan.ccs.iter().filter_map(Label::qdisc);
+    let tools = if qdiscs().next().is_some() { vec!["tc"] } else { Vec::new() };
+    let modules: Vec<String> = qdiscs().map(settings::module).collect();
     let find = |spec: &&str| {
         let version = versions.get(*spec).filter(|version| !version.is_empty() && !lab::is_file(spec));
         let kernel = lab::Kernel::find(
             version.map(String::as_str).or(some(spec)),
-            some(&plan.modules).map(FsPath::new),
-            &lab::Content::default(),
+            some(&plan.modules).filter(|_| *spec == plan.kernel).map(FsPath::new),
+            &lab::Content { tools: &tools, modules: &modules, ..lab::Content::default() },
         );
         let kernel = kernel.with_context(|| match version {
             Some(version) => format!("the run was begun with Linux {version} and must go on with it"),
@@ -144,6 +149,24 @@ fn lab_kernels(plan: &Plan, begun: Option<&serde_json::Value>) -> Result<BTreeMa
         Ok((spec.to_string(), kernel))
     };
     specs.iter().map(find).collect()
+}
+
+/// Tries out what candidates change of their hosts, so that a mistake is said before the run and not by each cell.
+fn try_settings(plan: &Plan, kernels: &BTreeMap<String, lab::Kernel>) -> Result<()> {
+    let mut changing = plan.ccs.iter().filter(|cc| cc.has_settings());
+    if plan.place != Place::Lab {
+        return changing.try_for_each(|cc| settings::try_out(cc, &plan.place));
+    }
+    let changing: Vec<&Label> = changing.collect();
+    for (spec, kernel) in kernels {
+        let paths = 0..plan.paths.len();
+        let runs_on = |cc: &Label| paths.clone().any(|path| plan.kernel_of(path, cc) == spec);
+        let ccs: Vec<Label> = changing.iter().copied().filter(|cc| runs_on(cc)).cloned().collect();
+        if !ccs.is_empty() {
+            lab::try_settings(kernel, ccs)?;
+        }
+    }
+    Ok(())
 }
 
 fn some(s: &str) -> Option<&str> {
@@ -217,8 +240,10 @@ fn attempt(plan: &Plan, cell: &Cell, shared: &Shared, tmp: &FsPath) -> Result<St
     let ran = match &plan.place {
         Place::Sim => sim::run_cell(plan, cell, tmp),
         Place::Lab => {
-            let kernel =
-                shared.lab_kernels.get(plan.kernel_of(cell.path)).context("the lab has no kernel")?;
+            let kernel = shared
+                .lab_kernels
+                .get(plan.kernel_of(cell.path, &cell.cc))
+                .context("the lab has no kernel")?;
             lab::run_cell(kernel, plan, cell, tmp, lab::Limits::for_cell(plan, cell))
         }
         Place::Here => here::run_cell(plan, cell, tmp),

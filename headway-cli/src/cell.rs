@@ -7,5 +7,6 @@ pub mod here;
 mod loads;
 pub mod remote;
 pub mod sender;
+pub mod settings;
 pub mod sim;
 mod watch;

@@ -29,7 +29,9 @@ use crate::observe::lateness::{Lateness, lateness_limit_us};
 use crate::sys;
 use crate::sys::clock::monotonic_ns;
 use anyhow::{Context, Result, anyhow, ensure};
-use ends::{DEVICE, Ends};
+pub use ends::DEVICE;
+
+use ends::Ends;
 use forward::{DirectionSpec, Orders, Outcome};
 use headway_cc::link::{LinkSpec, LinkStats};
 use headway_cc::path::Path;
@@ -264,6 +266,11 @@ impl Netns {
             sys::ns::enter_netns(&self.fd).expect("entering a namespace that this process has made");
             f()
         })
+    }
+
+    /// A new namespace with loopback up.
+    pub fn new() -> Result<Netns> {
+        Ok(Netns::with(|| Ok(()))?.0)
     }
 
     /// A new namespace with loopback up, and what `f` made inside it.

@@ -28,7 +28,7 @@ pub use initramfs::Content;
 pub use kernels::{Kernel, is_file};
 
 use crate::lab::job::{Job, SAID};
-use crate::plan::{Cell, Plan};
+use crate::plan::{Cell, Label, Plan};
 use crate::sys::lab::memory_file;
 use crate::sys::program::find_program;
 use anyhow::{Context, Result, anyhow, bail};
@@ -63,8 +63,8 @@ impl Limits {
 
 /// Runs one cell in a guest of its own and fills the empty folder `dest` with the raw files.
 ///
-/// When the guest dies, hangs or reports a failure, the error says so with the end of its console, and `dest`
-/// holds `console.txt`. Cells may run at the same time in several threads.
+/// When the guest dies or hangs, the error says so with the end of its console; when it reports a failure, with what it
+/// reports. `dest` then holds `console.txt`. Cells may run at the same time in several threads.
 pub fn run_cell(kernel: &Kernel, plan: &Plan, cell: &Cell, dest: &Path, limits: Limits) -> Result<()> {
     // The guest has no use for the other cells, of which a suite has thousands.
     let plan = Plan { cells: Vec::new(), ..plan.clone() };
@@ -72,15 +72,28 @@ pub fn run_cell(kernel: &Kernel, plan: &Plan, cell: &Cell, dest: &Path, limits: 
     run_job(kernel, &job, cell.seed, dest, limits)
 }
 
+/// Whether the kernel takes the settings of these candidates, found out in one guest.
+pub fn try_settings(kernel: &Kernel, ccs: Vec<Label>) -> Result<()> {
+    let limits = Limits { cpu: Duration::from_secs(120), idle: Duration::from_secs(30) };
+    in_scratch(|dest| run_job(kernel, &Job::Try(ccs), 1, dest, limits))
+}
+
 /// Runs commands in a guest, for trying out what a kernel does; what they printed, with their exit codes.
 pub fn run_commands(kernel: &Kernel, commands: Vec<String>) -> Result<String> {
+    let limits = Limits { cpu: Duration::from_secs(600), idle: Duration::from_secs(30) };
+    in_scratch(|dest| {
+        run_job(kernel, &Job::Commands(commands), 1, dest, limits)?;
+        Ok(std::fs::read_to_string(dest.join(SAID))?)
+    })
+}
+
+/// Does some work with a folder that is gone afterwards.
+fn in_scratch<T>(work: impl FnOnce(&Path) -> Result<T>) -> Result<T> {
     let dest = std::env::temp_dir().join(format!("headway-lab-{}", std::process::id()));
     std::fs::create_dir_all(&dest).context("cannot make a scratch folder")?;
-    let limits = Limits { cpu: Duration::from_secs(600), idle: Duration::from_secs(30) };
-    let done = run_job(kernel, &Job::Commands(commands), 1, &dest, limits);
-    let said = done.and_then(|()| Ok(std::fs::read_to_string(dest.join(SAID))?));
+    let done = work(&dest);
     let _ = std::fs::remove_dir_all(&dest);
-    said
+    done
 }
 
 /// Whether a cell failed because QEMU stood still, which says nothing about the guest: on a busy host it happens to
@@ -95,7 +108,9 @@ fn run_job(kernel: &Kernel, job: &Job, seed: u64, dest: &Path, limits: Limits) -
     let seat = Seat::take();
     let (guest, console) = start(kernel, &memory, seed, seat.as_ref())?;
     let (end, console) = watch(guest, console, limits)?;
-    let outcome = match (mailbox::answer(&memory)?, end) {
+    let answer = mailbox::answer(&memory)?;
+    let is_answered = answer.is_some();
+    let outcome = match (answer, end) {
         (Some(answer), _) => {
             write_files(dest, &answer.files)?;
             if answer.status == "ok" { Ok(()) } else { Err(anyhow!("{}", answer.status)) }
@@ -105,8 +120,13 @@ fn run_job(kernel: &Kernel, job: &Job, seed: u64, dest: &Path, limits: Limits) -
     };
     outcome.or_else(|error| {
         write_file(dest, "console.txt", &console)?;
+        let told = format!("Linux {} in the lab: {error:#}", kernel.version);
+        // A guest that says itself what failed has said it all, unless its kernel is in trouble.
+        if is_answered && !is_troubled(&console) {
+            bail!("{told}");
+        }
         let tail = telling_lines(&console, CONSOLE_LINES);
-        bail!("Linux {} in the lab: {error:#}\nthe end of its console:\n{tail}", kernel.version)
+        bail!("{told}\nthe end of its console:\n{tail}")
     })
 }
 
@@ -149,13 +169,22 @@ fn write_file(dest: &Path, name: &str, content: &[u8]) -> Result<()> {
     std::fs::write(&path, content).with_context(|| format!("cannot write {}", path.display()))
 }
 
+const TROUBLE: &[&str] = &["Kernel panic", "BUG:", "Oops", "Out of memory", "panicked at"];
+
+fn is_trouble(line: &str) -> bool {
+    TROUBLE.iter().any(|word| line.contains(word))
+}
+
+fn is_troubled(console: &[u8]) -> bool {
+    String::from_utf8_lossy(console).lines().any(is_trouble)
+}
+
 /// The last lines of a console. When the kernel panicked, the lines around the one that gives the reason instead,
 /// because registers and a stack follow it.
 fn telling_lines(console: &[u8], count: usize) -> String {
-    const TROUBLE: &[&str] = &["Kernel panic", "BUG:", "Oops", "Out of memory", "panicked at"];
     let text = String::from_utf8_lossy(console);
     let lines: Vec<_> = text.lines().map(str::trim_end).filter(|line| !line.is_empty()).collect();
-    let trouble = lines.iter().position(|line| TROUBLE.iter().any(|word| line.contains(word)));
+    let trouble = lines.iter().position(|line| is_trouble(line));
     let last = lines.len().saturating_sub(count);
     let from = trouble.map_or(last, |at| at.saturating_sub(count / 4).min(last));
     lines[from..].iter().take(count).map(|line| format!("  {line}\n")).collect()

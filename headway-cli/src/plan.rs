@@ -29,6 +29,7 @@ use anyhow::{Context, Result, bail};
 use serde::{Deserialize, Serialize};
 use server::RemoteOptions;
 use shard::Shard;
+use std::collections::BTreeSet;
 use std::fs;
 use std::path::Path as FsPath;
 use tool::Tool;
@@ -141,9 +142,15 @@ impl Plan {
         self.paths[path].traffic.as_ref().unwrap_or(&self.traffic)
     }
 
-    /// The lab's kernel for one path, by its index, as `--kernel` names it.
-    pub fn kernel_of(&self, path: usize) -> &str {
-        let own = &self.paths[path].kernel;
-        if own.is_empty() { &self.kernel } else { own }
+    /// The lab's kernel for a candidate on one path, by its index: the candidate's own, or what `--kernel` names.
+    pub fn kernel_of<'a>(&'a self, path: usize, cc: &'a Label) -> &'a str {
+        let of_path = &self.paths[path].kernel;
+        cc.kernel().unwrap_or(if of_path.is_empty() { &self.kernel } else { of_path })
+    }
+
+    /// Every kernel of the lab that the plan names, once; an empty name is the newest there is.
+    pub fn kernels(&self) -> BTreeSet<&str> {
+        let of_path = |path| self.ccs.iter().map(move |cc| self.kernel_of(path, cc));
+        (0..self.paths.len()).flat_map(of_path).collect()
     }
 }

@@ -5,6 +5,7 @@
 //! returns what the kernel answered as [`std::io::Result`]; the callers say what was being attempted. The calls are
 //! made through rustix. Those made through libc are the ones that rustix does not have, and each says so.
 
+pub mod afterwards;
 pub mod clock;
 pub mod file;
 pub mod interrupt;

@@ -299,6 +299,93 @@ fn a_run_keeps_its_kernel() {
     assert!(!s.0.join("run/cells/001").exists());
 }
 
+/// Candidates that differ in the kernel, the qdisc and a sysctl. The kernel itself is the other party: it says its release,
+/// and what `tbf` and a receive buffer let through can be worked out by hand.
+#[test]
+fn kernels_qdiscs_and_sysctls_are_candidates() {
+    let (Some(old), Some(_)) = (kernel("6.1."), kernel("6.12.")) else { return };
+    let s = Scratch::new("candidates");
+    let file = old.join("vmlinuz").display().to_string();
+    let ccs = format!(
+        "cubic@6.12,cubic@{file},cubic@6.12/qdisc=tbf rate 3mbit burst 10kb latency 100ms,cubic@6.12/net.ipv4.tcp_rmem=4096 8192 8192"
+    );
+    let plan = ["--cc", &ccs, "--path", "5mbit 40ms queue=1bdp", "--jobs", "2"];
+    let whole = s.run("whole", &plan);
+    assert!(whole.status.success(), "{}", text(&whole));
+    let cells: Vec<serde_json::Value> =
+        (0..8).map(|n| serde_json::from_str(&s.status(&format!("whole/cells/00{n}"))).unwrap()).collect();
+    let of = |label: &str, path: &str| {
+        let is_it = |c: &&serde_json::Value| c["cell"]["cc"] == label && c["path"]["name"] == path;
+        cells.iter().find(is_it).unwrap_or_else(|| panic!("no {label} on {path}: {cells:#?}"))
+    };
+    let labels: Vec<&str> = ccs.split(',').collect();
+    let path = "5mbit 40ms queue=1bdp";
+    assert!(of(labels[0], path)["kernel"].as_str().unwrap().starts_with("6.12."));
+    assert!(of(labels[1], path)["kernel"].as_str().unwrap().starts_with("6.1."));
+    let rows = csv::Reader::from_path(s.0.join("whole/results.csv"));
+    let mut rows = rows.unwrap();
+    let heads = rows.headers().unwrap().clone();
+    let column =
+        |name: &str| heads.iter().position(|h| h == name).unwrap_or_else(|| panic!("{name}: {heads:?}"));
+    let (cc, on, goodput) = (column("cc"), column("path"), column("goodput_bps"));
+    let all: Vec<csv::StringRecord> = rows.records().map(Result::unwrap).collect();
+    let mbps = |short: &str| -> f64 {
+        let row = all.iter().find(|r| &r[cc] == short && &r[on] == path);
+        row.unwrap_or_else(|| panic!("no {short}: {all:?}"))[goodput].parse::<f64>().unwrap() / 1e6
+    };
+    let usual = mbps("cubic@6.12");
+    assert!((4.5..5.2).contains(&usual), "{usual}");
+    assert!((4.5..5.2).contains(&mbps(&format!("cubic@{}", old.file_name().unwrap().to_str().unwrap()))));
+    // 3 Mbit/s on the wire are 2.9 of data in packets of 1500 bytes, counted over a second and a half.
+    let shaped = mbps("cubic@6.12/tbf rate 3mbit burst 10kb latency 100ms");
+    assert!((2.5..3.1).contains(&shaped), "{shaped}");
+    // A receiver with 8 KiB of room lets at most 8 KiB come each 40 ms: 1.6 Mbit/s.
+    let short = mbps("cubic@6.12/rmem=4096 8192 8192");
+    assert!((0.2..1.64).contains(&short), "{short}");
+    // What is missing is made again, to the same bytes; what a shard made is merged to the same bytes.
+    fs::remove_dir_all(s.0.join("whole/cells/003")).unwrap();
+    let before = raw_files(&s.0.join("whole/cells"));
+    let resumed = s.run("whole", &plan);
+    assert!(resumed.status.success() && text(&resumed).contains("7 of 8 cells"), "{}", text(&resumed));
+    let mut after = raw_files(&s.0.join("whole/cells"));
+    after.retain(|file, _| !file.starts_with("003"));
+    assert_eq!(after, before);
+    for part in ["1/2", "2/2"] {
+        let out = format!("part{}", &part[..1]);
+        let done = s.run(&out, &[&plan[..], &["--shard", part]].concat());
+        assert!(done.status.success(), "{}", text(&done));
+    }
+    let merge = Command::new(env!("CARGO_BIN_EXE_headway"))
+        .args(["merge", "part1", "part2", "--out", "merged"])
+        .current_dir(&s.0)
+        .output()
+        .unwrap();
+    assert!(merge.status.success(), "{}", text(&merge));
+    assert_eq!(raw_files(&s.0.join("merged/cells")), raw_files(&s.0.join("whole/cells")));
+}
+
+/// What a kernel does not take is said before the run, once, and nothing is left.
+#[test]
+fn a_setting_that_the_kernel_refuses_is_one_sentence_before_the_run() {
+    if kernel("6.12.").is_none() {
+        return;
+    }
+    let s = Scratch::new("settings");
+    for (candidate, word) in [
+        ("cubic@6.12/qdisc=nothing", "does not take the qdisc `nothing`"),
+        ("cubic@6.12/net.ipv4.tcp_nothing=1", "has no sysctl `net.ipv4.tcp_nothing`"),
+        ("cubic@6.12/net.ipv4.tcp_available_congestion_control=bbr", "can only be read"),
+        ("cubic@./nothing", "there is no kernel file `./nothing`"),
+        ("cubic@9.9", "there is no kernel `9.9`"),
+    ] {
+        let output = s.run("run", &["--cc", &format!("cubic@6.12,{candidate}")]);
+        let said = text(&output);
+        assert_eq!(output.status.code(), Some(1), "{said}");
+        assert!(said.contains(word) && said.contains("hint: ") && said.lines().count() < 4, "{said}");
+        assert!(!s.0.join("run").exists(), "{candidate}");
+    }
+}
+
 /// A flow that pauses, and one that changes its controller amid its data: `cubic`, `bbr3`, `bbr1`, `bbr3`, and round
 /// again. On the oldest kernel and the newest that is to be had; the running kernel does the same in
 /// `commands/check_switching`.

@@ -348,3 +348,60 @@ fn root_a_far_end_that_ssh_does_not_reach_is_named() {
     );
     assert!(!run.0.join("run").exists(), "a folder was made");
 }
+
+/// A candidate's qdisc and sysctl are there for the length of its cells, and no longer, whatever happens. What `tbf` lets
+/// through is iperf3's word.
+#[test]
+fn root_what_a_candidate_changes_comes_back_however_the_run_ends() {
+    let Some(run) = Run::new("settings") else { return };
+    const CANDIDATE: &str =
+        "reno/qdisc=tbf rate 5mbit burst 20kb latency 50ms/net.ipv4.tcp_notsent_lowat=131072";
+    let bench = |out: &str, ccs: &str| {
+        BENCH.replace("--cc reno", &format!("--cc '{ccs}'")).replace("$OUT", &format!("$OUT{out}"))
+    };
+    let wait = |what: &str| {
+        format!("i=0; until now | grep -q '{what}' || [ $i = 300 ]; do i=$((i+1)); sleep 0.1; done")
+    };
+    let killed = |signal: &str| {
+        let long = bench(&format!("-{signal}"), CANDIDATE).replace("--seconds 1", "--seconds 20");
+        let (there, back) = (wait("131072"), wait("^4294967295"));
+        format!(
+            "{long} $HEADWAY_PEER & bench=$!; {there}; sleep 1; now > $WORK/{signal}-during; kill -{signal} $bench; \
+             {back}; sleep 0.5; now > $WORK/{signal}; wait $bench"
+        )
+    };
+    let script = [
+        "now() { cat /proc/sys/net/ipv4/tcp_notsent_lowat; tc qdisc show dev headway; }; now > $WORK/before",
+        &format!("{} $HEADWAY_PEER; now > $WORK/normal", bench("", &format!("reno,{CANDIDATE}"))),
+        &format!("{} $HEADWAY_PEER; now > $WORK/unknown", bench("-unknown", "reno,reno/qdisc=nothing")),
+        &format!(
+            "{} $HEADWAY_PEER; now > $WORK/value",
+            bench("-value", "reno,reno/net.ipv4.tcp_notsent_lowat=x")
+        ),
+        &killed("TERM"),
+        &killed("KILL"),
+        "true",
+    ];
+    let output = run.sh("50mbit 10ms", SERVER, &script.join("\n"));
+    let said = said(&output);
+    let shown = |name: &str| {
+        std::fs::read_to_string(run.0.join(name)).unwrap_or_else(|e| panic!("{name}: {e}\n{said}"))
+    };
+    assert!(shown("before").starts_with("4294967295\n"), "{said}");
+    for name in ["TERM-during", "KILL-during"] {
+        assert!(shown(name).contains("131072\n") && shown(name).contains("tbf"), "{name}: {said}");
+    }
+    for name in ["normal", "unknown", "value", "TERM", "KILL"] {
+        assert_eq!(shown(name), shown("before"), "{name}: {said}");
+    }
+    for word in ["does not take the qdisc `nothing`", "does not take `x`"] {
+        assert!(said.contains(word), "{word}: {said}");
+    }
+    assert!(!run.0.join("run-unknown").exists() && !run.0.join("run-value").exists(), "{said}");
+    for cell in ["cells/000", "cells/001"] {
+        let label = run.json(&format!("{cell}/cell.json"))["cell"]["cc"].clone();
+        let bps = run.json(&format!("{cell}/load.json"))["end"]["sum_received"]["bits_per_second"].clone();
+        let mbps = bps.as_f64().unwrap_or_else(|| panic!("{said}")) / 1e6;
+        assert_eq!(label == CANDIDATE, mbps < 7.0, "{label}: {mbps} Mbit/s\n{said}");
+    }
+}

@@ -32,7 +32,7 @@ pub fn need(plan: &Plan) -> Result<()> {
     let checks = match &plan.place {
         Place::Sim => Vec::new(),
         // Looking for the kernel that was named says more about what is missing.
-        Place::Lab if !plan.kernel_of(0).is_empty() => Vec::new(),
+        Place::Lab if plan.kernels().iter().any(|kernel| !kernel.is_empty()) => Vec::new(),
         Place::Lab => lab::check(),
         Place::Here => [emu::check(), bpf, load].concat(),
         Place::Remote(_) => [bpf, load].concat(),

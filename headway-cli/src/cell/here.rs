@@ -3,8 +3,9 @@
 
 use crate::cell::loads::{GRACE, Loads};
 use crate::cell::sender::{Rival, Sender, conclude};
+use crate::cell::settings;
 use crate::cell::watch::{Seen, Site, Watch};
-use crate::emu::{Detour, Emu, EmuLog, EmuOptions, Far, Netns};
+use crate::emu::{DEVICE, Detour, Emu, EmuLog, EmuOptions, Far, Netns};
 use crate::load::iperf::{self, Server};
 use crate::load::quic;
 use crate::load::streams;
@@ -89,6 +90,7 @@ impl Ground {
         if path.marks() {
             negotiate_ecn([emu.near(), far])?;
         }
+        settings::apply(&cell.cc, &[emu.near(), far], DEVICE, &plan.place)?;
         let start = |port| Server::start(plan.tool, far.command(plan.tool.program()), port);
         let server = match order.stack() {
             None if !order.is_ours(traffic) => Some(start(iperf::PORT)?),

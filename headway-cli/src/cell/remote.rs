@@ -4,6 +4,7 @@
 //! `far-end` calls `far::serve`.
 
 mod candidates;
+mod changed;
 pub mod far;
 mod qdisc;
 
@@ -20,6 +21,7 @@ use crate::raw;
 use crate::raw::cell::CellResult;
 use crate::raw::folder::write_atomic;
 use anyhow::{Context, Result, bail, ensure};
+use changed::Changed;
 use far::{FarCc, FarEnd};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -160,6 +162,7 @@ struct Ground<'a> {
     /// The controller in the far kernel. `None` unless `--ssh` gives access to that kernel and the far end is the
     /// sender.
     far_cc: Option<FarCc<'a>>,
+    _changed: Changed,
 }
 
 impl<'a> Ground<'a> {
@@ -174,7 +177,8 @@ impl<'a> Ground<'a> {
                 Sender::elsewhere(own, far_cc.as_ref().map_or(own, |cc| &cc.name))?
             }
         };
-        Ok(Self { sender, far_cc })
+        let changed = Changed::make(&cell.cc, session.peer())?;
+        Ok(Self { sender, far_cc, _changed: changed })
     }
 
     /// Detaches the controllers and returns the name of the sender's.

@@ -28,7 +28,7 @@ pub struct InLabArgs {
 
 pub fn in_lab(args: InLabArgs) -> Result<ExitCode> {
     let tools: Vec<&str> = args.tool.iter().map(String::as_str).filter(|tool| !tool.is_empty()).collect();
-    let content = lab::Content { tools: &tools, root: args.root.as_deref() };
+    let content = lab::Content { tools: &tools, root: args.root.as_deref(), ..lab::Content::default() };
     let kernel = lab::Kernel::find(args.kernel.as_deref(), None, &content)?;
     out::print(lab::run_commands(&kernel, args.commands)?)?;
     Ok(ExitCode::SUCCESS)

@@ -30,13 +30,17 @@ const LAB: &str = "Lab (--in lab)";
 /// The flags from which a plan is made.
 #[derive(Args)]
 pub struct PlanArgs {
-    /// Controllers, baseline first
+    /// Candidates, baseline first
     ///
-    /// A list with commas. Every other controller is compared with the first one. The default is
+    /// A list of controllers with commas. Every other one is compared with the first. The default is
     /// bbr,bbr3,bbr3_brake,cubic. Where Linux's own bbr is missing, as in the simulator, bbr1 stands for it, which is
     /// the same algorithm; over QUIC the stack's own cubic is the baseline. `headway list` shows all. Settings
     /// follow the name: `bbr3:up_pacing_gain=1.1`. A number makes one controller two candidates: `--cc bbr,bbr#2`
     /// compares bbr with itself, which shows how large a difference noise alone makes.
+    ///
+    /// A candidate may also differ in where it runs. `bbr@6.1,bbr@6.12` are two kernels of the lab, and a vmlinuz file may
+    /// stand for a version. `bbr/qdisc=fq` sends through another qdisc, written as `tc` takes it, and
+    /// `cubic/net.ipv4.tcp_notsent_lowat=131072` has another sysctl at both ends (with --in remote at this one).
     #[arg(long, value_delimiter = ',', help_heading = WHAT)]
     cc: Vec<Label>,
     /// Presets or path text [default: lossy,drop]

@@ -32,6 +32,11 @@ fn task(plan: &Plan, cell: &Cell) -> Result<Value> {
     let host = server(plan)?;
     let traffic = plan.traffic(cell.path);
     check_traffic(traffic)?;
+    ensure!(
+        !cell.cc.has_settings(),
+        "`{}` changes a qdisc or a sysctl, which no pScheduler task can\nhint: leave it out",
+        cell.cc
+    );
     let mut spec = spec(traffic, cell.cc.controller())?;
     // A port means that an iperf3 server is already running there; without one pScheduler starts both ends.
     let (dest, port) = match host.rsplit_once(':') {

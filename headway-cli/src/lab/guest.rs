@@ -5,10 +5,12 @@
 //! without an answer, and the host reports the end of the console.
 
 use crate::cell::here;
+use crate::cell::settings;
 use crate::error::sentence;
 use crate::lab::initramfs::MODULE_DIR;
 use crate::lab::job::{ARGUMENT, Job, SAID};
 use crate::lab::mailbox::{self, Answer};
+use crate::plan::Place;
 use crate::sys::out;
 use crate::sys::{lab as sys, net};
 use anyhow::{Context, Result, ensure};
@@ -73,6 +75,10 @@ fn run_job(job: Option<&[u8]>) -> Result<()> {
         Job::Cell { plan, cell } => {
             prepare(cell.seed)?;
             here::run_cell(&plan, &cell, Path::new(RAW_DIR))
+        }
+        Job::Try(ccs) => {
+            prepare(COMMANDS_SEED)?;
+            ccs.iter().try_for_each(|cc| settings::try_out(cc, &Place::Lab))
         }
         Job::Commands(commands) => {
             prepare(COMMANDS_SEED)?;

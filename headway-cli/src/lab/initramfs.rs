@@ -23,6 +23,8 @@ const PROGRAM: u32 = 0o100_755;
 pub struct Content<'a> {
     /// Programs of this machine, each a name or a path, that commands in the guest may start.
     pub tools: &'a [&'a str],
+    /// Modules beside the usual ones, where the kernel has them as modules.
+    pub modules: &'a [String],
     /// A folder whose files the guest finds in its root.
     pub root: Option<&'a Path>,
 }
@@ -42,7 +44,7 @@ pub fn build(modules: Option<&Path>, content: &Content) -> Result<Vec<u8>> {
         add_files(root, root, &mut files)
             .with_context(|| format!("cannot read the files below {}", root.display()))?;
     }
-    for (at, (name, content)) in collect_modules(modules)?.into_iter().enumerate() {
+    for (at, (name, content)) in collect_modules(modules, content.modules)?.into_iter().enumerate() {
         files.insert(format!("{MODULE_DIR}/{at:02}-{name}.ko"), content);
     }
     let mut archive = Archive::default();
@@ -70,7 +72,7 @@ fn add_files(dir: &Path, root: &Path, files: &mut BTreeMap<String, Vec<u8>>) -> 
 }
 
 /// Name and content of the wanted modules and of those that they depend on, dependencies first.
-fn collect_modules(dir: Option<&Path>) -> Result<Vec<(String, Vec<u8>)>> {
+fn collect_modules(dir: Option<&Path>, further: &[String]) -> Result<Vec<(String, Vec<u8>)>> {
     let mut index = BTreeMap::new();
     if let Some(dir) = dir {
         index_modules(dir, &mut index)
@@ -78,7 +80,7 @@ fn collect_modules(dir: Option<&Path>) -> Result<Vec<(String, Vec<u8>)>> {
     }
     let mut ordered = Vec::new();
     let mut seen = BTreeSet::new();
-    for name in MODULES {
+    for name in MODULES.iter().copied().chain(further.iter().map(String::as_str)) {
         add_module(name, &index, &mut seen, &mut ordered)?;
     }
     Ok(ordered)

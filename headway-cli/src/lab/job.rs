@@ -1,7 +1,7 @@
 //! What the host asks of a guest through the mailbox. It lies below `lab.rs` and `lab/guest.rs`, which are the two
 //! sides.
 
-use crate::plan::{Cell, Plan};
+use crate::plan::{Cell, Label, Plan};
 use serde::{Deserialize, Serialize};
 
 /// The argument that tells the guest's `/init` from a `headway` that happens to be a container's first process.
@@ -12,6 +12,8 @@ pub const ARGUMENT: &str = "lab-guest";
 pub enum Job {
     /// A cell to run with the code of `--in here`.
     Cell { plan: Box<Plan>, cell: Cell },
+    /// Candidates whose settings are to be tried out.
+    Try(Vec<Label>),
     /// Commands to run one after the other (`headway in-lab`).
     Commands(Vec<String>),
 }

@@ -26,13 +26,17 @@ impl Plan {
     pub fn check(&self, known: &Known) -> Result<()> {
         check_remote(self)?;
         for (i, cc) in self.ccs.iter().enumerate() {
-            ensure!(
-                cc.is_valid(),
-                "`{cc}` is no label of a controller\nhint: `{}` is the controller once more",
-                cc.again()
-            );
+            cc.check()?;
             check_controller(&self.place, self.transport, cc.controller(), known)?;
+            check_host(self, cc)?;
             ensure!(!self.ccs[..i].contains(cc), "controller `{cc}` is given twice");
+            let same = self.ccs[..i].iter().find(|other| other.as_str() == cc.as_str());
+            ensure!(
+                same.is_none(),
+                "two candidates would both be called `{cc}` in tables: `{}` and `{}`\nhint: give one of the files another name",
+                same.map_or("", Label::whole),
+                cc.whole()
+            );
         }
         for traffic in self.paths.iter().filter_map(|p| p.traffic.as_ref()).chain([&self.traffic]) {
             check_transport(&self.place, self.transport, traffic)?;
@@ -68,6 +72,33 @@ impl Plan {
         );
         Ok(())
     }
+}
+
+/// Can the place give the candidate the kernel and the settings that it names?
+fn check_host(plan: &Plan, cc: &Label) -> Result<()> {
+    if let Some(kernel) = cc.kernel() {
+        ensure!(
+            plan.place == Place::Lab,
+            "`{cc}` names the kernel {kernel}, and --in {} has {}\nhint: --in lab runs each candidate on its own kernel",
+            plan.place,
+            if plan.place == Place::Sim { "none" } else { "the running one only" }
+        );
+    }
+    ensure!(
+        !cc.has_settings() || plan.place != Place::Sim,
+        "`{cc}` changes a setting of a host, and the simulator has no hosts\nhint: --in lab, or here"
+    );
+    let is_forward = plan.traffics().all(|t| t.direction.is_forward());
+    ensure!(
+        !cc.has_settings() || is_forward,
+        "`{cc}` changes a setting of the sender, which is the server with --direction reverse\n\
+         hint: leave it out, or run the bench on the server's machine"
+    );
+    ensure!(
+        cc.qdisc().is_none() || plan.remote.qdisc.is_empty(),
+        "`{cc}` names a qdisc, and --fq asks for one, too\nhint: leave --fq out, and name `/qdisc=fq` where it is wanted"
+    );
+    Ok(())
 }
 
 /// Are the flags of a real path given with one, and can they be read?

@@ -56,6 +56,11 @@ impl Request {
         }
         let paths = self.axes.expand(paths, &traffic);
         ensure!(
+            self.axes.kernels.len() == 1 || ccs.iter().all(|cc| cc.kernel().is_none()),
+            "--kernel with several kernels is for candidates that name none\nhint: `--cc bbr@6.1,bbr@6.12` compares kernels, \
+             `--kernel 6.1,6.12` repeats the comparison on each"
+        );
+        ensure!(
             self.modules.is_empty() || self.axes.kernels.len() == 1,
             "--modules belongs to one --kernel file\nhint: name versions, as `headway doctor` shows them"
         );

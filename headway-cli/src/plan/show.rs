@@ -1,5 +1,6 @@
 //! A plan as text: what `--dry-run` prints, and the command that makes the plan again.
 
+use crate::plan::label::Label;
 use crate::plan::path::PathEntry;
 use crate::plan::place::Place;
 use crate::plan::shard::Shard;
@@ -103,7 +104,7 @@ impl Plan {
 
     /// The command that makes this plan again.
     pub fn command(&self) -> String {
-        let ccs: Vec<&str> = self.labels().collect();
+        let ccs: Vec<&str> = self.ccs.iter().map(Label::whole).collect();
         let mut s = format!("headway bench --cc {}", shell_word(&ccs.join(",")));
         if !self.suite.is_empty() {
             s += &format!(" --suite {}", shell_word(&self.suite));

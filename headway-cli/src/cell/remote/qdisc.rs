@@ -1,14 +1,12 @@
 //! Replaces the queueing discipline of a device for the length of a run, and puts the old one back however the run
 //! ends. `remote.rs` calls this for `--fq` and `--qdisc`.
 //!
-//! A child process holds the read end of a pipe, and it puts the old discipline back when the pipe closes. The pipe
-//! closes when the guard is dropped, after Ctrl-C and SIGTERM, and also when this process is killed: the child is in
-//! a process group of its own, so that a signal to this one's group does not reach it.
+//! `remote/changed.rs` calls it for a candidate's qdisc.
 
 use super::{Context, Result, bail, ensure};
+use crate::sys::afterwards::Afterwards;
 use crate::sys::out;
-use std::os::unix::process::CommandExt;
-use std::process::{Child, Command, Stdio};
+use std::process::{Command, Stdio};
 
 /// Disciplines that can be put back: they have no classes, and `tc` accepts their options as it prints them.
 const RESTORABLE: [&str; 8] = ["pfifo", "bfifo", "tbf", "fq", "fq_codel", "codel", "pie", "sfq"];
@@ -16,7 +14,7 @@ const RESTORABLE: [&str; 8] = ["pfifo", "bfifo", "tbf", "fq", "fq_codel", "codel
 /// The device keeps the wanted discipline for as long as this lives.
 #[derive(Debug)]
 pub struct Forced {
-    child: Child,
+    back: Afterwards,
     device: String,
     /// What `tc` printed before the change.
     before: String,
@@ -30,24 +28,17 @@ pub struct Forced {
 pub fn force(device: &str, wanted: &[&str]) -> Result<Option<Forced>> {
     let before = show(device)?;
     let root = root(&before).with_context(|| format!("cannot read the qdisc of `{device}`: {before}"))?;
-    if root.kind == wanted[0] {
+    if wanted == [root.kind] {
         return Ok(None);
     }
     let back = root.command(device, &before)?;
-    // The child that puts the old discipline back must run before anything is changed, or a kill in between would
-    // leave the change.
-    let child = Command::new("sh")
-        .args(["-c", "cat >/dev/null; exec \"$@\"", "sh", "tc", "qdisc"])
-        .args(&back)
-        .process_group(0)
-        .stdin(Stdio::piped())
-        .stdout(Stdio::null())
-        .spawn()
-        .context("cannot start the process that puts the qdisc back")?;
-    let forced = Forced { child, device: device.into(), before };
+    // Whoever puts the old discipline back must be there before anything is changed, or a kill in between would leave the
+    // change.
+    let back = Afterwards::of(["tc", "qdisc"].into_iter().map(String::from).chain(back))?;
+    let mut forced = Forced { back, device: device.into(), before };
     let arguments = [&["qdisc", "replace", "dev", device, "root"], wanted].concat();
     if let Err(e) = tc(&arguments) {
-        forced.forget();
+        forced.back.never();
         bail!(
             "cannot give `{device}` the qdisc {}: {e}\nhint: `modprobe sch_{}`; a kernel without it paces in TCP itself",
             wanted.join(" "),
@@ -63,18 +54,9 @@ impl Forced {
         self.before.trim()
     }
 
-    /// Ends the child without putting anything back, for a change that did not happen. It is killed before its pipe
-    /// closes, because the closing pipe is what tells it to act.
-    fn forget(mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-        drop(self.child.stdin.take());
-    }
-
-    /// Makes the child put the old discipline back, and checks that it did.
+    /// Puts the old discipline back, and checks that it is there.
     fn restore(&mut self) -> Result<()> {
-        drop(self.child.stdin.take());
-        let status = self.child.wait()?;
+        let status = self.back.now()?;
         let after = show(&self.device)?;
         // Only the kind is compared: when the kernel puts its default discipline back, handle and counters may
         // differ.
@@ -86,8 +68,7 @@ impl Forced {
 
 impl Drop for Forced {
     fn drop(&mut self) {
-        // `forget` has taken the child's input and has waited for it; then there is nothing to do.
-        if self.child.stdin.is_some()
+        if self.back.is_waiting()
             && let Err(e) = self.restore()
         {
             out::note(format_args!(
