@@ -16,6 +16,7 @@
 //! process. Called by `bench` for the cells of `--in lab`.
 
 mod arch;
+mod control;
 mod emulator;
 pub mod guest;
 mod image;
@@ -32,7 +33,8 @@ use crate::plan::{Cell, Label, Plan};
 use crate::sys::lab::memory_file;
 use crate::sys::program::find_program;
 use anyhow::{Context, Result, anyhow, bail};
-use emulator::{Seat, start, watch};
+use control::Control;
+use emulator::{Guest, Seat, start, watch};
 use headway_kernel::Check;
 use std::path::Path;
 use std::time::Duration;
@@ -69,21 +71,25 @@ pub fn run_cell(kernel: &Kernel, plan: &Plan, cell: &Cell, dest: &Path, limits: 
     // The guest has no use for the other cells, of which a suite has thousands.
     let plan = Plan { cells: Vec::new(), ..plan.clone() };
     let job = Job::Cell { plan: Box::new(plan), cell: cell.clone() };
-    run_job(kernel, &job, cell.seed, dest, limits)
+    run_job(kernel, &job, cell.seed, dest, limits).map(drop)
 }
 
 /// Whether the kernel takes the settings of these candidates, found out in one guest.
 pub fn try_settings(kernel: &Kernel, ccs: Vec<Label>) -> Result<()> {
     let limits = Limits { cpu: Duration::from_secs(120), idle: Duration::from_secs(30) };
-    in_scratch(|dest| run_job(kernel, &Job::Try(ccs), 1, dest, limits))
+    in_scratch(|dest| run_job(kernel, &Job::Try(ccs), 1, dest, limits).map(drop))
 }
 
 /// Runs commands in a guest, for trying out what a kernel does; what they printed, with their exit codes.
 pub fn run_commands(kernel: &Kernel, commands: Vec<String>) -> Result<String> {
     let limits = Limits { cpu: Duration::from_secs(600), idle: Duration::from_secs(30) };
     in_scratch(|dest| {
-        run_job(kernel, &Job::Commands(commands), 1, dest, limits)?;
-        Ok(std::fs::read_to_string(dest.join(SAID))?)
+        let counts = run_job(kernel, &Job::Commands(commands), 1, dest, limits)?;
+        let mut said = std::fs::read_to_string(dest.join(SAID))?;
+        for between in counts.windows(2) {
+            said += &format!("counted {} instructions\n", between[1] - between[0]);
+        }
+        Ok(said)
     })
 }
 
@@ -102,12 +108,14 @@ pub fn is_stuck(error: &str) -> bool {
     error.contains(emulator::STUCK)
 }
 
-fn run_job(kernel: &Kernel, job: &Job, seed: u64, dest: &Path, limits: Limits) -> Result<()> {
+/// Runs a job in a guest, and returns how many instructions the guest had executed at each moment that it marked.
+fn run_job(kernel: &Kernel, job: &Job, seed: u64, dest: &Path, limits: Limits) -> Result<Vec<u64>> {
     let memory = memory_file("headway-guest", arch::MEMORY_MIB << 20)?;
     mailbox::put_job(&memory, &serde_json::to_vec(job)?)?;
     let seat = Seat::take();
-    let (guest, console) = start(kernel, &memory, seed, seat.as_ref())?;
-    let (end, console) = watch(guest, console, limits)?;
+    let Guest { child, console, control } = start(kernel, &memory, seed, seat.as_ref(), job.may_count())?;
+    let (end, console) = watch(child, console, limits)?;
+    let counts = control.map(Control::counts).unwrap_or_default();
     let answer = mailbox::answer(&memory)?;
     let is_answered = answer.is_some();
     let outcome = match (answer, end) {
@@ -118,7 +126,7 @@ fn run_job(kernel: &Kernel, job: &Job, seed: u64, dest: &Path, limits: Limits) -
         (None, Some(reason)) => Err(anyhow!("the guest {reason}")),
         (None, None) => Err(anyhow!("the guest died")),
     };
-    outcome.or_else(|error| {
+    outcome.map(|()| counts).or_else(|error| {
         write_file(dest, "console.txt", &console)?;
         let told = format!("Linux {} in the lab: {error:#}", kernel.version);
         // A guest that says itself what failed has said it all, unless its kernel is in trouble.

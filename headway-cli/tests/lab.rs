@@ -578,3 +578,38 @@ fn is_running(pid: u32) -> bool {
     let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
     stat.rsplit_once(") ").is_some_and(|(_, rest)| !rest.starts_with(['Z', 'X']))
 }
+
+/// A second of idling takes a thousand million instructions' time and hardly any instructions, and work takes the same
+/// number of them on every run.
+#[test]
+fn instructions_are_counted_and_idle_time_is_not() {
+    if kernel("6.12.").is_none() {
+        return;
+    }
+    let counted = || {
+        let output = Command::new(env!("CARGO_BIN_EXE_headway"))
+            .args([
+                "in-lab",
+                "--kernel",
+                "6.12",
+                "--tool",
+                "",
+                "count",
+                "wait 1000",
+                "count",
+                "headway list",
+                "count",
+            ])
+            .output()
+            .unwrap();
+        let said = text(&output);
+        let counts = said.lines().filter_map(|l| l.strip_prefix("counted ")?.strip_suffix(" instructions"));
+        let counts: Vec<u64> = counts.map(|n| n.parse().unwrap()).collect();
+        assert_eq!(counts.len(), 2, "{said}");
+        counts
+    };
+    let first = counted();
+    assert!(first[0] < 100_000_000, "a second of waiting: {first:?}");
+    assert!((1_000_000..1_000_000_000).contains(&first[1]), "work: {first:?}");
+    assert_eq!(counted(), first);
+}

@@ -1,5 +1,6 @@
 //! QEMU as a process: starting a guest, choosing its CPU, and waiting for its end or for the signs that it hangs.
 
+use super::control::{self, Control};
 use super::{Kernel, Limits, arch};
 use crate::sys::{lab::clock_ticks_per_s, process, sched};
 use anyhow::{Context, Result, anyhow, ensure};
@@ -52,8 +53,25 @@ impl Drop for Seat {
     }
 }
 
-/// Starts the emulator; both its own messages and the guest's console come out of one pipe.
-pub fn start(kernel: &Kernel, memory: &File, seed: u64, seat: Option<&Seat>) -> Result<(Child, PipeReader)> {
+/// A guest that runs.
+#[derive(Debug)]
+pub struct Guest {
+    pub child: Child,
+    /// What the emulator says itself, and the guest's console.
+    pub console: PipeReader,
+    /// Where the guest may mark moments.
+    pub control: Option<Control>,
+}
+
+/// Starts the emulator; both its own messages and the guest's console come out of one pipe. `may_mark`: the guest may mark
+/// moments at which its instructions are counted.
+pub fn start(
+    kernel: &Kernel,
+    memory: &File,
+    seed: u64,
+    seat: Option<&Seat>,
+    may_mark: bool,
+) -> Result<Guest> {
     let (reader, writer) = std::io::pipe().context("cannot create a pipe")?;
     let backend = format!(
         "memory-backend-file,id=ram,size={}M,share=on,mem-path={}",
@@ -68,17 +86,25 @@ pub fn start(kernel: &Kernel, memory: &File, seed: u64, seat: Option<&Seat>) -> 
         .args(["-kernel", &path_through_us(&kernel.image)])
         .args(["-initrd", &path_through_us(&kernel.initramfs)])
         .args(["-append", &arch::command_line()])
-        .args(["-serial", "stdio"])
-        .stdin(Stdio::null())
-        .stdout(writer.try_clone().context("cannot create a pipe")?)
-        .stderr(writer);
+        .stderr(writer.try_clone().context("cannot create a pipe")?);
+    if may_mark {
+        let console = format!("file,id=console,path={}", path_through_us(&writer));
+        command.args(["-chardev", &console, "-serial", "chardev:console"]).args(control::ARGUMENTS);
+        command.stdin(Stdio::piped()).stdout(Stdio::piped());
+    } else {
+        command.args(["-serial", "stdio"]);
+        command.stdin(Stdio::null()).stdout(writer.try_clone().context("cannot create a pipe")?);
+    }
     if let Some(seat) = seat {
         sched::confine_to_cpu(&mut command, seat.cpu);
     }
     let child = process::die_with_parent(&mut command).spawn();
-    let child = child
+    let mut child = child
         .with_context(|| format!("cannot start {}\nhint: apt-get install qemu-system-x86", arch::EMULATOR))?;
-    Ok((child, reader))
+    drop(command); // holds an end of the console's pipe
+    let talk = child.stdin.take().zip(child.stdout.take());
+    let control = talk.map(|(input, output)| Control::start(input, output, writer));
+    Ok(Guest { child, console: reader, control })
 }
 
 /// The emulator's program with the clock of `lab/clock.c` in front of the C library's.
@@ -89,7 +115,7 @@ fn emulator(clock: &File) -> Command {
 }
 
 /// A path by which another process opens a memory file of ours, so that it need not inherit the descriptor.
-fn path_through_us(file: &File) -> String {
+fn path_through_us(file: &impl AsRawFd) -> String {
     format!("/proc/{}/fd/{}", std::process::id(), file.as_raw_fd())
 }
 

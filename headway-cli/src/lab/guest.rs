@@ -93,7 +93,7 @@ const COMMANDS_SEED: u64 = 1;
 
 /// Runs the commands one after the other and returns each with what it printed and its exit code. The guest has no
 /// shell, so a few forms stand in for one: words are split at blanks, `headway` is this program, `wait MS` waits that
-/// many milliseconds of virtual time, `ID & COMMAND` starts a command in the background, and `ID wait` waits for its
+/// many milliseconds of virtual time, `count` marks a moment between which and the next the host counts instructions, `ID & COMMAND` starts a command in the background, and `ID wait` waits for its
 /// end.
 fn run_commands(commands: &[String]) -> Result<String> {
     let mut said = String::new();
@@ -102,6 +102,10 @@ fn run_commands(commands: &[String]) -> Result<String> {
         said += &format!("$ {command}\n");
         let words: Vec<&str> = command.split_whitespace().collect();
         let output = match words.as_slice() {
+            ["count"] => {
+                sys::mark()?;
+                continue;
+            }
             ["wait", ms] => {
                 std::thread::sleep(Duration::from_millis(ms.parse()?));
                 continue;

@@ -18,5 +18,13 @@ pub enum Job {
     Commands(Vec<String>),
 }
 
+impl Job {
+    /// Whether the guest may mark moments between which the host counts its instructions. A mark may move the guest's clock
+    /// (`lab/control.rs`), which a cell, whose bytes are the same on every run, does not bear.
+    pub fn may_count(&self) -> bool {
+        matches!(self, Self::Commands(_))
+    }
+}
+
 /// The file with what [`Job::Commands`] printed.
 pub const SAID: &str = "said.txt";
