@@ -81,8 +81,8 @@ dist: tools
 
 # One kernel for `make bench`; the tests want the oldest supported one too, and the newest where it is to be had.
 lab-kernel:
-	@scripts/fetch-kernel default
+	@scripts/kernel fetch default
 lab-kernels: lab-kernel
-	@scripts/fetch-kernel 6.1
-	@scripts/fetch-kernel 6.12
-	-@scripts/fetch-kernel 7.2
+	@scripts/kernel fetch 6.1
+	@scripts/kernel fetch 6.12
+	-@scripts/kernel fetch 7.2

@@ -16,7 +16,7 @@ guest=
 trap '${guest:+kill $guest} 2>/dev/null; rm -rf "$tmp"' EXIT
 trap 'exit 130' INT TERM HUP
 scripts/install
-kernel=$(scripts/fetch-kernel 6.12)/vmlinuz
+kernel=$(scripts/kernel fetch 6.12)/vmlinuz
 bench=$(cargo bench --locked -q --no-run -p headway-cc --bench quic --message-format=json |
 	sed -n 's/.*"executable":"\([^"]*quic-[^"]*\)".*/\1/p' | tail -n 1)
 mkdir "$tmp/root"

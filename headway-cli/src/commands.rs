@@ -12,6 +12,7 @@ pub mod enable;
 pub mod exchange;
 pub mod help;
 pub mod hidden;
+pub mod kernel;
 pub mod list;
 pub mod load;
 pub mod merge;

@@ -26,7 +26,7 @@ mod kernels;
 mod mailbox;
 
 pub use initramfs::Content;
-pub use kernels::{Kernel, is_file};
+pub use kernels::{Kernel, is_file, kernels};
 
 use crate::lab::job::{Job, SAID};
 use crate::plan::{Cell, Label, Plan};
@@ -164,7 +164,7 @@ pub fn check() -> Vec<Check> {
         program(arch::EMULATOR, "qemu-system-x86"),
         program("zstd", "zstd"),
         program("xz", "xz-utils"),
-        Check::required(kernels, !names.is_empty(), "headway fetch-kernel"),
+        Check::required(kernels, !names.is_empty(), "headway kernel fetch"),
     ]
 }
 

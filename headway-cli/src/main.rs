@@ -136,11 +136,11 @@ enum Command {
     /// Names for each place of `bench --in`, and for `headway load`, `enable` and `watch`, what it needs, what of that is missing, and the
     /// command that adds it. The exit code is 1 unless the lab works.
     Doctor(commands::doctor::DoctorArgs),
-    /// Fetch a distribution's kernel for the lab
+    /// Fetch, build and show kernels for the lab
     ///
-    /// It is unpacked into ~/.cache/headway/kernels and not installed. Works as any user, on Debian and Ubuntu, with
-    /// the mirror and the keys that this machine's own sources name.
-    FetchKernel(commands::package::FetchKernelArgs),
+    /// None is installed. Works as any user, on Debian and Ubuntu, with the mirror and the keys that this machine's own
+    /// sources name.
+    Kernel(commands::kernel::KernelArgs),
     /// Print the completions for a shell
     Completions(commands::package::CompletionsArgs),
     /// Check a trace of ACKs (acks.txt) against the controller
@@ -232,7 +232,7 @@ fn run(command: Command) -> Result<ExitCode> {
         Command::Unload(args) => commands::load::unload(args),
         Command::List(args) => commands::list::run(args),
         Command::Doctor(args) => commands::doctor::run(args),
-        Command::FetchKernel(args) => commands::package::fetch_kernel(args),
+        Command::Kernel(args) => commands::kernel::run(args),
         Command::Completions(args) => commands::package::completions(args, program()),
         Command::Man(args) => commands::package::man(args, program()),
         Command::Replay(args) => commands::replay::run(args),

@@ -240,5 +240,8 @@ fn completions_and_man_pages_are_of_every_command() {
             assert!(said(&run(&["completions", shell])).contains(&command), "{shell}: {command}");
         }
     }
-    assert_eq!(pages.len(), commands().len() + 1, "hidden commands have no page: {pages:?}");
+    for nested in ["fetch", "build", "list"] {
+        assert!(pages.contains(&format!("headway-kernel-{nested}.1")), "{nested}: {pages:?}");
+    }
+    assert_eq!(pages.len(), commands().len() + 1 + 3, "hidden commands have no page: {pages:?}");
 }

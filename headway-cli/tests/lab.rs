@@ -613,3 +613,25 @@ fn instructions_are_counted_and_idle_time_is_not() {
     assert!((1_000_000..1_000_000_000).contains(&first[1]), "work: {first:?}");
     assert_eq!(counted(), first);
 }
+
+/// What is wrong is said before anything is fetched, and nothing is left. A build takes minutes: `make test-long` makes one.
+#[test]
+fn a_kernel_that_cannot_be_built_is_one_sentence() {
+    let s = Scratch::new("build");
+    let built = |args: &[&str]| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_headway"));
+        command.args(["kernel", "build"]).args(args).env("XDG_CACHE_HOME", &s.0).current_dir(&s.0);
+        command.output().unwrap()
+    };
+    for (args, word) in
+        [(vec!["newest"], "no version of Linux"), (vec!["6.12", "none.patch"], "there is no patch")]
+    {
+        let output = built(&args);
+        let said = text(&output);
+        let is_ready = !said.contains("is missing");
+        assert_eq!(output.status.code(), Some(1), "{said}");
+        assert!(!is_ready || said.contains(word) && said.contains("hint: "), "{said}");
+        let left = fs::read_dir(s.0.join("headway/built")).into_iter().flatten().count();
+        assert_eq!(left, 0, "{args:?}");
+    }
+}

@@ -507,7 +507,7 @@ bench)
     code=$?
     out=$(folder_of "$@")
     [ -e "${out:-headway-run-1}" ] || /bin/cp -r RUN "${out:-headway-run-1}" ;;
-load | unload | enable | disable | tune | apply | confirm | status | watch | metrics | emu | fetch-kernel) "$PROGRAM" parse "$@"; code=$? ;;
+load | unload | enable | disable | tune | apply | confirm | status | watch | metrics | emu | kernel) "$PROGRAM" parse "$@"; code=$? ;;
 doctor) "$PROGRAM" "$@"; code=$(($? > 1)) ;;
 merge) /bin/rm -rf "./$(folder_of "$@")"; "$PROGRAM" "$@"; code=$? ;;
 *) "$PROGRAM" "$@"; code=$? ;;

@@ -15,7 +15,7 @@ pub const GROUPS: &[(&str, &[&str])] = &[
     ),
     ("Look", &["sim", "emu", "replay"]),
     ("Exchange", &["import", "export"]),
-    ("This machine", &["doctor", "fetch-kernel", "completions"]),
+    ("This machine", &["doctor", "kernel", "completions"]),
 ];
 
 /// Examples of each command, with what they are for. A test reads each as a command line; `load` has its own, with
@@ -129,10 +129,11 @@ const EXAMPLES: &[(&str, &[(&str, &str)])] = &[
     ("export", &[("headway export RUN --flent plots", "then open them in flent")]),
     ("doctor", &[("headway doctor", ""), ("headway doctor --json", "for other programs")]),
     (
-        "fetch-kernel",
+        "kernel",
         &[
-            ("headway fetch-kernel", "the kernel of this distribution"),
-            ("headway fetch-kernel 6.12", "the newest that begins so"),
+            ("headway kernel fetch", "the kernel of this distribution"),
+            ("headway kernel fetch 6.12", "the newest that begins so"),
+            ("headway kernel build 6.12 my.patch", "a small kernel with a patch"),
         ],
     ),
     ("completions", &[("headway completions bash > ~/.local/share/bash-completion/completions/headway", "")]),

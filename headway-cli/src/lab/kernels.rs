@@ -15,7 +15,7 @@ static CLOCK: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/clock.so"));
 #[derive(Debug)]
 pub struct Kernel {
     pub version: String,
-    /// SHA-256 of a kernel that was named by its file, which may have become another since.
+    /// SHA-256 of a kernel that was named by its file or built here, which may have become another since.
     pub digest: Option<String>,
     pub(super) image: File,
     pub(super) initramfs: File,
@@ -36,11 +36,12 @@ impl Kernel {
                 let beside = file.with_file_name("modules");
                 (file, Some(beside).filter(|dir| dir.is_dir()))
             }
-            version => choose(&installed(), version)?,
+            version => choose(&kernels(), version)?,
         };
         let packed =
             std::fs::read(&file).with_context(|| format!("cannot read the kernel {}", file.display()))?;
-        let digest = spec.filter(|spec| is_file(spec)).map(|_| sha256(&packed));
+        let is_own = |spec: &str| is_file(spec) || built().iter().any(|kernel| kernel.version == spec);
+        let digest = spec.filter(|spec| is_own(spec)).map(|_| sha256(&packed));
         let image =
             image::unpack(packed).with_context(|| format!("cannot use the kernel {}", file.display()))?;
         let version = image::version(&image).context("the kernel file holds no version")?;
@@ -67,20 +68,56 @@ pub fn is_file(spec: &str) -> bool {
 
 /// The versions of the kernels that can be chosen.
 pub fn versions() -> Vec<String> {
-    installed().into_iter().map(|kernel| kernel.version).collect()
+    kernels().into_iter().map(|kernel| kernel.version).collect()
 }
 
-/// A kernel that was found, with its modules.
+/// A kernel that can be chosen.
 #[derive(Debug, PartialEq, Eq)]
-struct Found {
-    version: String,
-    file: PathBuf,
-    modules: Option<PathBuf>,
+pub struct Found {
+    /// Its release, as `uname -r` prints it.
+    pub version: String,
+    pub file: PathBuf,
+    pub modules: Option<PathBuf>,
+    pub origin: Origin,
 }
 
-/// Kernels that `headway fetch-kernel` has fetched; failing those, the ones installed on this machine.
-fn installed() -> Vec<Found> {
-    let fetched = cache_dir().map(|dir| fetched(&dir)).unwrap_or_default();
+/// Where a kernel comes from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Origin {
+    /// `headway kernel fetch` has fetched it.
+    Fetched,
+    /// It is installed on this machine.
+    Installed,
+    /// `headway kernel build` has built it. It is taken where its whole name is given, so that it never stands for a
+    /// distribution's kernel.
+    Built,
+}
+
+impl Origin {
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::Fetched => "fetched",
+            Self::Installed => "installed",
+            Self::Built => "built",
+        }
+    }
+}
+
+/// Every kernel that can be chosen.
+pub fn kernels() -> Vec<Found> {
+    let mut all = unbuilt();
+    all.extend(built());
+    all
+}
+
+fn built() -> Vec<Found> {
+    cache_dir().map(|dir| in_folders(&dir.join("built"), Origin::Built)).unwrap_or_default()
+}
+
+/// Kernels that were fetched; failing those, the ones installed on this machine.
+fn unbuilt() -> Vec<Found> {
+    let fetched =
+        cache_dir().map(|dir| in_folders(&dir.join("kernels"), Origin::Fetched)).unwrap_or_default();
     if !fetched.is_empty() {
         return fetched;
     }
@@ -91,6 +128,7 @@ fn installed() -> Vec<Found> {
             file: boot.join(format!("vmlinuz-{version}")),
             modules: Some(Path::new("/lib/modules").join(&version)).filter(|dir| dir.is_dir()),
             version,
+            origin: Origin::Installed,
         })
         .filter(|found| File::open(&found.file).is_ok()) // some distributions let only root read them
         .collect()
@@ -99,14 +137,15 @@ fn installed() -> Vec<Found> {
 fn cache_dir() -> Option<PathBuf> {
     let base = std::env::var_os("XDG_CACHE_HOME").filter(|v| !v.is_empty()).map(PathBuf::from);
     let base = base.or_else(|| Some(PathBuf::from(std::env::var_os("HOME")?).join(".cache")))?;
-    Some(base.join("headway/kernels"))
+    Some(base.join("headway"))
 }
 
-fn fetched(dir: &Path) -> Vec<Found> {
+fn in_folders(dir: &Path, origin: Origin) -> Vec<Found> {
     let found = |version: String| Found {
         file: dir.join(&version).join("vmlinuz"),
-        modules: Some(dir.join(&version).join("modules")),
+        modules: Some(dir.join(&version).join("modules")).filter(|dir| dir.is_dir()),
         version,
+        origin,
     };
     let mut all: Vec<_> = names(dir).map(found).filter(|f| f.file.is_file()).collect();
     all.sort_by(|a, b| a.version.cmp(&b.version));
@@ -125,21 +164,26 @@ fn choose(kernels: &[Found], wanted: Option<&str>) -> Result<(PathBuf, Option<Pa
             found.version.strip_prefix(w).is_some_and(|rest| !rest.starts_with(|c: char| c.is_ascii_digit()))
         })
     };
-    if let Some(found) = kernels.iter().filter(fits).max_by_key(|found| numbers(&found.version)) {
+    let is_named = |found: &&Found| found.origin == Origin::Built && wanted == Some(&*found.version);
+    if let Some(found) = kernels.iter().find(is_named) {
+        return Ok((found.file.clone(), found.modules.clone()));
+    }
+    let unbuilt = kernels.iter().filter(|found| found.origin != Origin::Built);
+    if let Some(found) = unbuilt.filter(fits).max_by_key(|found| numbers(&found.version)) {
         return Ok((found.file.clone(), found.modules.clone()));
     }
     let names: Vec<_> = kernels.iter().map(|k| k.version.as_str()).collect();
     match wanted {
         Some(wanted) if names.is_empty() => {
-            bail!("there is no kernel `{wanted}` for the lab\nhint: headway fetch-kernel")
+            bail!("there is no kernel `{wanted}` for the lab\nhint: headway kernel fetch")
         }
         Some(wanted) => {
             bail!(
-                "there is no kernel `{wanted}` for the lab, only {}\nhint: `headway fetch-kernel {wanted}` fetches it",
+                "there is no kernel `{wanted}` for the lab, only {}\nhint: `headway kernel fetch {wanted}` fetches it",
                 names.join(", ")
             )
         }
-        None => bail!("there is no kernel for the lab\nhint: headway fetch-kernel"),
+        None => bail!("there is no kernel for the lab\nhint: headway kernel fetch"),
     }
 }
 
@@ -159,7 +203,7 @@ mod tests {
     use super::*;
 
     fn found(version: &str) -> Found {
-        Found { version: version.into(), file: version.into(), modules: None }
+        Found { version: version.into(), file: version.into(), modules: None, origin: Origin::Fetched }
     }
 
     fn chosen(wanted: Option<&str>) -> Result<String> {
@@ -179,6 +223,16 @@ mod tests {
     }
 
     #[test]
+    fn a_kernel_that_was_built_is_taken_by_its_whole_name_only() {
+        let kernels = [found("6.12.95-1"), Found { origin: Origin::Built, ..found("6.12.99-lab-napi") }];
+        let chosen = |wanted| choose(&kernels, wanted).map(|(file, _)| file.display().to_string());
+        assert_eq!(chosen(None).unwrap(), "6.12.95-1");
+        assert_eq!(chosen(Some("6.12")).unwrap(), "6.12.95-1");
+        assert_eq!(chosen(Some("6.12.99-lab-napi")).unwrap(), "6.12.99-lab-napi");
+        assert!(chosen(Some("6.12.99")).is_err());
+    }
+
+    #[test]
     fn a_version_prefix_ends_at_a_number() {
         assert_eq!(chosen(Some("6.1")).unwrap(), "6.1.0-49-cloud-amd64");
         assert_eq!(chosen(Some("6.9.1")).unwrap(), "6.9.1");
@@ -188,6 +242,6 @@ mod tests {
     fn a_missing_kernel_is_named_with_what_there_is() {
         let error = chosen(Some("5.4")).unwrap_err().to_string();
         assert!(error.contains("`5.4`") && error.contains("6.9.1") && error.contains("hint: "), "{error}");
-        assert!(choose(&[], None).unwrap_err().to_string().contains("headway fetch-kernel"));
+        assert!(choose(&[], None).unwrap_err().to_string().contains("headway kernel fetch"));
     }
 }

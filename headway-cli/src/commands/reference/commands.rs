@@ -17,15 +17,23 @@ pub fn page(program: Command) -> String {
         let about = c.get_about().map(ToString::to_string).unwrap_or_default();
         s += &wrapped(&format!("[`{0}`](#headway-{0}): {1}", c.get_name(), prose(&about)), "- ", "  ");
     }
-    s.extend(shown.into_iter().map(command));
+    s.extend(shown.into_iter().map(|c| command(c, "##", "headway")));
     s
 }
 
-fn command(command: &Command) -> String {
+/// A command, and the commands of it. `before` are the words in front of its name.
+fn command(of: &Command, level: &str, before: &str) -> String {
+    let name = format!("{before} {}", of.get_name());
+    let mut s = alone(of, level, &name);
+    let nested = of.get_subcommands().filter(|c| !c.is_hide_set() && c.get_name() != "help");
+    s.extend(nested.map(|c| command(c, &format!("{level}#"), &name)));
+    s
+}
+
+fn alone(command: &Command, level: &str, name: &str) -> String {
     let usage = command.clone().render_usage().to_string();
     let usage = usage.trim_start_matches("Usage: ").replace("\n       ", "\n");
-    let mut s =
-        format!("\n## headway {}\n\n{}\n```text\n{usage}\n```\n", command.get_name(), description(command));
+    let mut s = format!("\n{level} {name}\n\n{}\n```text\n{usage}\n```\n", description(command));
     let args: Vec<&Arg> =
         command.get_arguments().filter(|a| !a.is_hide_set() && a.get_id() != "help").collect();
     let mut seen = BTreeSet::new();
