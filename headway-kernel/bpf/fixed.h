@@ -50,22 +50,34 @@ static __always_inline u64 sat_sub(u64 a, u64 b)
 	return a > b ? a - b : 0;
 }
 
-/* A function of its own in BPF: the verifier walks a global one once, an inlined one for each use and outcome. */
+/*
+ * A function of its own in BPF: the verifier walks a global one once, an inlined one for each use and outcome. Inlining only
+ * the short way out of it was tried, and took the verifier beyond its million instructions on Linux 6.18.
+ */
 #ifdef __bpf__
 #define MUL_SHIFT __noinline
 #else
 #define MUL_SHIFT static __always_inline
 #endif
 
-/* floor(a * b / 2^shift) for a shift of 0 to 63, U64_MAX when that needs more than 64 bits. */
+/*
+ * floor(a * b / 2^shift) for a shift of 0 to 63, U64_MAX when that needs more than 64 bits. Nearly always the product has 64
+ * bits: of two words of 32 bits, or of a value and a gain below 16, which has 20.
+ */
 MUL_SHIFT u64 mul_shift(u64 a, u64 b, u32 shift)
 {
-	u64 a0 = (u32)a, a1 = a >> 32, b0 = (u32)b, b1 = b >> 32;
-	u64 lo = a0 * b0;
-	u64 mid = a1 * b0 + (lo >> 32); /* at most 2^64 - 2^32: no carry is lost */
-	u64 mid2 = a0 * b1 + (u32)mid;
-	u64 hi = a1 * b1 + (mid >> 32) + (mid2 >> 32);
+	u64 a0, a1, b0, b1, lo, mid, mid2, hi;
 
+	if (!((a | b) >> 32) || !(a >> 44 | b >> 20))
+		return a * b >> shift;
+	a0 = (u32)a;
+	a1 = a >> 32;
+	b0 = (u32)b;
+	b1 = b >> 32;
+	lo = a0 * b0;
+	mid = a1 * b0 + (lo >> 32); /* at most 2^64 - 2^32: no carry is lost */
+	mid2 = a0 * b1 + (u32)mid;
+	hi = a1 * b1 + (mid >> 32) + (mid2 >> 32);
 	lo = (mid2 << 32) | (u32)lo;
 	if (hi >> shift)
 		return U64_MAX;
