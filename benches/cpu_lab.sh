@@ -1,39 +1,83 @@
 #!/usr/bin/env bash
-# CPU of a bulk TCP flow with our controllers beside the kernel's own bbr, counted in instructions.
+# What a TCP flow costs with our controllers and with the kernel's own, in instructions of the whole machine, sender and
+# receiver together, counted by the emulator: the same figures on every machine and on every run, idle or not.
 #
-#	benches/cpu_lab.sh [KERNEL [HEADWAY [RUNS]]]
+#	benches/cpu_lab.sh [KERNELS [HEADWAY [RUNS]]]
+#	benches/cpu_lab.sh profile CC [KERNEL [HEADWAY]]
 #
-# In the lab's guest time is a count of executed instructions, and over loopback nothing but the CPU limits a flow. So the
-# seconds that a GB takes are the work that it costs, the same on every machine and on every run, where benches/cpu.sh
-# needs an idle one. A run of half a second still depends on when it begins, by 1 to 2 %, so each figure is the mean of RUNS (5)
-# that begin a millisecond apart. HEADWAY is the program to measure: give an older one to see what a change costs.
+# The flow is iperf3's over loopback in the lab's guest: 1 GB as fast as it goes, 1 Gbit/s for 1 s, and 100 Mbit/s for 2 s. A flow
+# of a second still depends on when it begins, by 1 to 2 %, so each figure is the mean of RUNS (5) that begin a millisecond
+# apart. KERNELS is a list with commas (6.1,6.12,7.2). HEADWAY is the program to measure: give an older one to see what a
+# change costs. `profile` says which functions the instructions of the bulk flow are in.
 set -euo pipefail
 cd "$(dirname "$0")/.."
-kernel=${1:-6.12} headway=${2:-target/release/headway} runs=${3:-5}
+loads=("-n 1G" "-n 125M --fq-rate 1G" "-n 25M --fq-rate 100M")
+titles=("bulk, 1 GB" "1 Gbit/s" "100 Mbit/s")
+
+load_of() { # CC: the command that loads it; sets `name`
+	name=$1
+	case $1 in
+	bbr1* | bbr3*)
+		name=measured
+		command="headway load $1 --as measured"
+		;;
+	*) command="headway list --loaded" ;;
+	esac
+}
+
+if [ "${1-}" = profile ]; then
+	kernel=${3:-6.12} headway=${4:-target/release/headway}
+	[ -n "${4-}" ] || cargo build --release --locked
+	load_of "${2:?which controller?}"
+	"$headway" in-lab --kernel "$kernel" --tool iperf3,perf "$command" "server & iperf3 -s -1 -p 5203" "wait 300" \
+		"perf record -q -a -F 20000 -e cpu-clock -o /tmp/perf iperf3 -c 127.0.0.1 -p 5203 -C $name -n 1G" \
+		"perf report -q -i /tmp/perf --stdio --sort symbol --percent-limit 0.4" "server wait" |
+		grep -E '^ +[0-9.]+%'
+	exit
+fi
+
+kernels=${1:-6.1,6.12,7.2} headway=${2:-target/release/headway} runs=${3:-5}
 [ -n "${2-}" ] || cargo build --release --locked
 
-one_run() { # CC WAIT
-	local load="headway load $1 --as measured" name=measured
-	[ "$1" != bbr ] || load="headway list --loaded" name=bbr
-	"$headway" in-lab --kernel "$kernel" "$load" "server & iperf3 -s -1 -p 5203" "wait $2" \
-		"iperf3 -c 127.0.0.1 -p 5203 -C $name -n 1G -J" "server wait" |
-		awk -v name="$name" '
-			/"sender_tcp_congestion"/ { is_right = index($0, "\"" name "\"") }
-			/"sum_received"/ { inside = 1 }
-			inside && /"seconds"/ { gsub(/[^0-9.]/, ""); seconds = $0 }
-			inside && /"bytes"/ { gsub(/[^0-9]/, ""); bytes = $0; inside = 0 }
-			END { if (!is_right || !bytes) exit 1; printf "%.6f\n", seconds / (bytes / 1e9) }' ||
-		{ echo "error: no result for $1: run \`$headway in-lab --kernel $kernel 'headway list'\`" >&2; exit 1; }
+# One guest: prints a line `INSTRUCTIONS BYTES ACKS` for each load.
+one_run() { # KERNEL CC WAIT
+	local name command steps=() load
+	load_of "$2"
+	for load in "${loads[@]}"; do
+		steps+=("server & iperf3 -s -1 -p 5203" "wait $3" "cat /proc/net/netstat" count
+			"iperf3 -c 127.0.0.1 -p 5203 -C $name -J $load" count "server wait" "cat /proc/net/netstat")
+	done
+	"$headway" in-lab --kernel "$1" --tool iperf3,cat "$command" "${steps[@]}" | awk -v name="$name" '
+		/"sender_tcp_congestion"/ { right += index($0, "\"" name "\"") > 0 }
+		/"sum_received"/ { inside = 1 }
+		inside && /"bytes"/ { gsub(/[^0-9]/, ""); bytes[++n] = $0; inside = 0 }
+		# The first line with a name has the columns, the second their values.
+		/^TcpExt:/ && !has_head { for (i = 2; i <= NF; i++) at[$i] = i; has_head = 1; next }
+		/^TcpExt:/ { acks[++m] = $at["TCPPureAcks"] + $at["TCPHPAcks"]; has_head = 0 }
+		# A count also lies between the end of a load and the beginning of the next.
+		/^counted / { if (counts++ % 2 == 0) instructions[++c] = $2 }
+		END {
+			if (right != 3 || n != 3 || c != 3 || m != 6) exit 1
+			for (i = 1; i <= 3; i++) print instructions[i], bytes[i], acks[2 * i] - acks[2 * i - 1]
+		}' || { echo "error: no result for $2: run \`$headway in-lab --kernel $1 'headway list'\`" >&2; exit 1; }
 }
 
-seconds_per_gb() { # CC
-	for ((i = 0; i < runs; i++)); do one_run "$1" $((300 + i)); done |
-		awk '{ sum += $1; if (!min || $1 < min) min = $1; if ($1 > max) max = $1 } END { printf "%.4f %.4f %.4f\n", sum / NR, min, max }'
-}
-
-read -r theirs least most < <(seconds_per_gb bbr)
-echo "bbr (the kernel's own, Linux $kernel): $theirs s/GB of guest CPU ($least to $most)"
-for cc in bbr1 bbr3 bbr1_brake bbr3_brake; do
-	read -r ours least most < <(seconds_per_gb "$cc")
-	echo "$cc: $ours s/GB ($least to $most), ratio to bbr $(awk "BEGIN { printf \"%.3f\", $ours / $theirs }")"
+echo "instructions of the whole machine, mean of $runs runs"
+printf '%-10s %-11s %-10s %14s %10s %10s %8s\n' kernel load controller "per byte" "per ACK" bytes/ACK "to bbr"
+for kernel in ${kernels//,/ }; do
+	for cc in bbr cubic bbr1 bbr1_brake bbr3 bbr3_brake; do
+		for ((i = 0; i < runs; i++)); do one_run "$kernel" $cc $((300 + i)) | awk -v cc=$cc '{ print NR, cc, $0 }'; done
+	done | awk -v kernel="$kernel" -v titles="$(IFS=';'; echo "${titles[*]}")" '
+		{ instructions[$1, $2] += $3; bytes[$1, $2] += $4; acks[$1, $2] += $5; if (!seen[$2]++) order[++n] = $2 }
+		END {
+			split(titles, title, ";")
+			for (load = 1; load <= 3; load++)
+				for (i = 1; i <= n; i++) {
+					cc = order[i]
+					per_byte = instructions[load, cc] / bytes[load, cc]
+					if (cc == "bbr") base = per_byte
+					printf "%-10s %-11s %-10s %14.4f %10.0f %10.0f %8.3f\n", kernel, title[load], cc, per_byte,
+						instructions[load, cc] / acks[load, cc], bytes[load, cc] / acks[load, cc], per_byte / base
+				}
+		}'
 done

@@ -635,3 +635,22 @@ fn a_kernel_that_cannot_be_built_is_one_sentence() {
         assert_eq!(left, 0, "{args:?}");
     }
 }
+
+/// Two builds of the same inputs are the same kernel to the byte, so they also measure alike.
+#[test]
+#[ignore = "two builds of 8 minutes each: `make test-long`"]
+fn long_two_builds_of_a_kernel_are_the_same() {
+    let s = Scratch::new("builds");
+    let built = |cache: &str| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_headway"));
+        let output = command
+            .args(["kernel", "build", "6.12"])
+            .env("XDG_CACHE_HOME", s.0.join(cache))
+            .output()
+            .unwrap();
+        assert!(output.status.success(), "{}", text(&output));
+        let folder = String::from_utf8(output.stdout).unwrap();
+        fs::read(Path::new(folder.trim()).join("vmlinuz")).unwrap()
+    };
+    assert!(built("one") == built("two"), "the kernels differ");
+}
