@@ -17,6 +17,7 @@ use crate::error::sentence;
 use crate::lab;
 use crate::load::iperf;
 use crate::plan::shard::Shard;
+use crate::plan::wire::Nic;
 use crate::plan::{Cell, Label, Place, Plan};
 use crate::raw::about::{About, Change};
 use crate::raw::cell::CellResult;
@@ -162,9 +163,13 @@ fn try_settings(plan: &Plan, kernels: &BTreeMap<String, lab::Kernel>) -> Result<
         let paths = 0..plan.paths.len();
         let runs_on = |cc: &Label| paths.clone().any(|path| plan.kernel_of(path, cc) == spec);
         let ccs: Vec<Label> = changing.iter().copied().filter(|cc| runs_on(cc)).cloned().collect();
-        if !ccs.is_empty() {
-            lab::try_settings(kernel, ccs)?;
+        let mut nics: Vec<Option<Nic>> =
+            plan.paths.iter().filter_map(|path| Some(Some(path.wire()?.nic()?))).collect();
+        nics.dedup();
+        if nics.is_empty() && !ccs.is_empty() {
+            nics.push(None);
         }
+        nics.into_iter().try_for_each(|nic| lab::try_settings(kernel, ccs.clone(), nic))?;
     }
     Ok(())
 }

@@ -10,3 +10,4 @@ pub mod sender;
 pub mod settings;
 pub mod sim;
 mod watch;
+pub mod wire;

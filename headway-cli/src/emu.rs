@@ -38,7 +38,7 @@ use headway_cc::path::Path;
 use headway_kernel::Check;
 use std::io;
 use std::net::Ipv4Addr;
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::process::Command;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::Receiver;
@@ -258,6 +258,11 @@ impl Netns {
         let mut command = Command::new(program);
         sys::ns::run_inside(&mut command, Arc::clone(&self.fd));
         command
+    }
+
+    /// Its descriptor, by which a device can be given to it.
+    pub fn descriptor(&self) -> BorrowedFd<'_> {
+        self.fd.as_fd()
     }
 
     /// Calls `f` inside, on a thread of its own, because a namespace belongs to a thread.

@@ -29,6 +29,7 @@ pub use initramfs::Content;
 pub use kernels::{Kernel, is_file, kernels};
 
 use crate::lab::job::{Job, SAID};
+use crate::plan::wire::Nic;
 use crate::plan::{Cell, Label, Plan};
 use crate::sys::lab::memory_file;
 use crate::sys::program::find_program;
@@ -74,17 +75,17 @@ pub fn run_cell(kernel: &Kernel, plan: &Plan, cell: &Cell, dest: &Path, limits: 
     run_job(kernel, &job, cell.seed, dest, limits).map(drop)
 }
 
-/// Whether the kernel takes the settings of these candidates, found out in one guest.
-pub fn try_settings(kernel: &Kernel, ccs: Vec<Label>) -> Result<()> {
+/// Whether the kernel takes the settings of these candidates and drives these network cards, found out in one guest for each kind of card.
+pub fn try_settings(kernel: &Kernel, ccs: Vec<Label>, nic: Option<Nic>) -> Result<()> {
     let limits = Limits { cpu: Duration::from_secs(120), idle: Duration::from_secs(30) };
-    in_scratch(|dest| run_job(kernel, &Job::Try(ccs), 1, dest, limits).map(drop))
+    in_scratch(|dest| run_job(kernel, &Job::Try(ccs, nic), 1, dest, limits).map(drop))
 }
 
-/// Runs commands in a guest, for trying out what a kernel does; what they printed, with their exit codes.
-pub fn run_commands(kernel: &Kernel, commands: Vec<String>) -> Result<String> {
+/// Runs commands in a guest, with network cards or without, for trying out what a kernel does; what they printed, with their exit codes.
+pub fn run_commands(kernel: &Kernel, commands: Vec<String>, nic: Option<Nic>) -> Result<String> {
     let limits = Limits { cpu: Duration::from_secs(600), idle: Duration::from_secs(30) };
     in_scratch(|dest| {
-        let counts = run_job(kernel, &Job::Commands(commands), 1, dest, limits)?;
+        let counts = run_job(kernel, &Job::Commands(commands, nic), 1, dest, limits)?;
         let mut said = std::fs::read_to_string(dest.join(SAID))?;
         for between in counts.windows(2) {
             said += &format!("counted {} instructions\n", between[1] - between[0]);
@@ -113,7 +114,7 @@ fn run_job(kernel: &Kernel, job: &Job, seed: u64, dest: &Path, limits: Limits) -
     let memory = memory_file("headway-guest", arch::MEMORY_MIB << 20)?;
     mailbox::put_job(&memory, &serde_json::to_vec(job)?)?;
     let seat = Seat::take();
-    let Guest { child, console, control } = start(kernel, &memory, seed, seat.as_ref(), job.may_count())?;
+    let Guest { child, console, control } = start(kernel, &memory, seed, seat.as_ref(), job)?;
     let (end, console) = watch(child, console, limits)?;
     let counts = control.map(Control::counts).unwrap_or_default();
     let answer = mailbox::answer(&memory)?;
@@ -146,7 +147,7 @@ pub fn env(kernel: &Kernel) -> Result<serde_json::Value> {
         "icount_shift": arch::ICOUNT_SHIFT,
         "memory_mib": arch::MEMORY_MIB,
         "clock_base": arch::CLOCK_BASE,
-        "machine": arch::machine_arguments(),
+        "machine": arch::machine_arguments(None),
         "command_line": arch::command_line(),
     }))
 }

@@ -7,9 +7,11 @@
 //! felt. Nothing here compares controllers: that is the report's part.
 
 mod drop;
+mod host;
 mod messages;
 mod raw;
 
+use crate::plan::traffic::HostLoad;
 use crate::raw::link;
 use crate::raw::load::{Interval, Load};
 use crate::stats;
@@ -31,6 +33,8 @@ const SECONDS: Unit = Unit { factor: 1.0, word: "s" };
 const SHARE: Unit = Unit { factor: 100.0, word: "%" };
 const CPU: Unit = Unit { factor: 1.0, word: "s/GB" };
 const PACKETS: Unit = Unit { factor: 1.0, word: "packets" };
+const MICROS: Unit = Unit { factor: 1.0, word: "us" };
+const PER_SECOND: Unit = Unit { factor: 1.0, word: "/s" };
 const INDEX: Unit = Unit { factor: 1.0, word: "" };
 
 /// Which way a metric is good.
@@ -139,6 +143,145 @@ pub const METRICS: &[Metric] = &[
         margin: Some(Margin { share: 0.10, amount: 0.0001 }),
         about: "Retransmitted bytes / all bytes sent, over the whole load phase",
         of: retransmit_rate,
+        ..PLAIN
+    },
+    Metric {
+        name: "request_p99_us",
+        label: "Request p99",
+        unit: &MICROS,
+        better: Better::Lower,
+        margin: Some(Margin { share: 0.05, amount: 0.0 }),
+        about: "99th percentile of the time from a request to its answer, over requests sent after the warm-up",
+        of: |c| host::request_us(c, 0.99),
+        ..PLAIN
+    },
+    Metric {
+        name: "ping_mean_us",
+        label: "Ping mean",
+        unit: &MICROS,
+        better: Better::Lower,
+        margin: Some(Margin { share: 0.05, amount: 0.0 }),
+        about: "Mean round trip of ICMP echoes over a wire, 100 a second beside the load, after the warm-up",
+        of: host::ping_mean_us,
+        ..PLAIN
+    },
+    Metric {
+        name: "machine_s_per_gb",
+        label: "Machine CPU",
+        unit: &CPU,
+        better: Better::Lower,
+        margin: Some(Margin { share: 0.02, amount: 0.0 }),
+        about: "Time in which the machine's CPUs were not idle, both ends and the kernel included, per GB that arrived; in the lab a second is a thousand million instructions",
+        of: host::machine_s_per_gb,
+        ..PLAIN
+    },
+    Metric {
+        name: "machine_us_per_request",
+        label: "Machine CPU per request",
+        unit: &MICROS,
+        better: Better::Lower,
+        margin: Some(Margin { share: 0.02, amount: 0.0 }),
+        about: "The same per request that was answered; in the lab a microsecond is a thousand instructions",
+        of: host::machine_us_per_request,
+        ..PLAIN
+    },
+    Metric {
+        name: "request_p50_us",
+        label: "Request p50",
+        unit: &MICROS,
+        better: Better::Lower,
+        about: "Median of the time from a request to its answer",
+        of: |c| host::request_us(c, 0.50),
+        ..PLAIN
+    },
+    Metric {
+        name: "request_p999_us",
+        label: "Request p99.9",
+        unit: &MICROS,
+        better: Better::Lower,
+        about: "99.9th percentile of the time from a request to its answer",
+        of: |c| host::request_us(c, 0.999),
+        ..PLAIN
+    },
+    Metric {
+        name: "requests_per_s",
+        label: "Requests",
+        unit: &PER_SECOND,
+        better: Better::Higher,
+        about: "Requests answered a second, all clients",
+        of: host::requests_per_s,
+        ..PLAIN
+    },
+    Metric {
+        name: "request_loss",
+        label: "Requests lost",
+        unit: &SHARE,
+        better: Better::Lower,
+        about: "Requests that no answer came to in 200 ms / requests after the warm-up",
+        of: host::request_loss,
+        ..PLAIN
+    },
+    Metric {
+        name: "ping_p50_us",
+        label: "Ping p50",
+        unit: &MICROS,
+        better: Better::Lower,
+        about: "Median round trip of the echoes",
+        of: |c| host::ping_us(c, 0.50),
+        ..PLAIN
+    },
+    Metric {
+        name: "ping_p99_us",
+        label: "Ping p99",
+        unit: &MICROS,
+        better: Better::Lower,
+        about: "99th percentile of the echoes' round trip",
+        of: |c| host::ping_us(c, 0.99),
+        ..PLAIN
+    },
+    Metric {
+        name: "flood_loss",
+        label: "Datagrams lost",
+        unit: &SHARE,
+        better: Better::Lower,
+        about: "Datagrams of a flood that were sent and did not arrive",
+        of: host::flood_loss,
+        ..PLAIN
+    },
+    Metric {
+        name: "napi_polls_per_s",
+        label: "NAPI polls",
+        unit: &PER_SECOND,
+        better: Better::Lower,
+        about: "Polls of the network cards, or of the backlogs where there are no cards, a second",
+        of: |c| host::per_s(c, |host| host.polls),
+        ..PLAIN
+    },
+    Metric {
+        name: "napi_packets_per_poll",
+        label: "Packets a poll",
+        unit: &PACKETS,
+        better: Better::Higher,
+        about: "Packets that came from the network cards, or from the backlogs, for each poll",
+        of: host::packets_per_poll,
+        ..PLAIN
+    },
+    Metric {
+        name: "napi_squeezes_per_s",
+        label: "Budget exhaustions",
+        unit: &PER_SECOND,
+        better: Better::Lower,
+        about: "How often a second the kernel stopped polling because its budget was used up (time_squeeze in softnet_stat)",
+        of: |c| host::per_s(c, |host| host.squeezed),
+        ..PLAIN
+    },
+    Metric {
+        name: "softirq_share",
+        label: "Softirq time",
+        unit: &SHARE,
+        better: Better::Lower,
+        about: "Time that the CPUs spent in softirqs / length of the load",
+        of: host::softirq_share,
         ..PLAIN
     },
     Metric {
@@ -388,6 +531,9 @@ pub fn index_of(name: &str) -> usize {
 
 /// Payload that arrived, over the receiver's intervals.
 fn goodput_bps(cell: &CellData) -> Result<f64, String> {
+    if matches!(cell.result.traffic.host_load, Some(HostLoad::Requests(_))) {
+        return Err(format!("{NOT_ASKED}requests are counted instead"));
+    }
     match cell.received() {
         Ok(intervals) => Ok(rate_bps(&intervals)),
         // Where the server's intervals did not come back, only the total of the whole load phase is known.
@@ -424,10 +570,16 @@ fn utilisation(cell: &CellData) -> Result<f64, String> {
 }
 
 fn queue_delay_us(cell: &CellData, q: f64) -> Result<f64, String> {
+    if cell.wire().is_some() {
+        return Err(format!("{NOT_ASKED}a wire has no bottleneck"));
+    }
     percentile(&cell.queue_delays_us(), q, "answered probes")
 }
 
 fn retransmit_rate(cell: &CellData) -> Result<f64, String> {
+    if cell.result.traffic.host_load.is_some() {
+        return Err(format!("{NOT_ASKED}no bulk data"));
+    }
     let load = cell.load.as_ref().map_err(String::clone)?;
     let segments = load.retransmits.ok_or("the sender does not count retransmissions")?;
     let again = (segments * load.mss_bytes.unwrap_or(1448)) as f64;
@@ -442,6 +594,9 @@ fn srtt_us(cell: &CellData) -> Result<f64, String> {
 }
 
 fn probe_loss(cell: &CellData) -> Result<f64, String> {
+    if cell.wire().is_some() {
+        return Err(format!("{NOT_ASKED}a wire has echoes of its own"));
+    }
     let sent = cell.probes_in_window().count();
     let lost = cell.probes_in_window().filter(|p| p.rtt_us.is_none()).count();
     if sent == 0 { Err("no probes".into()) } else { Ok(lost as f64 / sent as f64) }

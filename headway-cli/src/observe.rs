@@ -4,6 +4,7 @@
 
 pub mod cpu;
 pub mod hiccup;
+pub mod host;
 pub mod lateness;
 pub mod machine;
 pub mod messages;

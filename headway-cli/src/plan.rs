@@ -19,6 +19,7 @@ pub mod time;
 pub mod tool;
 pub mod traffic;
 pub mod transport;
+pub mod wire;
 
 pub use label::Label;
 pub use path::PathEntry;

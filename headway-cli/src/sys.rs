@@ -14,6 +14,7 @@ pub mod net;
 mod netlink;
 pub mod ns;
 pub mod out;
+pub mod perf;
 pub mod process;
 pub mod program;
 pub mod route;

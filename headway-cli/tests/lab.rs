@@ -636,6 +636,73 @@ fn a_kernel_that_cannot_be_built_is_one_sentence() {
     }
 }
 
+/// On a wire nothing is measured but the hosts, to the nanosecond and the same on every run. The `ping` of iputils, in a guest of its own,
+/// is who our echoes must agree with.
+#[test]
+fn a_wire_measures_the_hosts() {
+    if kernel("6.12").is_none() {
+        return;
+    }
+    let s = Scratch::new("wire");
+    let run = |out: &str, more: &[&str]| {
+        let flags = [
+            "--cc",
+            "cubic",
+            "--kernel",
+            "6.12",
+            "--path",
+            "loopback,veth",
+            "--seconds",
+            "1",
+            "--blocks",
+            "1",
+        ];
+        let output = s.run(out, &[&flags[..], more].concat());
+        assert!(output.status.success(), "{}", text(&output));
+        fs::read_to_string(s.0.join(out).join("results.csv")).unwrap()
+    };
+    let csv = run("one", &["--requests", "udp", "--streams", "4"]);
+    run("two", &["--requests", "udp", "--streams", "4"]);
+    assert!(
+        raw_files(&s.0.join("one/cells")) == raw_files(&s.0.join("two/cells")),
+        "not the same bytes again"
+    );
+    let value = |csv: &str, row: usize, name: &str| -> f64 {
+        let mut lines = csv.lines().map(|line| line.split(',').collect::<Vec<_>>());
+        let at = lines.next().unwrap().iter().position(|column| *column == name).unwrap();
+        lines.nth(row).unwrap()[at].parse().unwrap_or(f64::NAN)
+    };
+    // Four clients keep the one CPU busy, so what a request costs is what lies between two of them.
+    let (cost_us, per_s) = (value(&csv, 0, "machine_us_per_request"), value(&csv, 0, "requests_per_s"));
+    assert!((cost_us * per_s / 1e6 - 1.0).abs() < 0.05, "{cost_us} us, {per_s}/s");
+    let (median_us, p99_us) = (value(&csv, 0, "request_p50_us"), value(&csv, 0, "request_p99_us"));
+    assert!(median_us > cost_us && median_us <= p99_us, "{median_us} {p99_us}");
+    let idle = run("idle", &["--idle"]);
+    let ours_us = value(&idle, 0, "ping_mean_us");
+    if has("ping") {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_headway"));
+        // -U: until the program has the answer, as ours.
+        let ping = "ping -q -U -c 200 127.0.0.1";
+        let output = command.args(["in-lab", "--kernel", "6.12", "--tool", "ping", ping]).output().unwrap();
+        let said = text(&output);
+        let times = said.split("mdev = ").nth(1).expect(&said);
+        let its_us = times.split('/').nth(1).unwrap().parse::<f64>().unwrap() * 1000.0;
+        assert!((ours_us / its_us - 1.0).abs() < 0.5, "ours {ours_us} us, ping's {its_us} us");
+    }
+}
+
+/// A distribution's small kernel has no driver for the cards, which is said before the run.
+#[test]
+fn a_kernel_without_a_driver_is_one_sentence() {
+    let Some(folder) = kernel("6.12") else { return };
+    let s = Scratch::new("driver");
+    let version = folder.file_name().unwrap().to_str().unwrap();
+    let output = s.run("run", &["--cc", "cubic", "--kernel", version, "--path", "e1000", "--blocks", "1"]);
+    let said = text(&output);
+    assert!(!output.status.success() && said.contains("no driver for the network card `e1000`"), "{said}");
+    assert!(said.contains("headway kernel build") && !s.0.join("run/cells/000").exists(), "{said}");
+}
+
 /// Two builds of the same inputs are the same kernel to the byte, so they also measure alike.
 #[test]
 #[ignore = "two builds of 8 minutes each: `make test-long`"]

@@ -5,6 +5,7 @@ use crate::cell::loads::{GRACE, Loads};
 use crate::cell::sender::{Rival, Sender, conclude};
 use crate::cell::settings;
 use crate::cell::watch::{Seen, Site, Watch};
+use crate::cell::wire;
 use crate::emu::{DEVICE, Detour, Emu, EmuLog, EmuOptions, Far, Netns};
 use crate::load::iperf::{self, Server};
 use crate::load::quic;
@@ -29,6 +30,9 @@ const PROBE_INTERVAL_US: u64 = 10_000;
 
 /// Runs one cell through the emulator on the running kernel and writes its raw files into `dir`.
 pub fn run_cell(plan: &Plan, cell: &Cell, dir: &FsPath) -> Result<()> {
+    if let Some(wire) = plan.paths[cell.path].wire() {
+        return wire::run_cell(plan, cell, wire, dir);
+    }
     let order = Order { plan, cell, traffic: plan.traffic(cell.path), dir };
     let ground = Ground::up(&order)?;
     let watch = Watch::start(&ground.site(&order), order.traffic, dir)?;

@@ -55,6 +55,23 @@ pub fn apply(cc: &Label, hosts: &[&Netns], device: &str, place: &Place) -> Resul
     Ok(())
 }
 
+/// Makes the candidate's settings of a network card, in files below /sys/class/net.
+///
+/// # Errors
+/// The card has no such setting, or does not take the value.
+pub fn apply_to_card(cc: &Label, card: &str) -> Result<()> {
+    for (name, value) in cc.device_settings() {
+        let file = format!("/sys/class/net/{card}/{name}");
+        fs::write(&file, value).map_err(|e| match e.kind() {
+            ErrorKind::NotFound | ErrorKind::PermissionDenied => {
+                anyhow!("a network card has no setting `{name}`\nhint: `ls /sys/class/net/lo` shows those of this machine's kernel")
+            }
+            _ => anyhow!("a network card does not take `{name}={value}`: {e}"),
+        })?;
+    }
+    Ok(())
+}
+
 /// Whether the settings can be made, found out in a namespace that is made for it: before a run of hours and not in it.
 pub fn try_out(cc: &Label, place: &Place) -> Result<()> {
     let made = Netns::new().and_then(|host| apply(cc, &[&host], "lo", place));

@@ -4,6 +4,7 @@
 use crate::cell::remote::far;
 use crate::commands::check_switching;
 use crate::lab;
+use crate::plan::wire::Nic;
 use crate::sys::out;
 use anyhow::Result;
 use clap::Args;
@@ -22,6 +23,9 @@ pub struct InLabArgs {
     /// A folder whose files the guest finds in its root
     #[arg(long)]
     root: Option<PathBuf>,
+    /// Two network cards that are joined: virtio or e1000
+    #[arg(long, value_enum)]
+    card: Option<Nic>,
     /// Each argument is one command, whose words are split at blanks
     commands: Vec<String>,
 }
@@ -30,7 +34,7 @@ pub fn in_lab(args: InLabArgs) -> Result<ExitCode> {
     let tools: Vec<&str> = args.tool.iter().map(String::as_str).filter(|tool| !tool.is_empty()).collect();
     let content = lab::Content { tools: &tools, root: args.root.as_deref(), ..lab::Content::default() };
     let kernel = lab::Kernel::find(args.kernel.as_deref(), None, &content)?;
-    out::print(lab::run_commands(&kernel, args.commands)?)?;
+    out::print(lab::run_commands(&kernel, args.commands, args.card)?)?;
     Ok(ExitCode::SUCCESS)
 }
 

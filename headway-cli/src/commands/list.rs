@@ -5,6 +5,7 @@ mod json;
 use crate::error::usage;
 use crate::lab;
 use crate::plan::suite;
+use crate::plan::wire::WIRES;
 use crate::sys::out;
 use anyhow::Result;
 use clap::Args;
@@ -95,6 +96,10 @@ fn paths_and_suites() -> String {
          \x20               for this time; it begins 10 s after the start. Any values will do",
         path::DROP_EXAMPLE
     );
+    s.push_str("\nwires (ways between two hosts without a bottleneck, for --path)\n");
+    for (wire, about) in WIRES {
+        let _ = writeln!(s, "  {:<13} {about}", wire.name());
+    }
     s.push_str("\nsuites (paths with traffic, for --suite)\n");
     for suite in suite::SUITES {
         let _ = writeln!(s, "  {:<13} {} rows: {}", suite.name, (suite.rows)().len(), suite.about);

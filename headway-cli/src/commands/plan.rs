@@ -8,7 +8,7 @@ use crate::plan::matrix::Axes;
 use crate::plan::server::{FQ, RemoteOptions};
 use crate::plan::time;
 use crate::plan::tool::Tool;
-use crate::plan::traffic::{self, Direction, Pattern, Rival, Traffic};
+use crate::plan::traffic::{self, Carrier, Direction, HostLoad, Pattern, Rival, Traffic};
 use crate::plan::transport::Transport;
 use crate::plan::{Label, Place, Plan, Request, suite};
 use crate::sys::out;
@@ -40,7 +40,8 @@ pub struct PlanArgs {
     ///
     /// A candidate may also differ in where it runs. `bbr@6.1,bbr@6.12` are two kernels of the lab, and a vmlinuz file may
     /// stand for a version. `bbr/qdisc=fq` sends through another qdisc, written as `tc` takes it, and
-    /// `cubic/net.ipv4.tcp_notsent_lowat=131072` has another sysctl at both ends (with --in remote at this one).
+    /// `cubic/net.ipv4.tcp_notsent_lowat=131072` has another sysctl at both ends (with --in remote at this one). On a wire of network
+    /// cards, `cubic/device.threaded=1` writes into a file below /sys/class/net/CARD.
     #[arg(long, value_delimiter = ',', help_heading = WHAT)]
     cc: Vec<Label>,
     /// Presets or path text [default: lossy,drop]
@@ -123,11 +124,25 @@ pub struct PlanArgs {
     /// datagrams.
     #[arg(long, value_name = "BYTES@HZ", num_args = 0..=1, default_missing_value = "64..1200@64", help_heading = TRAFFIC)]
     messages: Option<Messages>,
+    /// Requests and answers on a wire: tcp or udp
+    ///
+    /// In place of bulk data each of --streams is a client, which sends a request of 64 bytes, waits for an answer of
+    /// 64 bytes and sends the next. For a path that is a wire (loopback, veth, virtio, e1000).
+    #[arg(long, value_name = "CARRIER", value_enum, hide_possible_values = true, group = "wire load", conflicts_with_all = ["rate", "on_off"], help_heading = TRAFFIC)]
+    requests: Option<Carrier>,
+    /// A flood of UDP datagrams on a wire: 64
+    ///
+    /// In place of bulk data each of --streams sends datagrams with a payload of this many bytes as fast as it can.
+    #[arg(long, value_name = "BYTES", group = "wire load", conflicts_with_all = ["rate", "on_off"], help_heading = TRAFFIC)]
+    flood: Option<u32>,
+    /// Nothing on a wire but the latency probes
+    #[arg(long, group = "wire load", conflicts_with_all = ["rate", "on_off"], help_heading = TRAFFIC)]
+    idle: bool,
     /// Keep CPUs busy, in percent
     ///
     /// Every CPU of this machine is kept busy for at least this share of the time, as a condition to measure under,
-    /// in addition to what the load itself needs. Only with --in here and --in remote, because virtual time does not
-    /// feel a busy CPU.
+    /// in addition to what the load itself needs. With --in here and --in remote; in the lab only on a wire (loopback,
+    /// veth, virtio, e1000), because an emulated path takes no time of the guest's.
     #[arg(long, value_delimiter = ',', default_value = "0", value_name = "PERCENT", value_parser = time::whole_percent, help_heading = TRAFFIC)]
     cpu_load: Vec<u32>,
     /// tcp, noq or quinn
@@ -214,7 +229,17 @@ impl PlanArgs {
         Ok(plan)
     }
 
+    /// What the hosts do on a wire, where it is not bulk data.
+    fn host_load(&self) -> Option<HostLoad> {
+        match (self.requests, self.flood) {
+            (Some(carrier), _) => Some(HostLoad::Requests(carrier)),
+            (None, Some(bytes)) => Some(HostLoad::Flood { bytes }),
+            (None, None) => self.idle.then_some(HostLoad::Idle),
+        }
+    }
+
     fn request(self, known: &Known) -> Result<Request> {
+        let host_load = self.host_load();
         let place = read_place(&self.place)?;
         ensure!(
             self.tool.is_none() || !place.is_virtual(),
@@ -233,6 +258,7 @@ impl PlanArgs {
         let traffic = Traffic {
             pattern: self.rate.or(self.on_off).unwrap_or_default(),
             messages: self.messages,
+            host_load,
             warmup_ms: self.warmup.unwrap_or(0),
             ..Traffic::bulk(self.seconds)
         };
@@ -242,7 +268,7 @@ impl PlanArgs {
             && !has_warmup;
         ensure!(
             is_usual || self.suite.is_none() || !self.path.is_empty(),
-            "a suite brings its own traffic: --seconds, --streams, --pacing, --direction, --cpu-load, --mtu, --rate, --on-off, --messages, --against and --warmup are \
+            "a suite brings its own traffic: --seconds, --streams, --pacing, --direction, --cpu-load, --mtu, --rate, --on-off, --messages, --requests, --flood, --idle, --against and --warmup are \
              for paths beside it\nhint: leave them out, or add --path"
         );
         let names_none = self.path.is_empty() && self.suite.is_none() && !place.is_remote();

@@ -3,6 +3,7 @@
 //! `docs/measurements/method.md` has the measurements.
 
 use super::{job, mailbox};
+use crate::plan::wire::Nic;
 
 /// The emulator's program.
 pub const EMULATOR: &str = "qemu-system-x86_64";
@@ -39,10 +40,12 @@ const COMMAND_LINE: &[&str] = &[
 ];
 
 /// Every flag that shapes what the guest sees, apart from files and the seed. No single one contains a blank.
-pub fn machine_arguments() -> Vec<String> {
+pub fn machine_arguments(nic: Option<Nic>) -> Vec<String> {
+    // Network cards sit on a bus whose place only ACPI's tables tell.
+    let buses = if nic.is_some() { "acpi=on,pcie=on" } else { "acpi=off" };
     let groups = [
         // The smallest machine, which boots in half the time of a PC: no PCI, no ACPI, hardly any firmware.
-        "-M microvm,acpi=off,x-option-roms=off,memory-backend=ram -no-user-config -nodefaults".to_string(),
+        format!("-M microvm,{buses},x-option-roms=off,memory-backend=ram -no-user-config -nodefaults"),
         "-display none -no-reboot -smp 1".into(),
         format!("-m {MEMORY_MIB}M"),
         // Virtual time: instructions are the clock, and idle time is skipped. "Recording" makes the emulator's two
@@ -55,7 +58,25 @@ pub fn machine_arguments() -> Vec<String> {
         // the "fast" string moves the kernel copies eight bytes a step; with them the emulator goes byte by byte.
         "-cpu max,-rdrand,-rdseed,-cx16,-erms,-fsrm".into(),
     ];
-    groups.iter().flat_map(|group| group.split(' ')).map(str::to_string).collect()
+    let cards = nic.map(|nic| [1, 2].map(|number| card(nic, number)));
+    groups
+        .iter()
+        .chain(cards.iter().flatten())
+        .flat_map(|group| group.split(' '))
+        .map(str::to_string)
+        .collect()
+}
+
+/// One of two network cards that the emulator's hub joins: what one sends the other receives at once.
+fn card(nic: Nic, number: u8) -> String {
+    let device = match nic {
+        // The card sends on a timer of the guest's clock; the usual way, at the emulator's leisure, is not the same on every run.
+        Nic::Virtio => "virtio-net-pci,tx=timer,x-txtimer=2000",
+        Nic::E1000 => "e1000",
+    };
+    format!(
+        "-netdev hubport,id=n{number},hubid=0 -device {device},netdev=n{number},mac=02:00:00:00:00:0{number},romfile="
+    )
 }
 
 /// The kernel's command line: its settings, the window of memory to leave alone, and what its first process is told.

@@ -1,6 +1,7 @@
 //! QEMU as a process: starting a guest, choosing its CPU, and waiting for its end or for the signs that it hangs.
 
 use super::control::{self, Control};
+use super::job::Job;
 use super::{Kernel, Limits, arch};
 use crate::sys::{lab::clock_ticks_per_s, process, sched};
 use anyhow::{Context, Result, anyhow, ensure};
@@ -63,15 +64,8 @@ pub struct Guest {
     pub control: Option<Control>,
 }
 
-/// Starts the emulator; both its own messages and the guest's console come out of one pipe. `may_mark`: the guest may mark
-/// moments at which its instructions are counted.
-pub fn start(
-    kernel: &Kernel,
-    memory: &File,
-    seed: u64,
-    seat: Option<&Seat>,
-    may_mark: bool,
-) -> Result<Guest> {
+/// Starts the emulator with what the job needs; both its own messages and the guest's console come out of one pipe.
+pub fn start(kernel: &Kernel, memory: &File, seed: u64, seat: Option<&Seat>, job: &Job) -> Result<Guest> {
     let (reader, writer) = std::io::pipe().context("cannot create a pipe")?;
     let backend = format!(
         "memory-backend-file,id=ram,size={}M,share=on,mem-path={}",
@@ -80,14 +74,14 @@ pub fn start(
     );
     let mut command = emulator(&kernel.clock);
     command
-        .args(arch::machine_arguments())
+        .args(arch::machine_arguments(job.nic()))
         .args(["-object", &backend])
         .args(["-seed", &(seed as u32).to_string()])
         .args(["-kernel", &path_through_us(&kernel.image)])
         .args(["-initrd", &path_through_us(&kernel.initramfs)])
         .args(["-append", &arch::command_line()])
         .stderr(writer.try_clone().context("cannot create a pipe")?);
-    if may_mark {
+    if job.may_count() {
         let console = format!("file,id=console,path={}", path_through_us(&writer));
         command.args(["-chardev", &console, "-serial", "chardev:console"]).args(control::ARGUMENTS);
         command.stdin(Stdio::piped()).stdout(Stdio::piped());

@@ -6,6 +6,7 @@
 
 use crate::cell::here;
 use crate::cell::settings;
+use crate::cell::wire;
 use crate::error::sentence;
 use crate::lab::initramfs::MODULE_DIR;
 use crate::lab::job::{ARGUMENT, Job, SAID};
@@ -76,11 +77,15 @@ fn run_job(job: Option<&[u8]>) -> Result<()> {
             prepare(cell.seed)?;
             here::run_cell(&plan, &cell, Path::new(RAW_DIR))
         }
-        Job::Try(ccs) => {
+        Job::Try(ccs, nic) => {
             prepare(COMMANDS_SEED)?;
+            if let Some(nic) = nic {
+                wire::check_driver(nic)?;
+                ccs.iter().try_for_each(|cc| settings::apply_to_card(cc, wire::CARDS[0]))?;
+            }
             ccs.iter().try_for_each(|cc| settings::try_out(cc, &Place::Lab))
         }
-        Job::Commands(commands) => {
+        Job::Commands(commands, _) => {
             prepare(COMMANDS_SEED)?;
             sys::mount("bpf", "/sys/fs/bpf")?;
             let said = run_commands(&commands)?;

@@ -1,6 +1,7 @@
 //! What the host asks of a guest through the mailbox. It lies below `lab.rs` and `lab/guest.rs`, which are the two
 //! sides.
 
+use crate::plan::wire::Nic;
 use crate::plan::{Cell, Label, Plan};
 use serde::{Deserialize, Serialize};
 
@@ -12,17 +13,25 @@ pub const ARGUMENT: &str = "lab-guest";
 pub enum Job {
     /// A cell to run with the code of `--in here`.
     Cell { plan: Box<Plan>, cell: Cell },
-    /// Candidates whose settings are to be tried out.
-    Try(Vec<Label>),
+    /// Candidates whose settings are to be tried out, and the network cards that the kernel must drive.
+    Try(Vec<Label>, Option<Nic>),
     /// Commands to run one after the other (`headway in-lab`).
-    Commands(Vec<String>),
+    Commands(Vec<String>, Option<Nic>),
 }
 
 impl Job {
+    /// The network cards that the guest has, if any.
+    pub fn nic(&self) -> Option<Nic> {
+        match self {
+            Self::Cell { plan, cell } => plan.paths[cell.path].wire()?.nic(),
+            Self::Try(_, nic) | Self::Commands(_, nic) => *nic,
+        }
+    }
+
     /// Whether the guest may mark moments between which the host counts its instructions. A mark may move the guest's clock
     /// (`lab/control.rs`), which a cell, whose bytes are the same on every run, does not bear.
     pub fn may_count(&self) -> bool {
-        matches!(self, Self::Commands(_))
+        matches!(self, Self::Commands(..))
     }
 }
 

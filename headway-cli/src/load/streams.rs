@@ -24,7 +24,7 @@ use std::time::Duration;
 /// wait unsent in the socket, because what waits there when the pause begins is sent in the pause.
 const BLOCK_BYTES: u32 = 128 << 10;
 /// Length of the intervals in which the load is counted, in microseconds: iperf3's with `-i 0.1`.
-const BIN_US: i64 = 100_000;
+pub(super) const BIN_US: i64 = 100_000;
 
 /// The TCP load between two ends of an emulated path.
 #[derive(Debug)]
@@ -37,12 +37,38 @@ pub struct Streams<'a> {
 
 /// One end of one stream: what it counted in each bin and in total, and the CPU time of its thread.
 #[derive(Debug, Default)]
-struct Side {
-    bins: Vec<FlowBin>,
-    bytes: u64,
-    mss: u32,
-    cc: String,
-    cpu: Duration,
+pub(super) struct Side {
+    pub bins: Vec<FlowBin>,
+    pub bytes: u64,
+    pub mss: u32,
+    pub cc: String,
+    pub cpu: Duration,
+}
+
+/// `load.json` of streams by their two ends, the sending one first.
+pub(super) fn json(sides: Vec<(Side, Side)>, duration_us: u64) -> String {
+    let mss = sides.first().map_or(1448, |(sent, _)| sent.mss);
+    let flow = |(sent, received): (Side, Side)| {
+        let again: u64 = sent.bins.iter().map(|b| b.retransmitted_packets).sum();
+        let merge = |(sent, received): (FlowBin, FlowBin)| FlowBin {
+            delivered_bytes: received.delivered_bytes,
+            ..sent
+        };
+        FlowRun {
+            cc: sent.cc,
+            sent_bytes: sent.bytes + again * u64::from(mss),
+            retransmitted_packets: again,
+            retransmitted_bytes: again * u64::from(mss),
+            delivered_bytes: received.bytes,
+            bins: sent.bins.into_iter().zip(received.bins).map(merge).collect(),
+            ..FlowRun::default()
+        }
+    };
+    let cpu = sides.iter().map(|(sent, received)| [sent.cpu, received.cpu]);
+    let cpu = cpu.reduce(|[a, b], [c, d]| [a + c, b + d]).unwrap_or_default();
+    let flows: Vec<FlowRun> = sides.into_iter().map(flow).collect();
+    let run = SimRun { duration_us, bin_us: BIN_US as u64, mss, ..SimRun::default() };
+    load::kernel_json(&run, &flows, cpu)
 }
 
 impl Streams<'_> {
@@ -66,7 +92,7 @@ impl Streams<'_> {
                 };
             threads.into_iter().map(join).collect()
         });
-        Ok(self.json(sides.into_iter().collect::<Result<_>>()?))
+        Ok(json(sides.into_iter().collect::<Result<_>>()?, self.length_us() as u64))
     }
 
     fn length_us(&self) -> i64 {
@@ -187,32 +213,6 @@ impl Streams<'_> {
             }
         }
     }
-
-    fn json(&self, sides: Vec<(Side, Side)>) -> String {
-        let mss = sides.first().map_or(1448, |(sent, _)| sent.mss);
-        let flow = |(sent, received): (Side, Side)| {
-            let again: u64 = sent.bins.iter().map(|b| b.retransmitted_packets).sum();
-            let merge = |(sent, received): (FlowBin, FlowBin)| FlowBin {
-                delivered_bytes: received.delivered_bytes,
-                ..sent
-            };
-            FlowRun {
-                cc: sent.cc,
-                sent_bytes: sent.bytes + again * u64::from(mss),
-                retransmitted_packets: again,
-                retransmitted_bytes: again * u64::from(mss),
-                delivered_bytes: received.bytes,
-                bins: sent.bins.into_iter().zip(received.bins).map(merge).collect(),
-                ..FlowRun::default()
-            }
-        };
-        let cpu = sides.iter().map(|(sent, received)| [sent.cpu, received.cpu]);
-        let cpu = cpu.reduce(|[a, b], [c, d]| [a + c, b + d]).unwrap_or_default();
-        let flows: Vec<FlowRun> = sides.into_iter().map(flow).collect();
-        let duration_us = self.length_us() as u64;
-        let run = SimRun { duration_us, bin_us: BIN_US as u64, mss, ..SimRun::default() };
-        load::kernel_json(&run, &flows, cpu)
-    }
 }
 
 #[cfg(test)]
@@ -277,7 +277,7 @@ mod tests {
         let to = SocketAddrV4::new(std::net::Ipv4Addr::LOCALHOST, 0);
         let traffic = Traffic { streams: 2, ..Traffic::bulk(3) };
         let streams = Streams { to, cc: "cubic", traffic: &traffic };
-        let load = load::parse(&streams.json(vec![pair(), pair()])).unwrap();
+        let load = load::parse(&json(vec![pair(), pair()], streams.length_us() as u64)).unwrap();
         assert_eq!(load.judge("cubic"), Ok(()));
         assert_eq!((load.sent_bytes, load.received_bytes), (600_000, 540_000));
         assert_eq!((load.retransmits, load.mss_bytes), (Some(120), Some(1000)));

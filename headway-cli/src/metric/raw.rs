@@ -1,11 +1,17 @@
 //! A cell's raw folder, parsed.
 
+use crate::metric::NOT_ASKED;
 use crate::plan::PathEntry;
+use crate::plan::traffic::HostLoad;
+use crate::plan::wire::Wire;
 use crate::raw::cell::{self, CellResult};
+use crate::raw::host::{self, Host};
 use crate::raw::link;
 use crate::raw::load::{self, Interval, Load};
 use crate::raw::messages::{self, Sent};
+use crate::raw::ping::{self, Echo};
 use crate::raw::probe::{self, Probe};
+use crate::raw::requests::{self, Times};
 use headway_cc::messages::HEADER_BYTES as MESSAGE_HEADER_BYTES;
 use headway_cc::path::Path;
 use std::io::ErrorKind;
@@ -24,6 +30,12 @@ pub struct CellData {
     pub up: Vec<link::Bin>,
     /// In the order of their schedule; empty where there were none.
     pub messages: Vec<Sent>,
+    /// The echoes over a wire; empty elsewhere.
+    pub echoes: Vec<Echo>,
+    /// How long requests over a wire took; `None` where there were none.
+    pub requests: Option<Times>,
+    /// What the load took of the machine, on a wire.
+    pub host: Option<Host>,
     path: Option<Path>,
     /// When the first data reached the bottleneck: the zero of the load generator's own clock.
     data_start_us: i64,
@@ -40,7 +52,10 @@ impl CellData {
             Ok(text) => Ok(text),
         };
         let result = cell::parse(&file("cell.json")?)?;
-        let load = file("load.json").and_then(|text| load::parse(&text));
+        let load = match result.traffic.host_load {
+            Some(HostLoad::Idle) => Err(format!("{NOT_ASKED}nobody sent (--idle)")),
+            _ => file("load.json").and_then(|text| load::parse(&text)),
+        };
         let rival = result.traffic.against.as_ref();
         let rival = rival.map(|_| file("rival.json").and_then(|text| load::parse(&text)));
         let optional = |name: &str| if dir.join(name).exists() { file(name) } else { Ok(String::new()) };
@@ -49,9 +64,29 @@ impl CellData {
             link::parse(&optional("link.txt")?).map_err(|e| format!("{DAMAGED}link.txt: {e}"))?;
         let messages =
             messages::parse(&optional("messages.txt")?).map_err(|e| format!("{DAMAGED}messages.txt: {e}"))?;
+        let damaged = |name: &'static str| move |e: String| format!("{DAMAGED}{name}: {e}");
+        let echoes = ping::parse(&optional("ping.txt")?).map_err(damaged("ping.txt"))?;
+        let requests = match optional("requests.txt")? {
+            text if text.is_empty() => None,
+            text => Some(requests::parse(&text).map_err(damaged("requests.txt"))?),
+        };
+        let host = host::parse(&optional("host.txt")?).map_err(damaged("host.txt"))?;
         let path = parse_path(&result, path);
         let data_start_us = data_start_us(&down, &result);
-        let data = Self { result, load, rival, probes, down, up, messages, path, data_start_us };
+        let data = Self {
+            result,
+            load,
+            rival,
+            probes,
+            down,
+            up,
+            messages,
+            echoes,
+            requests,
+            host,
+            path,
+            data_start_us,
+        };
         if data.result.status == "ok" {
             data.damage(dir).map_or(Ok(()), |what| Err(format!("{DAMAGED}{what}")))?;
         }
@@ -60,7 +95,10 @@ impl CellData {
 
     /// What is missing or cut in the folder of a cell that is `ok`.
     fn damage(&self, dir: &FilePath) -> Option<String> {
-        let loads = [("load.json", Some(&self.load)), ("rival.json", self.rival.as_ref())];
+        let is_wire = self.wire().is_some();
+        let has_load = self.result.traffic.host_load != Some(HostLoad::Idle);
+        let loads =
+            [("load.json", Some(&self.load).filter(|_| has_load)), ("rival.json", self.rival.as_ref())];
         for (name, load) in loads {
             if let Some(Err(why)) = load {
                 return Some(if why.starts_with(name) { why.clone() } else { format!("{name}: {why}") });
@@ -69,10 +107,12 @@ impl CellData {
         let messages = self.result.traffic.messages.map(|m| 1_000_000 / i64::from(m.per_second.max(1)));
         let last_us = |times: Option<i64>| times.unwrap_or(i64::MIN);
         let tables = [
-            ("probe.txt", true, SLACK_US, last_us(self.probes.last().map(|p| p.sent_us))),
+            ("probe.txt", !is_wire, SLACK_US, last_us(self.probes.last().map(|p| p.sent_us))),
+            ("ping.txt", is_wire, SLACK_US, last_us(self.echoes.last().map(|e| e.sent_ns / 1000))),
+            ("host.txt", is_wire, SLACK_US, self.host.map_or(i64::MIN, |_| i64::MAX)),
             (
                 "link.txt",
-                !self.result.place.is_remote(),
+                !is_wire && !self.result.place.is_remote(),
                 2 * BIN_US,
                 last_us(self.down.last().map(|b| b.t_us)),
             ),
@@ -103,6 +143,12 @@ impl CellData {
         self.rival = None;
         (self.probes, self.messages) = (Vec::new(), Vec::new());
         (self.down, self.up) = (Vec::new(), Vec::new());
+        (self.echoes, self.requests, self.host) = (Vec::new(), None, None);
+    }
+
+    /// The wire, where there was no path.
+    pub fn wire(&self) -> Option<Wire> {
+        self.result.path.wire()
     }
 
     /// The path as its text has it; `None` for a real one.
@@ -119,6 +165,9 @@ impl CellData {
     pub fn excluded(&self) -> Option<String> {
         if self.result.status != "ok" {
             return Some(self.result.status.clone());
+        }
+        if self.result.traffic.host_load == Some(HostLoad::Idle) {
+            return None;
         }
         let judge = |load: &Result<Load, String>, cc: &str| {
             let load = load.as_ref().map_err(String::clone)?;

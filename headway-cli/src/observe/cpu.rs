@@ -157,9 +157,8 @@ fn work(cpu: usize, percent: u32, stop: &AtomicBool) {
     let busy = TURN.mul_f64(f64::from(percent.min(100)) / 100.0);
     while !stop.load(Ordering::Relaxed) {
         let turn = Instant::now();
-        while turn.elapsed() < busy {
-            std::hint::spin_loop();
-        }
+        // Without a hint to the CPU that it waits, at each of which the lab's emulator leaves its translated code.
+        while turn.elapsed() < busy {}
         std::thread::sleep(TURN - busy);
     }
 }

@@ -4,6 +4,7 @@
 //!
 //! `probe.txt` has one row per probe in the order of sending, `sent_us rtt_us`, with `-` when no reply came.
 
+use crate::raw::ping::Echo;
 use crate::raw::probe::Probe;
 use crate::sys;
 use anyhow::{Context, Result};
@@ -25,7 +26,15 @@ const ECHO_BYTES: usize = 24;
 #[derive(Debug)]
 pub struct Prober {
     stop: Arc<AtomicBool>,
-    thread: Option<JoinHandle<Result<Vec<Probe>>>>,
+    thread: Option<JoinHandle<Result<Vec<Echo>>>>,
+}
+
+/// The echo as `probe.txt` has it: both clocks in whole microseconds.
+impl From<Echo> for Probe {
+    fn from(echo: Echo) -> Self {
+        let sent_us = echo.sent_ns / 1000;
+        Self { sent_us, rtt_us: echo.rtt_ns.map(|rtt_ns| (echo.sent_ns + rtt_ns) / 1000 - sent_us) }
+    }
 }
 
 /// The monotonic clock in microseconds.
@@ -51,7 +60,12 @@ impl Prober {
     }
 
     /// Stops sending, waits for late replies and returns every probe in the order of sending.
-    pub fn stop(mut self) -> Result<Vec<Probe>> {
+    pub fn stop(self) -> Result<Vec<Probe>> {
+        Ok(self.stop_exact()?.into_iter().map(Probe::from).collect())
+    }
+
+    /// The same to the nanosecond.
+    pub fn stop_exact(mut self) -> Result<Vec<Echo>> {
         self.stop.store(true, Ordering::Relaxed);
         let crashed = || anyhow::anyhow!("the latency prober crashed");
         self.thread.take().ok_or_else(crashed)?.join().map_err(|_| crashed())?
@@ -64,11 +78,11 @@ impl Drop for Prober {
     }
 }
 
-fn run(socket: &OwnedFd, to: Ipv4Addr, interval_us: i64, stop: &AtomicBool) -> Result<Vec<Probe>> {
+fn run(socket: &OwnedFd, to: Ipv4Addr, interval_us: i64, stop: &AtomicBool) -> Result<Vec<Echo>> {
     sys::sched::make_real_time();
     let id = (std::process::id() & 0xffff) as u16;
     let to = SocketAddrV4::new(to, 0);
-    let mut probes: Vec<Probe> = Vec::new();
+    let mut probes: Vec<Echo> = Vec::new();
     let mut due_us = now_us();
     let mut end_us = i64::MAX;
     loop {
@@ -81,15 +95,15 @@ fn run(socket: &OwnedFd, to: Ipv4Addr, interval_us: i64, stop: &AtomicBool) -> R
         }
         if end_us == i64::MAX && now >= due_us {
             let packet = echo_request(id, probes.len() as u64);
-            let sent_us = now_us();
+            let sent_ns = sys::clock::monotonic_ns() as i64;
             // A probe that a full queue or an unreachable host refuses counts as lost; it is no error of the run.
             let _ = rustix::net::sendto(socket, &packet, SendFlags::DONTWAIT, &to);
-            probes.push(Probe { sent_us, rtt_us: None });
+            probes.push(Echo { sent_ns, rtt_ns: None });
             due_us += interval_us;
         }
         // After `stop`, there is nothing left to wait for once the latest 200 probes have their replies: a reply that
         // is missing from before those will not come any more.
-        if end_us != i64::MAX && probes.iter().rev().take(200).all(|p| p.rtt_us.is_some()) {
+        if end_us != i64::MAX && probes.iter().rev().take(200).all(|p| p.rtt_ns.is_some()) {
             return Ok(probes);
         }
         let wake_us = if end_us == i64::MAX { due_us } else { end_us };
@@ -98,7 +112,7 @@ fn run(socket: &OwnedFd, to: Ipv4Addr, interval_us: i64, stop: &AtomicBool) -> R
 }
 
 /// Waits until a reply arrives or `wake_us` has come, and records the replies.
-fn receive(socket: &OwnedFd, id: u16, wake_us: i64, probes: &mut [Probe]) -> Result<()> {
+fn receive(socket: &OwnedFd, id: u16, wake_us: i64, probes: &mut [Echo]) -> Result<()> {
     let wait_us = (wake_us - now_us()).max(0);
     let timeout = Timespec { tv_sec: wait_us / 1_000_000, tv_nsec: wait_us % 1_000_000 * 1000 };
     let mut fds = [PollFd::new(socket, PollFlags::IN)];
@@ -108,12 +122,12 @@ fn receive(socket: &OwnedFd, id: u16, wake_us: i64, probes: &mut [Probe]) -> Res
     }
     let mut buf = [0u8; 256];
     while let Ok((n, _)) = rustix::net::recv(socket, &mut buf[..], RecvFlags::DONTWAIT) {
-        let at_us = now_us();
+        let at_ns = sys::clock::monotonic_ns() as i64;
         if let Some(seq) = echo_reply(&buf[..n.min(buf.len())], id)
             && let Some(p) = probes.get_mut(seq as usize)
-            && p.rtt_us.is_none()
+            && p.rtt_ns.is_none()
         {
-            p.rtt_us = Some(at_us - p.sent_us);
+            p.rtt_ns = Some(at_ns - p.sent_ns);
         }
     }
     Ok(())

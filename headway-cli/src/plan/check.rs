@@ -3,9 +3,10 @@
 
 use crate::plan::place::Place;
 use crate::plan::tool::Tool;
-use crate::plan::traffic::{self, Traffic};
+use crate::plan::traffic::{self, HostLoad, Traffic};
 use crate::plan::transport::Transport;
-use crate::plan::{Label, Plan, server};
+use crate::plan::wire::Wire;
+use crate::plan::{Label, PathEntry, Plan, server};
 use anyhow::{Context, Result, bail, ensure};
 use headway_cc::names::choices;
 
@@ -38,9 +39,11 @@ impl Plan {
                 cc.whole()
             );
         }
-        for traffic in self.paths.iter().filter_map(|p| p.traffic.as_ref()).chain([&self.traffic]) {
+        for index in 0..self.paths.len() {
+            let (path, traffic) = (&self.paths[index], self.traffic(index));
             check_transport(&self.place, self.transport, traffic)?;
-            check_traffic(&self.place, traffic)?;
+            check_traffic(&self.place, traffic, path.wire())?;
+            check_wire(self, path, traffic)?;
             if let Some(rival) = &traffic.against {
                 check_controller(&self.place, self.transport, &rival.cc, known)?;
             }
@@ -173,8 +176,61 @@ fn check_tool(tool: Tool, place: &Place, transport: Transport, t: &Traffic) -> R
     Ok(())
 }
 
+/// Does the place have the wire, and the wire what the traffic asks for?
+fn check_wire(plan: &Plan, path: &PathEntry, t: &Traffic) -> Result<()> {
+    let Some(wire) = path.wire() else {
+        if let Some(load) = t.host_load {
+            bail!(
+                "{} measures hosts and not a path\nhint: --path loopback, veth, virtio or e1000",
+                load.flags().trim_start()
+            );
+        }
+        return match plan.ccs.iter().find(|cc| cc.device_settings().next().is_some()) {
+            Some(cc) => bail!(
+                "`{cc}` sets up a network card, and `{}` has none\nhint: --path virtio or e1000, --in lab",
+                path.name
+            ),
+            None => Ok(()),
+        };
+    };
+    ensure!(
+        wire.is_in(&plan.place),
+        "--in {} has no wire `{wire}`\nhint: --in lab{}",
+        plan.place,
+        if wire.nic().is_none() { ", or here" } else { ", with a kernel that `headway kernel build` made" }
+    );
+    ensure!(
+        plan.transport.is_tcp(),
+        "a wire carries TCP and UDP\nhint: leave --transport {} out",
+        plan.transport
+    );
+    for (flag, is_given) in [
+        ("--against", t.against.is_some()),
+        ("--messages", t.messages.is_some()),
+        ("--mtu", !traffic::is_usual_mtu(&t.mtu)),
+        ("--trace", plan.trace),
+        ("--tool", !plan.tool.is_usual()),
+    ] {
+        ensure!(!is_given, "{flag} is for an emulated path, and `{wire}` is a wire\nhint: leave it out");
+    }
+    if let Some(HostLoad::Flood { bytes }) = t.host_load {
+        ensure!((1..=1472).contains(&bytes), "--flood takes 1 to 1472 bytes, what one packet carries");
+    }
+    for cc in &plan.ccs {
+        ensure!(
+            cc.device_settings().next().is_none() || wire.nic().is_some(),
+            "`{cc}` sets up a network card, and `{wire}` has none\nhint: --path virtio or e1000"
+        );
+        ensure!(
+            cc.qdisc().is_none() || wire != Wire::Loopback,
+            "`{cc}` names a qdisc, and a host that sends to itself uses none\nhint: --path veth"
+        );
+    }
+    Ok(())
+}
+
 /// Are the values of the traffic in their ranges, and can the place do what they ask for?
-fn check_traffic(place: &Place, t: &Traffic) -> Result<()> {
+fn check_traffic(place: &Place, t: &Traffic, wire: Option<Wire>) -> Result<()> {
     ensure!((1..=86_400).contains(&t.seconds), "--seconds must be between 1 and 86400");
     ensure!((1..=128).contains(&t.streams), "--streams must be between 1 and 128 (iperf3's limit)");
     ensure!(t.warmup_ms < u64::from(t.seconds) * 1000, "--warmup must be shorter than --seconds");
@@ -200,8 +256,8 @@ fn check_traffic(place: &Place, t: &Traffic) -> Result<()> {
     }
     ensure!(t.cpu_load_percent <= 100, "--cpu-load is a percentage, 0 to 100");
     ensure!(
-        t.cpu_load_percent == 0 || !place.is_virtual(),
-        "--cpu-load needs a real clock: virtual time does not feel a busy CPU\nhint: --in here or remote HOST"
+        t.cpu_load_percent == 0 || !place.is_virtual() || wire.is_some(),
+        "--cpu-load needs a real clock: an emulated path's virtual time does not feel a busy CPU\nhint: --in here or remote HOST"
     );
     let is_reverse = !t.direction.is_forward();
     ensure!(
@@ -284,5 +340,55 @@ mod tests {
         assert!(!accepts(Place::Here, "vegas#x") && !accepts(Place::Here, "vegas:up_pacing_gain=1.1"));
         let error = checked(Place::Lab, "vegas", &known).unwrap_err().to_string();
         assert_eq!(error, "unknown controller `vegas` for --in lab\nhint: there is bbr3, reno");
+    }
+
+    #[test]
+    fn hosts_are_measured_on_wires_and_paths_are_not() {
+        let known =
+            Known { built_in: vec!["cubic".into()], registered: vec!["cubic".into()], ..Known::default() };
+        let check = |place: Place, cc: &str, path: &str, change: &dyn Fn(&mut Request)| {
+            let mut request = Request {
+                place,
+                ccs: vec![Label::from(cc)],
+                paths: vec![path.into()],
+                suite: None,
+                blocks: Some(1),
+                transport: Transport::Tcp,
+                tool: Tool::default(),
+                traffic: Traffic::bulk(1),
+                axes: Axes::default(),
+                has_warmup: false,
+                seed: 1,
+                trace: false,
+                modules: String::new(),
+                remote: RemoteOptions::default(),
+            };
+            change(&mut request);
+            request.plan().and_then(|plan| plan.check(&known)).map_err(|e| e.to_string())
+        };
+        let flood = |bytes| move |r: &mut Request| r.traffic.host_load = Some(HostLoad::Flood { bytes });
+        let is_busy = |r: &mut Request| r.axes.cpu_load_percent = vec![90];
+        let as_it_is = |_: &mut Request| {};
+        for (place, path) in [(Place::Lab, "e1000"), (Place::Lab, "loopback"), (Place::Here, "veth")] {
+            check(place.clone(), "cubic", path, &flood(64)).unwrap();
+            check(place, "cubic", path, &is_busy).unwrap();
+        }
+        check(Place::Lab, "cubic/device.threaded=1", "virtio", &as_it_is).unwrap();
+        for (error, word) in [
+            (check(Place::Sim, "cubic", "loopback", &as_it_is), "--in sim has no wire `loopback`"),
+            (check(Place::Here, "cubic", "e1000", &as_it_is), "--in here has no wire `e1000`"),
+            (check(Place::Lab, "cubic", "clean", &flood(64)), "--flood 64 measures hosts and not a path"),
+            (check(Place::Lab, "cubic", "clean", &is_busy), "--cpu-load needs a real clock"),
+            (check(Place::Lab, "cubic", "veth", &flood(1473)), "--flood takes 1 to 1472 bytes"),
+            (check(Place::Lab, "cubic/device.threaded=1", "veth", &as_it_is), "`veth` has none"),
+            (check(Place::Lab, "cubic/device.threaded=1", "clean", &as_it_is), "`clean` has none"),
+            (check(Place::Lab, "cubic/qdisc=fq", "loopback", &as_it_is), "uses none"),
+            (
+                check(Place::Lab, "cubic", "veth", &|r| r.axes.mtu = vec![9000]),
+                "--mtu is for an emulated path",
+            ),
+        ] {
+            assert!(error.clone().is_err_and(|e| e.contains(word)), "{word}: {error:?}");
+        }
     }
 }

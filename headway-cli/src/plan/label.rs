@@ -58,7 +58,12 @@ impl Label {
 
     /// Sysctls by their names, and the values that they are given.
     pub fn sysctls(&self) -> impl Iterator<Item = (&str, &str)> {
-        self.settings().filter(|(name, _)| *name != QDISC)
+        self.settings().filter(|(name, _)| *name != QDISC && !name.starts_with(DEVICE))
+    }
+
+    /// Files below /sys/class/net/CARD by their names, and what is written into them: `threaded` of `/device.threaded=1`.
+    pub fn device_settings(&self) -> impl Iterator<Item = (&str, &str)> {
+        self.settings().filter_map(|(name, value)| Some((name.strip_prefix(DEVICE)?, value)))
     }
 
     /// Whether it differs in a setting of the host, and not in its controller or kernel alone.
@@ -135,9 +140,11 @@ impl Label {
 }
 
 const QDISC: &str = "qdisc";
+/// Begins a setting of a network card, where a sysctl's name would begin with `net.`.
+const DEVICE: &str = "device.";
 
 /// What sysctls of the network begin with, and tables leave out. The longest comes first.
-const KNOWN: [&str; 5] = ["net.ipv4.tcp_", "net.ipv4.", "net.ipv6.", "net.core.", "net."];
+const KNOWN: [&str; 6] = ["net.ipv4.tcp_", "net.ipv4.", "net.ipv6.", "net.core.", "net.", DEVICE];
 
 /// `/a=1/b=2` as `a=1` and `b=2`; a slash in a value stays where it is.
 fn pieces(settings: &str) -> impl Iterator<Item = &str> {
@@ -265,6 +272,16 @@ mod tests {
         assert_eq!(serde_json::to_value(&all).unwrap(), all.whole());
         assert_eq!((label("bbr@6.1").kernel(), label("bbr@6.1").has_settings()), (Some("6.1"), false));
         assert_eq!((label("bbr/qdisc=fq").kernel(), label("bbr/qdisc=fq").as_str()), (None, "bbr/fq"));
+    }
+
+    #[test]
+    fn a_setting_of_a_network_card_is_no_sysctl() {
+        let both = label("bbr/device.threaded=1/net.core.busy_read=50");
+        both.check().unwrap();
+        assert_eq!(both.device_settings().collect::<Vec<_>>(), [("threaded", "1")]);
+        assert_eq!(both.sysctls().collect::<Vec<_>>(), [("net.core.busy_read", "50")]);
+        assert_eq!(both.as_str(), "bbr/threaded=1/busy_read=50");
+        assert!(label("bbr/device.../../x=1").check().is_err());
     }
 
     #[test]

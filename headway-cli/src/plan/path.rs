@@ -1,6 +1,7 @@
 //! A path of the plan, with everything that is needed to run it again on another machine.
 
 use crate::plan::traffic::Traffic;
+use crate::plan::wire::Wire;
 use crate::sys::file::read_trace;
 use anyhow::{Context, Result};
 use headway_cc::path;
@@ -27,8 +28,11 @@ pub struct PathEntry {
 }
 
 impl PathEntry {
-    /// Resolves a preset's name or a path text and reads the trace files it names.
+    /// Resolves a preset's name, a wire's or a path text and reads the trace files it names.
     pub fn resolve(name: &str) -> Result<Self> {
+        if let Some(wire) = Wire::find(name) {
+            return Ok(Self { name: name.into(), text: wire.to_string(), ..Self::default() });
+        }
         let path = path::resolve(name).map_err(|e| anyhow::anyhow!("{e}")).with_context(|| {
             format!("cannot read the path `{name}`\nhint: `headway list` shows the presets and the path text's words")
         })?;
@@ -43,7 +47,12 @@ impl PathEntry {
         Ok(entry)
     }
 
-    /// The path itself, with its trace files loaded.
+    /// The wire, where there is no emulated path.
+    pub fn wire(&self) -> Option<Wire> {
+        Wire::find(&self.text)
+    }
+
+    /// The path itself, with its trace files loaded. A wire is none.
     pub fn path(&self) -> Result<path::Path> {
         let mut p: path::Path =
             self.text.parse().map_err(|e| anyhow::anyhow!("path `{}`: {e}", self.text))?;

@@ -80,6 +80,7 @@ impl Plan {
         let capacity = |(index, path): (usize, &PathEntry)| match self.place {
             // Nobody knows what a real path carries, and an unlimited link carries u64::MAX, too.
             Place::Remote(_) => Ok(u64::MAX),
+            _ if path.wire().is_some() => Ok(u64::MAX),
             _ => Ok(path.path()?.capacity_bits(0, load_s(index) * 1_000_000_000)),
         };
         let capacities = self.paths.iter().enumerate().map(capacity).collect::<Result<Vec<_>>>()?;
@@ -164,6 +165,9 @@ impl Plan {
             if value != none {
                 s += &format!(" {flag} {}", shell_word(&value));
             }
+        }
+        if let Some(load) = &usual.host_load {
+            s += &load.flags();
         }
         if let Some(messages) = &usual.messages {
             s += &format!(" --messages {messages}");

@@ -1,6 +1,6 @@
 //! The traffic of a cell: how many flows, in which pattern, beside which others, for how long.
 
-use anyhow::{Result, anyhow, ensure};
+use anyhow::{Result, anyhow, bail, ensure};
 use headway_cc::cc::params::Kind;
 use headway_cc::messages::Messages;
 use headway_cc::sim::Source;
@@ -34,6 +34,9 @@ pub struct Traffic {
     /// Small datagrams that are sent beside the streams, in the direction of the data.
     #[serde(default, skip_serializing_if = "Option::is_none", with = "as_text")]
     pub messages: Option<Messages>,
+    /// What the hosts do in place of bulk streams, on a wire.
+    #[serde(default, skip_serializing_if = "Option::is_none", with = "as_text")]
+    pub host_load: Option<HostLoad>,
     /// Length of the load phase, in seconds.
     pub seconds: u32,
     /// How much of the start of the load phase the summary metrics leave out.
@@ -52,6 +55,7 @@ impl Traffic {
             cpu_load_percent: 0,
             mtu: usual_mtu(),
             messages: None,
+            host_load: None,
             seconds,
             warmup_ms: 2000,
         }
@@ -206,6 +210,66 @@ impl fmt::Display for Pattern {
                 write!(f, "{} on, {} off", Kind::Millis.show(*on_ms), Kind::Millis.show(*off_ms))
             }
         }
+    }
+}
+
+/// What the hosts at the ends of a wire do where it is not bulk TCP. Each of the traffic's streams is a client or a sender.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum HostLoad {
+    /// Nothing: only the latency probes are on the wire.
+    Idle,
+    /// Each client sends a request of 64 bytes and waits for an answer of 64 bytes before it sends the next.
+    Requests(Carrier),
+    /// Each sender sends UDP datagrams with this payload as fast as it can.
+    Flood { bytes: u32 },
+}
+
+/// What carries requests.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub enum Carrier {
+    Tcp,
+    Udp,
+}
+
+impl HostLoad {
+    /// The flag of `headway bench` that asks for it.
+    pub fn flags(self) -> String {
+        match self {
+            Self::Idle => " --idle".into(),
+            Self::Requests(carrier) => format!(" --requests {carrier}"),
+            Self::Flood { bytes } => format!(" --flood {bytes}"),
+        }
+    }
+}
+
+impl fmt::Display for Carrier {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(if *self == Self::Tcp { "tcp" } else { "udp" })
+    }
+}
+
+/// As it stands in `plan.json`; [`FromStr`] reads it.
+impl fmt::Display for HostLoad {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Idle => f.write_str("idle"),
+            Self::Requests(carrier) => write!(f, "requests {carrier}"),
+            Self::Flood { bytes } => write!(f, "flood {bytes}"),
+        }
+    }
+}
+
+impl FromStr for HostLoad {
+    type Err = anyhow::Error;
+
+    fn from_str(text: &str) -> Result<Self> {
+        Ok(match text.split_whitespace().collect::<Vec<_>>()[..] {
+            ["idle"] => Self::Idle,
+            ["requests", "tcp"] => Self::Requests(Carrier::Tcp),
+            ["requests", "udp"] => Self::Requests(Carrier::Udp),
+            ["flood", bytes] => Self::Flood { bytes: bytes.parse()? },
+            _ => bail!("`{text}` is no load of a wire"),
+        })
     }
 }
 

@@ -9,7 +9,7 @@ use rustix::ioctl::{Opcode, Updater, ioctl};
 use rustix::net::{AddressFamily, SocketFlags, SocketType, netdevice, socket_with};
 use std::io;
 use std::net::{IpAddr, Ipv4Addr};
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd};
 use std::ptr;
 
 /// Largest IP packet in bytes that the device takes.
@@ -33,6 +33,14 @@ pub fn set_up(name: &str) -> io::Result<()> {
     // SAFETY: the kernel has just filled in the flags.
     unsafe { request.ifr_ifru.ifru_flags |= libc::IFF_UP as libc::c_short };
     interface_ioctl::<{ libc::SIOCSIFFLAGS as Opcode }>(&mut request)
+}
+
+/// Whether the interface is up and can send.
+pub fn is_running(name: &str) -> io::Result<bool> {
+    let mut request = interface_request(name)?;
+    interface_ioctl::<{ libc::SIOCGIFFLAGS as Opcode }>(&mut request)?;
+    // SAFETY: the kernel has just filled in the flags.
+    Ok(unsafe { request.ifr_ifru.ifru_flags } & libc::IFF_RUNNING as libc::c_short != 0)
 }
 
 /// A request about interface `name`, otherwise zero; `ENAMETOOLONG` for a name that no interface can have.
@@ -108,6 +116,39 @@ pub fn add_route(name: &str, network: IpAddr, prefix_bits: u8) -> io::Result<()>
     }
     netlink::put(&mut body, libc::RTA_OIF, &interface_index(name)?.to_ne_bytes());
     create(libc::RTM_NEWROUTE, &body)
+}
+
+/// A pair of veth devices of one name, one of them in the calling thread's namespace and the other in `far`.
+pub fn make_veth(name: &str, far: BorrowedFd<'_>) -> io::Result<()> {
+    /// `VETH_INFO_PEER` of linux/veth.h.
+    const PEER: u16 = 1;
+    let name = [name.as_bytes(), &[0]].concat();
+    let mut peer = link_header(0).to_vec();
+    netlink::put(&mut peer, libc::IFLA_IFNAME, &name);
+    netlink::put(&mut peer, libc::IFLA_NET_NS_FD, &far.as_raw_fd().to_ne_bytes());
+    let (mut data, mut info) = (Vec::new(), Vec::new());
+    netlink::put(&mut data, PEER, &peer);
+    netlink::put(&mut info, libc::IFLA_INFO_KIND, b"veth");
+    netlink::put(&mut info, libc::IFLA_INFO_DATA, &data);
+    let mut body = link_header(0).to_vec();
+    netlink::put(&mut body, libc::IFLA_IFNAME, &name);
+    netlink::put(&mut body, libc::IFLA_LINKINFO, &info);
+    create(libc::RTM_NEWLINK, &body)
+}
+
+/// Moves a device to another namespace, where it is called `name`.
+pub fn give(device: &str, to: BorrowedFd<'_>, name: &str) -> io::Result<()> {
+    let mut body = link_header(interface_index(device)?).to_vec();
+    netlink::put(&mut body, libc::IFLA_IFNAME, &[name.as_bytes(), &[0]].concat());
+    netlink::put(&mut body, libc::IFLA_NET_NS_FD, &to.as_raw_fd().to_ne_bytes());
+    netlink::ask(libc::RTM_NEWLINK, libc::NLM_F_REQUEST | libc::NLM_F_ACK, &body).map(drop)
+}
+
+/// `struct ifinfomsg` about the device with this number; 0 is one that is to be made.
+fn link_header(index: u32) -> [u8; 16] {
+    let mut header = [0; 16];
+    header[4..8].copy_from_slice(&index.to_ne_bytes());
+    header
 }
 
 pub fn has_interface(name: &str) -> bool {

@@ -1,7 +1,7 @@
 //! The rows of the suites that follow a published list of tests; `docs/explanation/traffic.md` names the sources.
 
 use super::{EMULATED, Row};
-use crate::plan::traffic::{Pattern, Rival, Traffic};
+use crate::plan::traffic::{Carrier, HostLoad, Pattern, Rival, Traffic};
 use headway_cc::messages::Messages;
 use headway_cc::path;
 
@@ -235,4 +235,31 @@ pub fn tcpeval() -> Vec<Row> {
     }
     rows.push(bulk("dialup", 2, 300));
     rows.into_iter().map(|row| Row { places: SIM, ..row }).collect()
+}
+
+/// Loads on wires, in which nothing but the hosts can make a difference. A second of virtual time holds thousands of requests.
+pub fn hosts() -> Vec<Row> {
+    let requests = |carrier| Some(HostLoad::Requests(carrier));
+    let row = |wire: &str, load: &str, host_load: Option<HostLoad>, streams: u32, cpu_load_percent: u32| {
+        let busy =
+            if cpu_load_percent > 0 { format!(", CPU {cpu_load_percent} % busy") } else { String::new() };
+        Row {
+            name: format!("{wire} {load}{busy}"),
+            path: wire.into(),
+            traffic: Traffic { streams, cpu_load_percent, host_load, warmup_ms: 200, ..Traffic::bulk(1) },
+            places: if ["loopback", "veth"].contains(&wire) { KERNEL } else { &["lab"] },
+        }
+    };
+    vec![
+        row("loopback", "ping", Some(HostLoad::Idle), 1, 0),
+        row("veth", "ping", Some(HostLoad::Idle), 1, 0),
+        row("virtio", "64 TCP clients", requests(Carrier::Tcp), 64, 0),
+        row("virtio", "bulk", None, 1, 0),
+        row("e1000", "ping", Some(HostLoad::Idle), 1, 0),
+        row("e1000", "1 TCP client", requests(Carrier::Tcp), 1, 0),
+        row("e1000", "64 UDP clients", requests(Carrier::Udp), 64, 50),
+        row("e1000", "flood", Some(HostLoad::Flood { bytes: 64 }), 1, 0),
+        row("e1000", "bulk", None, 1, 0),
+        row("e1000", "bulk", None, 4, 90),
+    ]
 }

@@ -89,6 +89,7 @@ fn load_in_words(plan: &Plan) -> String {
 
 pub fn in_words_of(t: &Traffic) -> String {
     let streams = if t.streams == 1 { "1 stream".to_string() } else { format!("{} streams", t.streams) };
+    let host_load = t.host_load.map_or(String::new(), |load| format!(", {load}"));
     let pattern = if t.pattern.is_bulk() { String::new() } else { format!(", {}", t.pattern) };
     let messages = t.messages.map_or(String::new(), |m| format!(", messages {m}"));
     let against = t.against.as_ref().map_or(String::new(), |rival| format!(", against {rival}"));
@@ -100,7 +101,7 @@ pub fn in_words_of(t: &Traffic) -> String {
         0 => String::new(),
         percent => format!(", CPUs {percent} % busy"),
     };
-    format!("{streams}{pattern}{pacing}{direction}{cpu}{against}{messages}{mtu}, {} s", t.seconds)
+    format!("{streams}{host_load}{pattern}{pacing}{direction}{cpu}{against}{messages}{mtu}, {} s", t.seconds)
 }
 
 fn load_tool(run: &Run) -> String {
