@@ -7,7 +7,8 @@
 #
 # The flow is iperf3's over loopback in the lab's guest: 1 GB as fast as it goes, 1 Gbit/s for 1 s, and 100 Mbit/s for 2 s. A flow
 # of a second still depends on when it begins, by 1 to 2 %, so each figure is the mean of RUNS (5) that begin a millisecond
-# apart. KERNELS is a list with commas (6.1,6.12,7.2). HEADWAY is the program to measure: give an older one to see what a
+# apart, and 3 s after the controller was loaded, when the kernel has freed what the loading took: 5 million instructions on 6.1.
+# KERNELS is a list with commas (6.1,6.12,7.2). HEADWAY is the program to measure: give an older one to see what a
 # change costs. `profile` says which functions the instructions of the bulk flow are in.
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -29,7 +30,7 @@ if [ "${1-}" = profile ]; then
 	kernel=${3:-6.12} headway=${4:-target/release/headway}
 	[ -n "${4-}" ] || cargo build --release --locked
 	load_of "${2:?which controller?}"
-	"$headway" in-lab --kernel "$kernel" --tool iperf3,perf "$command" "server & iperf3 -s -1 -p 5203" "wait 300" \
+	"$headway" in-lab --kernel "$kernel" --tool iperf3,perf "$command" "server & iperf3 -s -1 -p 5203" "wait 3000" \
 		"perf record -q -a -F 20000 -e cpu-clock -o /tmp/perf iperf3 -c 127.0.0.1 -p 5203 -C $name -n 1G" \
 		"perf report -q -i /tmp/perf --stdio --sort symbol --percent-limit 0.4" "server wait" |
 		grep -E '^ +[0-9.]+%'
@@ -39,34 +40,34 @@ fi
 kernels=${1:-6.1,6.12,7.2} headway=${2:-target/release/headway} runs=${3:-5}
 [ -n "${2-}" ] || cargo build --release --locked
 
-# One guest: prints a line `INSTRUCTIONS BYTES ACKS` for each load.
+# Each load in a guest of its own, because what a flow leaves behind would be in the figure of the next: prints a line
+# `INSTRUCTIONS BYTES ACKS` for each load.
 one_run() { # KERNEL CC WAIT
-	local name command steps=() load
+	local name command load
 	load_of "$2"
 	for load in "${loads[@]}"; do
-		steps+=("server & iperf3 -s -1 -p 5203" "wait $3" "cat /proc/net/netstat" count
-			"iperf3 -c 127.0.0.1 -p 5203 -C $name -J $load" count "server wait" "cat /proc/net/netstat")
+		"$headway" in-lab --kernel "$1" --tool iperf3,cat "$command" "server & iperf3 -s -1 -p 5203" "wait $3" \
+			"cat /proc/net/netstat" count "iperf3 -c 127.0.0.1 -p 5203 -C $name -J $load" count "server wait" \
+			"cat /proc/net/netstat" | awk -v name="$name" '
+			/"sender_tcp_congestion"/ { is_right = index($0, "\"" name "\"") > 0 }
+			/"sum_received"/ { inside = 1 }
+			inside && /"bytes"/ { gsub(/[^0-9]/, ""); bytes = $0; inside = 0 }
+			# The first line with a name has the columns, the second their values.
+			/^TcpExt:/ && !has_head { for (i = 2; i <= NF; i++) at[$i] = i; has_head = 1; next }
+			/^TcpExt:/ { acks[++m] = $at["TCPPureAcks"] + $at["TCPHPAcks"]; has_head = 0 }
+			/^counted / && !instructions { instructions = $2 }
+			END {
+				if (!is_right || !bytes || !instructions || m != 2) exit 1
+				print instructions, bytes, acks[2] - acks[1]
+			}' || { echo "error: no result for $2: run \`$headway in-lab --kernel $1 'headway list'\`" >&2; exit 1; }
 	done
-	"$headway" in-lab --kernel "$1" --tool iperf3,cat "$command" "${steps[@]}" | awk -v name="$name" '
-		/"sender_tcp_congestion"/ { right += index($0, "\"" name "\"") > 0 }
-		/"sum_received"/ { inside = 1 }
-		inside && /"bytes"/ { gsub(/[^0-9]/, ""); bytes[++n] = $0; inside = 0 }
-		# The first line with a name has the columns, the second their values.
-		/^TcpExt:/ && !has_head { for (i = 2; i <= NF; i++) at[$i] = i; has_head = 1; next }
-		/^TcpExt:/ { acks[++m] = $at["TCPPureAcks"] + $at["TCPHPAcks"]; has_head = 0 }
-		# A count also lies between the end of a load and the beginning of the next.
-		/^counted / { if (counts++ % 2 == 0) instructions[++c] = $2 }
-		END {
-			if (right != 3 || n != 3 || c != 3 || m != 6) exit 1
-			for (i = 1; i <= 3; i++) print instructions[i], bytes[i], acks[2 * i] - acks[2 * i - 1]
-		}' || { echo "error: no result for $2: run \`$headway in-lab --kernel $1 'headway list'\`" >&2; exit 1; }
 }
 
 echo "instructions of the whole machine, mean of $runs runs"
 printf '%-10s %-11s %-10s %14s %10s %10s %8s\n' kernel load controller "per byte" "per ACK" bytes/ACK "to bbr"
 for kernel in ${kernels//,/ }; do
 	for cc in bbr cubic bbr1 bbr1_brake bbr3 bbr3_brake; do
-		for ((i = 0; i < runs; i++)); do one_run "$kernel" $cc $((300 + i)) | awk -v cc=$cc '{ print NR, cc, $0 }'; done
+		for ((i = 0; i < runs; i++)); do one_run "$kernel" $cc $((3000 + i)) | awk -v cc=$cc '{ print NR, cc, $0 }'; done
 	done | awk -v kernel="$kernel" -v titles="$(IFS=';'; echo "${titles[*]}")" '
 		{ instructions[$1, $2] += $3; bytes[$1, $2] += $4; acks[$1, $2] += $5; if (!seen[$2]++) order[++n] = $2 }
 		END {
