@@ -27,7 +27,7 @@ use std::time::{Duration, Instant};
 
 /// Time between two echoes.
 const ECHO_INTERVAL_US: u64 = 10_000;
-/// How long the echoes run before the load, so that both hosts know each other's hardware address.
+/// How long the echoes run before the load.
 const IDLE: Duration = Duration::from_millis(500);
 /// How long a network card may take to be ready.
 const CARRIER: Duration = Duration::from_secs(10);
@@ -51,7 +51,8 @@ pub fn run_cell(plan: &Plan, cell: &Cell, wire: Wire, dir: &Path) -> Result<()> 
     }
     let ends = Ends::up(wire, &cell.cc)?;
     settings::apply(&cell.cc, &[&ends.near, &ends.far], ends.device, &plan.place)?;
-    let prober = Prober::start(ends.near.enter(Prober::socket)?, ends.to, ECHO_INTERVAL_US);
+    ends.await_answer(wire)?;
+    let prober = ends.prober()?;
     std::thread::sleep(IDLE + Duration::from_micros(cell.seed % 100_000));
     let forced = Forced::start(traffic.cpu_load_percent);
     let start_ns = monotonic_ns() as i64;
@@ -129,6 +130,24 @@ impl Ends {
             std::thread::sleep(Duration::from_millis(10));
         }
         Ok(Self { near, far, device: DEVICE, to: far_address })
+    }
+
+    fn prober(&self) -> Result<Prober> {
+        Ok(Prober::start(self.near.enter(Prober::socket)?, self.to, ECHO_INTERVAL_US))
+    }
+
+    /// Waits until an echo is answered. A card that says it is ready may lose the first packets, and the next request for the other's
+    /// hardware address comes a second later.
+    fn await_answer(&self, wire: Wire) -> Result<()> {
+        let begun = Instant::now();
+        loop {
+            let prober = self.prober()?;
+            std::thread::sleep(Duration::from_micros(2 * ECHO_INTERVAL_US));
+            if prober.stop_exact()?.iter().any(|echo| echo.rtt_ns.is_some()) {
+                return Ok(());
+            }
+            ensure!(begun.elapsed() < CARRIER, "no echo over the wire `{wire}` is answered");
+        }
     }
 }
 

@@ -2,7 +2,7 @@
 //! installed program brings along.
 
 use crate::lab;
-use crate::sys::out;
+use crate::sys::{out, process};
 use anyhow::{Context, Result};
 use clap::{Args, Subcommand};
 use std::path::PathBuf;
@@ -61,7 +61,9 @@ pub fn run(args: KernelArgs) -> Result<ExitCode> {
 
 /// Runs the script, which prints the kernel's folder. Its errors are sentences with hints already.
 fn script(command: &mut Command) -> Result<ExitCode> {
-    let status = command.env("HEADWAY_KERNEL_CONFIG", CONFIG).status().context("cannot run `sh`")?;
+    let command =
+        process::end_with_parent(command.env("HEADWAY_KERNEL_CONFIG", CONFIG), process::Signal::TERM);
+    let status = command.status().context("cannot run `sh`")?;
     Ok(ExitCode::from(status.code().map_or(1, |code| code as u8)))
 }
 

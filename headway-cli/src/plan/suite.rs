@@ -161,7 +161,7 @@ pub const SUITES: &[Suite] = &[
     Suite {
         name: "hosts",
         about: "what the hosts themselves cost, for comparing kernels and their settings: pings, requests, a flood and bulk data over \
-                loopback, veth and two kinds of network cards, also with busy CPUs, with the baseline against itself \
+                loopback and two kinds of network cards, also with busy CPUs, with the baseline against itself \
                 (--in lab, with kernels that `headway kernel build` made)",
         rows: catalogue::hosts,
         missing: &[],

@@ -1,7 +1,8 @@
 //! Processes: children that end with us, the terminal's signals, and what this process is allowed to do.
 
 use rustix::io::Errno;
-use rustix::process::{Pid, Signal, getppid, set_parent_process_death_signal};
+pub use rustix::process::Signal;
+use rustix::process::{Pid, getppid, set_parent_process_death_signal};
 use rustix::thread::{CapabilitySet, capabilities};
 use std::io;
 use std::os::unix::process::CommandExt;
@@ -10,14 +11,23 @@ use std::process::Command;
 /// The child gets SIGKILL when the *thread* that started it ends, so that nothing outlives a `kill -9` of this
 /// program. Do not spawn it from a thread that ends before the child should.
 pub fn die_with_parent(command: &mut Command) -> &mut Command {
+    end_with_parent(command, Signal::KILL)
+}
+
+/// The same with a signal that lets the child clean up.
+pub fn end_with_parent(command: &mut Command, signal: Signal) -> &mut Command {
     let parent = std::process::id();
     // SAFETY: between fork and exec the closure only makes system calls; it allocates nothing.
-    unsafe { command.pre_exec(move || ask_to_die_with(parent)) }
+    unsafe { command.pre_exec(move || ask_to_end_with(parent, signal)) }
 }
 
 /// The part of [`die_with_parent`] that runs in the child, between fork and exec. Allocates nothing.
 pub(super) fn ask_to_die_with(parent: u32) -> io::Result<()> {
-    set_parent_process_death_signal(Some(Signal::KILL))?;
+    ask_to_end_with(parent, Signal::KILL)
+}
+
+fn ask_to_end_with(parent: u32, signal: Signal) -> io::Result<()> {
+    set_parent_process_death_signal(Some(signal))?;
     if getppid().map(Pid::as_raw_nonzero).is_none_or(|pid| pid.get() as u32 != parent) {
         return Err(Errno::SRCH.into()); // the parent ended before the request, so the signal would never come
     }

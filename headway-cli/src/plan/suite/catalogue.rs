@@ -252,9 +252,7 @@ pub fn hosts() -> Vec<Row> {
     };
     vec![
         row("loopback", "ping", Some(HostLoad::Idle), 1, 0),
-        row("veth", "ping", Some(HostLoad::Idle), 1, 0),
         row("virtio", "64 TCP clients", requests(Carrier::Tcp), 64, 0),
-        row("virtio", "bulk", None, 1, 0),
         row("e1000", "ping", Some(HostLoad::Idle), 1, 0),
         row("e1000", "1 TCP client", requests(Carrier::Tcp), 1, 0),
         row("e1000", "64 UDP clients", requests(Carrier::Udp), 64, 50),
