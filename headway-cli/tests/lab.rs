@@ -645,19 +645,20 @@ fn a_wire_measures_the_hosts() {
     }
     let s = Scratch::new("wire");
     let run = |out: &str, more: &[&str]| {
-        let flags = [
-            "--cc",
-            "cubic",
+        let mut command = Command::new(env!("CARGO_BIN_EXE_headway"));
+        command.args([
+            "bench",
+            "--in",
+            "lab",
             "--kernel",
             "6.12",
+            "--cc",
+            "cubic",
             "--path",
             "loopback,veth",
-            "--seconds",
-            "1",
-            "--blocks",
-            "1",
-        ];
-        let output = s.run(out, &[&flags[..], more].concat());
+        ]);
+        command.args(["--seconds", "1", "--blocks", "1", "--out", out]).args(more).current_dir(&s.0);
+        let output = command.output().unwrap();
         assert!(output.status.success(), "{}", text(&output));
         fs::read_to_string(s.0.join(out).join("results.csv")).unwrap()
     };
@@ -697,7 +698,7 @@ fn a_kernel_without_a_driver_is_one_sentence() {
     let Some(folder) = kernel("6.12") else { return };
     let s = Scratch::new("driver");
     let version = folder.file_name().unwrap().to_str().unwrap();
-    let output = s.run("run", &["--cc", "cubic", "--kernel", version, "--path", "e1000", "--blocks", "1"]);
+    let output = s.run("run", &["--cc", "cubic", "--kernel", version, "--path", "e1000"]);
     let said = text(&output);
     assert!(!output.status.success() && said.contains("no driver for the network card `e1000`"), "{said}");
     assert!(said.contains("headway kernel build") && !s.0.join("run/cells/000").exists(), "{said}");

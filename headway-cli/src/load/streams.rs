@@ -158,6 +158,8 @@ impl Streams<'_> {
                 Err(e) if e.kind() == ErrorKind::WouldBlock => {
                     sys::wait::wait_writable(stream.as_fd(), wait_us as u64 * 1000)?;
                 }
+                // The receiver looks at the clock for itself and may have gone.
+                Err(_) if now_us() - start_us >= self.length_us() => {}
                 Err(e) => return Err(e).context("a stream broke off"),
             }
         }
