@@ -47,7 +47,6 @@ for part; do
 			ccs+=,cubic@$stock/$setting
 		done
 		bench stock-requests --in lab --path e1000 --requests tcp --streams 1,64 --seconds 1 --cc "$ccs"
-		bench stock-bulk --in lab --path e1000 --seconds 1 --cc "$ccs"
 		;;
 	noise) bench noise --in here --path loopback --idle --seconds 5 --blocks 20 --cc cubic,cubic#2 ;;
 	*) echo "benches/napi.sh: there is no part \`$part\`" >&2 && exit 2 ;;
