@@ -56,7 +56,8 @@ pub fn run_cell(plan: &Plan, cell: &Cell, wire: Wire, dir: &Path) -> Result<()> 
     std::thread::sleep(IDLE + Duration::from_micros(cell.seed % 100_000));
     let forced = Forced::start(traffic.cpu_load_percent);
     let start_ns = monotonic_ns() as i64;
-    let host = host::Watch::start(wire, [&ends.near, &ends.far], ends.device);
+    let received = || ends.received();
+    let host = host::Watch::start(wire, &received);
     let cc = sender.name.as_str();
     let to = SocketAddrV4::new(ends.to, PORT);
     let mut times = None;
@@ -130,6 +131,12 @@ impl Ends {
             std::thread::sleep(Duration::from_millis(10));
         }
         Ok(Self { near, far, device: DEVICE, to: far_address })
+    }
+
+    /// Packets that the devices at both ends have received.
+    fn received(&self) -> Option<u64> {
+        let table = || std::fs::read_to_string("/proc/thread-self/net/dev").unwrap_or_default();
+        [&self.near, &self.far].iter().map(|end| host::received(&end.enter(table), self.device)).sum()
     }
 
     fn prober(&self) -> Result<Prober> {

@@ -1,7 +1,6 @@
 //! What a load on a wire takes of the whole machine: its CPUs, softirqs and polls of network cards. The kernel's own counters are
 //! read before and after; `cell/wire.rs` calls this.
 
-use crate::emu::Netns;
 use crate::plan::wire::Wire;
 use crate::raw::host::Host;
 use crate::sys::clock::monotonic_ns;
@@ -22,21 +21,22 @@ struct Counters {
 }
 
 /// A machine that is watched.
-#[derive(Debug)]
 pub struct Watch<'a> {
-    /// The ends of the wire, and the name of their network cards; none where the wire has no cards.
-    cards: Option<([&'a Netns; 2], &'a str)>,
+    /// How many packets the two cards of the wire have received.
+    received: &'a dyn Fn() -> Option<u64>,
+    has_cards: bool,
     polls: Option<Counter>,
     before: Counters,
 }
 
 impl<'a> Watch<'a> {
-    pub fn start(wire: Wire, ends: [&'a Netns; 2], device: &'a str) -> Self {
-        let is_card = wire.nic().is_some();
+    /// `received` is asked for the packets of the two cards, where the wire has cards.
+    pub fn start(wire: Wire, received: &'a dyn Fn() -> Option<u64>) -> Self {
+        let has_cards = wire.nic().is_some();
         // The backlog of a CPU, through which packets of a loopback or a veth come, belongs to no device.
-        let filter = if is_card { "dev_name != \"(no_device)\"" } else { "" };
+        let filter = if has_cards { "dev_name != \"(no_device)\"" } else { "" };
         let polls = Counter::start("napi/napi_poll", filter).ok();
-        let mut watch = Self { cards: is_card.then_some((ends, device)), polls, before: Counters::default() };
+        let mut watch = Self { received, has_cards, polls, before: Counters::default() };
         watch.before = watch.now();
         watch
     }
@@ -52,7 +52,7 @@ impl<'a> Watch<'a> {
             busy_ns: since(|c| c.idle_ns).map(|idle_ns| all_ns.saturating_sub(idle_ns)),
             softirq_ns: since(|c| c.softirq_ns),
             polls: since(|c| c.polls),
-            packets: if self.cards.is_some() { since(|c| c.received) } else { since(|c| c.handed_on) },
+            packets: if self.has_cards { since(|c| c.received) } else { since(|c| c.handed_on) },
             squeezed: since(|c| c.squeezed),
             dropped: since(|c| c.dropped),
         }
@@ -61,15 +61,11 @@ impl<'a> Watch<'a> {
     fn now(&self) -> Counters {
         let read = |file: &str| std::fs::read_to_string(file).unwrap_or_default();
         let softnet = read("/proc/net/softnet_stat");
-        let received = self.cards.and_then(|(ends, device)| {
-            let of = |end: &&Netns| end.enter(|| received(&read("/proc/thread-self/net/dev"), device));
-            ends.iter().map(of).sum()
-        });
         Counters {
             idle_ns: idle_ns(&read("/proc/timer_list")),
             softirq_ns: softirq_ns(&read("/proc/stat")),
             polls: self.polls.as_ref().and_then(|polls| polls.count().ok()),
-            received,
+            received: if self.has_cards { (self.received)() } else { None },
             handed_on: softnet_sum(&softnet, 0),
             dropped: softnet_sum(&softnet, 1),
             squeezed: softnet_sum(&softnet, 2),
@@ -99,8 +95,8 @@ fn softnet_sum(text: &str, column: usize) -> Option<u64> {
     text.lines().map(of).sum::<Option<u64>>().filter(|_| !text.is_empty())
 }
 
-/// Packets that the device received, by `/proc/net/dev`.
-fn received(table: &str, device: &str) -> Option<u64> {
+/// Packets that the device received, by a `/proc/net/dev`.
+pub fn received(table: &str, device: &str) -> Option<u64> {
     let row = table.lines().find_map(|line| line.trim_start().strip_prefix(device)?.strip_prefix(':'))?;
     row.split_whitespace().nth(1)?.parse().ok()
 }
