@@ -17,7 +17,6 @@ use crate::error::sentence;
 use crate::lab;
 use crate::load::iperf;
 use crate::plan::shard::Shard;
-use crate::plan::wire::Nic;
 use crate::plan::{Cell, Label, Place, Plan};
 use crate::raw::about::{About, Change};
 use crate::raw::cell::CellResult;
@@ -159,17 +158,16 @@ fn try_settings(plan: &Plan, kernels: &BTreeMap<String, lab::Kernel>) -> Result<
         return changing.try_for_each(|cc| settings::try_out(cc, &plan.place));
     }
     let changing: Vec<&Label> = changing.collect();
+    let cards = plan.cards();
     for (spec, kernel) in kernels {
         let paths = 0..plan.paths.len();
         let runs_on = |cc: &Label| paths.clone().any(|path| plan.kernel_of(path, cc) == spec);
         let ccs: Vec<Label> = changing.iter().copied().filter(|cc| runs_on(cc)).cloned().collect();
-        let mut nics: Vec<Option<Nic>> =
-            plan.paths.iter().filter_map(|path| Some(Some(path.wire()?.nic()?))).collect();
-        nics.dedup();
-        if nics.is_empty() && !ccs.is_empty() {
-            nics.push(None);
+        match cards.is_empty() {
+            true if ccs.is_empty() => {}
+            true => lab::try_settings(kernel, ccs, None)?,
+            false => cards.iter().try_for_each(|nic| lab::try_settings(kernel, ccs.clone(), Some(*nic)))?,
         }
-        nics.into_iter().try_for_each(|nic| lab::try_settings(kernel, ccs.clone(), nic))?;
     }
     Ok(())
 }

@@ -152,6 +152,11 @@ pub fn env(kernel: &Kernel) -> Result<serde_json::Value> {
     }))
 }
 
+/// The emulator's arguments for a guest with these cards, for `env.json`; `env` has those of a guest without.
+pub fn machine_with(nic: Nic) -> Vec<String> {
+    arch::machine_arguments(Some(nic))
+}
+
 /// What running cells in the lab needs of this machine.
 pub fn check() -> Vec<Check> {
     let program = |name: &str, package: &str| {

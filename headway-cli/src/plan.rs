@@ -36,6 +36,7 @@ use std::path::Path as FsPath;
 use tool::Tool;
 use traffic::Traffic;
 use transport::Transport;
+use wire::Nic;
 
 /// Version of the raw folder's layout. A folder of another version is refused with a clear sentence instead of being
 /// misread.
@@ -153,5 +154,10 @@ impl Plan {
     pub fn kernels(&self) -> BTreeSet<&str> {
         let of_path = |path| self.ccs.iter().map(move |cc| self.kernel_of(path, cc));
         (0..self.paths.len()).flat_map(of_path).collect()
+    }
+
+    /// Every kind of network card between which the plan sends, once.
+    pub fn cards(&self) -> BTreeSet<Nic> {
+        self.paths.iter().filter_map(|path| path.wire()?.nic()).collect()
     }
 }

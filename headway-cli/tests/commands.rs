@@ -180,6 +180,7 @@ fn json_has_what_other_programs_ask_for() {
         assert!(parameters.iter().all(|p| p[key].is_string()), "{key}");
     }
     assert!(of("paths").iter().any(|p| p["name"] == "clean" && p["text"].is_string()));
+    assert!(of("wires").iter().any(|w| w["name"] == "loopback" && w["about"].is_string()));
     assert!(of("path_words").len() > 5 && of("suites").iter().all(|s| s["rows"].as_u64() > Some(0)));
     let doctor: serde_json::Value = serde_json::from_slice(&run(&["doctor", "--json"]).stdout).unwrap();
     let lab = doctor.as_array().unwrap().iter().find(|v| v["name"] == "--in lab").unwrap();

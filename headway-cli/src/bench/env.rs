@@ -6,6 +6,7 @@
 use crate::cell::remote;
 use crate::lab;
 use crate::observe::machine;
+use crate::plan::wire::Wire;
 use crate::plan::{Place, Plan};
 use crate::raw::folder::write_atomic;
 use anyhow::{Result, ensure};
@@ -34,6 +35,9 @@ pub fn describe(
             lab_kernels.iter().filter_map(|(spec, kernel)| Some((spec, kernel.digest.as_ref()?))).collect();
         if !digests.is_empty() {
             env["lab"]["kernel_sha256"] = serde_json::to_value(digests)?;
+        }
+        for nic in plan.cards() {
+            env["lab"]["machines_with_cards"][Wire::Nic(nic).name()] = lab::machine_with(nic).into();
         }
     }
     if plan.place == Place::Here {

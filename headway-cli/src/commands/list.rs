@@ -96,7 +96,7 @@ fn paths_and_suites() -> String {
          \x20               for this time; it begins 10 s after the start. Any values will do",
         path::DROP_EXAMPLE
     );
-    s.push_str("\nwires (ways between two hosts without a bottleneck, for --path)\n");
+    s.push_str("\nwires (ways between two hosts without a bottleneck, in place of a path, for --path)\n");
     for (wire, about) in WIRES {
         let _ = writeln!(s, "  {:<13} {about}", wire.name());
     }

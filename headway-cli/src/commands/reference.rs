@@ -7,6 +7,7 @@ mod commands;
 use crate::metric::{Better, METRICS, Metric};
 use crate::plan::place::Place;
 use crate::plan::suite::{self, Suite};
+use crate::plan::wire::WIRES;
 use crate::raw::folder::write_atomic;
 use crate::stats::Verdict;
 use anyhow::{Context, Result};
@@ -150,7 +151,23 @@ fn paths() -> String {
          time. It begins 10 s after the start. Any values will do.",
         path::DROP_EXAMPLE
     );
-    s + &wrapped(&about, "", "")
+    s += &wrapped(&about, "", "");
+    s += "\n## Wires\n\n";
+    s += &wrapped(
+        "A wire joins two hosts without a bottleneck, so what is measured on it is the hosts. `headway bench --path` takes its \
+         name in place of a path's text; [how to compare hosts](../how-to/compare-hosts.md) has the loads for it.",
+        "",
+        "",
+    );
+    s += "\n";
+    for (wire, about) in WIRES {
+        let places = match wire.is_in(&Place::Here) {
+            true => "lab and here",
+            false => "lab",
+        };
+        s += &wrapped(&format!("`{wire}` is {about} ({places})."), "- ", "  ");
+    }
+    s
 }
 
 /// The words that every path text begins with.

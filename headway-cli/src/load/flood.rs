@@ -6,11 +6,11 @@ use crate::load::streams::{self, BIN_US, Side};
 use crate::observe::probe::now_us;
 use crate::plan::traffic::Traffic;
 use crate::sys;
-use anyhow::{Context, Result, anyhow};
+use anyhow::{Context, Result};
 use headway_cc::sim::FlowBin;
 use rustix::net::sockopt;
-use std::io::ErrorKind;
-use std::net::{Ipv4Addr, UdpSocket};
+use std::io::{self, ErrorKind};
+use std::net::{Ipv4Addr, SocketAddr, UdpSocket};
 use std::time::Duration;
 
 /// What may wait in a receiver's socket: the time for which the scheduler may hold its thread up.
@@ -25,6 +25,13 @@ pub struct Flood<'a> {
     pub traffic: &'a Traffic,
 }
 
+/// A UDP socket that sends to this address, and receives only from it.
+pub(super) fn socket_to(to: SocketAddr) -> io::Result<UdpSocket> {
+    let socket = UdpSocket::bind((Ipv4Addr::UNSPECIFIED, 0))?;
+    socket.connect(to)?;
+    Ok(socket)
+}
+
 impl Flood<'_> {
     /// Sends from `near` to `far` until the time is over; the text of `load.json`.
     pub fn run(&self, near: &Netns, far: &Netns) -> Result<String> {
@@ -34,32 +41,14 @@ impl Flood<'_> {
             let _ = sockopt::set_socket_recv_buffer_size(&receiver, RECEIVE_BUFFER);
             receiver.set_read_timeout(Some(Duration::from_micros(BIN_US as u64)))?;
             let to = receiver.local_addr()?;
-            let sender = near.enter(|| {
-                let socket = UdpSocket::bind((Ipv4Addr::UNSPECIFIED, 0))?;
-                socket.connect(to)?;
-                Ok::<_, std::io::Error>(socket)
-            });
-            Ok((sender.context("cannot open a UDP socket")?, receiver))
+            let sender = near.enter(|| socket_to(to)).context("cannot open a UDP socket")?;
+            Ok((sender, receiver))
         };
         let pairs = (0..self.traffic.streams).map(open).collect::<Result<Vec<_>>>()?;
         let start_us = now_us();
-        let sides: Result<Vec<(Side, Side)>> = std::thread::scope(|s| {
-            let both = |(sender, receiver)| {
-                (
-                    s.spawn(move || self.send(&sender, start_us)),
-                    s.spawn(move || self.receive(&receiver, start_us)),
-                )
-            };
-            let threads: Vec<_> = pairs.into_iter().map(both).collect();
-            let crashed = |_| anyhow!("a thread of the flood crashed");
-            threads
-                .into_iter()
-                .map(|(sent, received)| {
-                    Ok((sent.join().map_err(crashed)??, received.join().map_err(crashed)??))
-                })
-                .collect()
-        });
-        Ok(streams::json(sides?, self.length_us() as u64))
+        let send = |socket| self.send(&socket, start_us);
+        let receive = |socket| self.receive(&socket, start_us);
+        Ok(streams::json(streams::both_ends(pairs, &send, &receive)?, self.length_us() as u64))
     }
 
     fn length_us(&self) -> i64 {

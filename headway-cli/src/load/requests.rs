@@ -2,6 +2,7 @@
 //! is counted to the nanosecond, because a request over loopback takes some ten microseconds. `cell/wire.rs` calls this.
 
 use crate::emu::Netns;
+use crate::load::flood;
 use crate::load::streams::{self, BIN_US, Side};
 use crate::plan::traffic::{Carrier, Traffic};
 use crate::raw::requests::Times;
@@ -9,9 +10,8 @@ use crate::sys;
 use anyhow::{Context, Result, anyhow};
 use headway_cc::sim::FlowBin;
 use rustix::net::sockopt;
-use std::io::{ErrorKind, Read, Write};
+use std::io::{self, ErrorKind, Read, Write};
 use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4, TcpListener, TcpStream, UdpSocket};
-use std::os::fd::OwnedFd;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
@@ -60,16 +60,17 @@ impl Requests<'_> {
                     let server =
                         far.enter(|| UdpSocket::bind(self.to)).context("cannot listen at the far end")?;
                     server.set_read_timeout(Some(LOST))?;
+                    let open = || -> io::Result<_> {
+                        let socket = flood::socket_to(SocketAddr::V4(self.to))?;
+                        socket.set_read_timeout(Some(LOST))?;
+                        Ok(Client::Udp(socket))
+                    };
+                    let open = |_| near.enter(open).context("cannot open a UDP socket");
+                    let clients = (0..self.traffic.streams).map(open).collect::<Result<Vec<_>>>()?;
+                    // It answers until it is told to stop, so nothing may fail between here and that.
                     let stop = &stop;
                     s.spawn(move || answer_udp(&server, stop));
-                    let client = || {
-                        let socket = UdpSocket::bind((Ipv4Addr::UNSPECIFIED, 0))?;
-                        socket.connect(self.to)?;
-                        socket.set_read_timeout(Some(LOST))?;
-                        Ok::<_, std::io::Error>(socket)
-                    };
-                    let open = |_| Ok(Client::Udp(near.enter(client).context("cannot open a UDP socket")?));
-                    (0..self.traffic.streams).map(open).collect::<Result<Vec<_>>>()?
+                    clients
                 }
             };
             let start_ns = sys::clock::monotonic_ns();
@@ -89,8 +90,7 @@ impl Requests<'_> {
                 let (side, its) = client?;
                 times.add(&its);
                 // What was answered is what was asked.
-                let sent = Side { bins: side.bins.clone(), cc: side.cc.clone(), ..Side::default() };
-                sides.push((Side { bytes: side.bytes, mss: side.mss, ..sent }, side));
+                sides.push((Side { cpu: Duration::ZERO, ..side.clone() }, side));
             }
             Ok((streams::json(sides, self.length_ns() / 1000), times))
         })
@@ -101,12 +101,7 @@ impl Requests<'_> {
     }
 
     fn connect(&self) -> Result<TcpStream> {
-        use rustix::net::{AddressFamily, SocketType, connect, ipproto, socket};
-        let fd: OwnedFd = socket(AddressFamily::INET, SocketType::STREAM, Some(ipproto::TCP))?;
-        sockopt::set_tcp_congestion(&fd, self.cc)
-            .with_context(|| format!("cannot choose the controller `{}`", self.cc))?;
-        connect(&fd, &SocketAddr::V4(self.to)).context("cannot connect to the far end")?;
-        let stream = TcpStream::from(fd);
+        let stream = TcpStream::from(streams::connect(self.to, self.cc)?);
         stream.set_nodelay(true)?;
         Ok(stream)
     }

@@ -36,7 +36,7 @@ pub struct Streams<'a> {
 }
 
 /// One end of one stream: what it counted in each bin and in total, and the CPU time of its thread.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(super) struct Side {
     pub bins: Vec<FlowBin>,
     pub bytes: u64,
@@ -71,6 +71,33 @@ pub(super) fn json(sides: Vec<(Side, Side)>, duration_us: u64) -> String {
     load::kernel_json(&run, &flows, cpu)
 }
 
+/// Runs the sending and the receiving end of every stream, each in a thread of its own, and waits for all of them.
+pub(super) fn both_ends<S: Send, R: Send>(
+    pairs: Vec<(S, R)>,
+    send: &(impl Fn(S) -> Result<Side> + Sync),
+    receive: &(impl Fn(R) -> Result<Side> + Sync),
+) -> Result<Vec<(Side, Side)>> {
+    std::thread::scope(|s| {
+        let both = |(near, far)| (s.spawn(move || send(near)), s.spawn(move || receive(far)));
+        let threads: Vec<_> = pairs.into_iter().map(both).collect();
+        let crashed = |_| anyhow!("a thread of the load crashed");
+        let sides: Vec<Result<(Side, Side)>> = threads
+            .into_iter()
+            .map(|(sent, received)| Ok((sent.join().map_err(crashed)??, received.join().map_err(crashed)??)))
+            .collect();
+        sides.into_iter().collect()
+    })
+}
+
+/// A TCP connection that sends with this controller.
+pub(super) fn connect(to: SocketAddrV4, cc: &str) -> Result<OwnedFd> {
+    use rustix::net::{AddressFamily, SocketType, connect, ipproto, socket};
+    let fd: OwnedFd = socket(AddressFamily::INET, SocketType::STREAM, Some(ipproto::TCP))?;
+    sockopt::set_tcp_congestion(&fd, cc).with_context(|| format!("cannot choose the controller `{cc}`"))?;
+    connect(&fd, &SocketAddr::V4(to)).context("cannot connect to the far end")?;
+    Ok(fd)
+}
+
 impl Streams<'_> {
     /// Sends from `near` to `far` until the time is over and returns JSON like that of
     /// `iperf3 -J --get-server-output`.
@@ -80,19 +107,9 @@ impl Streams<'_> {
             .map(|_| Ok((near.enter(|| self.connect())?, listener.accept().context("accepting a stream")?.0)))
             .collect::<Result<Vec<_>>>()?;
         let start_us = now_us();
-        let sides: Vec<Result<(Side, Side)>> = std::thread::scope(|s| {
-            let both = |(near, far)| {
-                (s.spawn(move || self.send(near, start_us)), s.spawn(move || self.receive(far, start_us)))
-            };
-            let threads: Vec<_> = pairs.into_iter().map(both).collect();
-            let crashed = |_| anyhow!("a stream of the load crashed");
-            let join =
-                |(sent, received): (std::thread::ScopedJoinHandle<_>, std::thread::ScopedJoinHandle<_>)| {
-                    Ok((sent.join().map_err(crashed)??, received.join().map_err(crashed)??))
-                };
-            threads.into_iter().map(join).collect()
-        });
-        Ok(json(sides.into_iter().collect::<Result<_>>()?, self.length_us() as u64))
+        let send = |stream| self.send(stream, start_us);
+        let receive = |stream| self.receive(stream, start_us);
+        Ok(json(both_ends(pairs, &send, &receive)?, self.length_us() as u64))
     }
 
     fn length_us(&self) -> i64 {
@@ -100,11 +117,7 @@ impl Streams<'_> {
     }
 
     fn connect(&self) -> Result<TcpStream> {
-        use rustix::net::{AddressFamily, SocketType, connect, ipproto, socket};
-        let fd: OwnedFd = socket(AddressFamily::INET, SocketType::STREAM, Some(ipproto::TCP))?;
-        sockopt::set_tcp_congestion(&fd, self.cc)
-            .with_context(|| format!("cannot choose the controller `{}`", self.cc))?;
-        connect(&fd, &SocketAddr::V4(self.to)).context("cannot connect to the far end")?;
+        let fd = connect(self.to, self.cc)?;
         if self.traffic.pattern.is_pausing() {
             sys::socket::set_unsent_limit(fd.as_fd(), BLOCK_BYTES)
                 .context("cannot limit what waits in a socket")?;

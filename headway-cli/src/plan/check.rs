@@ -304,16 +304,23 @@ mod tests {
     use crate::plan::server::RemoteOptions;
     use crate::plan::{Label, Request};
 
-    fn checked(place: Place, cc: &str, known: &Known) -> Result<()> {
-        let request = Request {
+    /// A plan of one candidate on one path, which `change` alters, held against what is known.
+    fn checked(
+        place: Place,
+        cc: &str,
+        path: &str,
+        known: &Known,
+        change: &dyn Fn(&mut Request),
+    ) -> Result<()> {
+        let mut request = Request {
             place,
             ccs: vec![Label::from(cc)],
-            paths: vec!["clean".into()],
+            paths: vec![path.into()],
             suite: None,
             blocks: Some(1),
             transport: Transport::Tcp,
             tool: Tool::default(),
-            traffic: Traffic::bulk(10),
+            traffic: Traffic::bulk(1),
             axes: Axes::default(),
             has_warmup: false,
             seed: 1,
@@ -321,8 +328,11 @@ mod tests {
             modules: String::new(),
             remote: RemoteOptions::default(),
         };
+        change(&mut request);
         request.plan()?.check(known)
     }
+
+    fn as_it_is(_: &mut Request) {}
 
     #[test]
     fn a_place_has_the_controllers_that_are_known_there() {
@@ -331,14 +341,14 @@ mod tests {
             registered: vec!["vegas".into()],
             built_in: vec!["reno".into()],
         };
-        let accepts = |place: Place, cc| checked(place, cc, &known).is_ok();
+        let accepts = |place: Place, cc| checked(place, cc, "clean", &known, &as_it_is).is_ok();
         assert!(accepts(Place::Here, "vegas#2") && accepts(Place::Here, "bbr3:up_pacing_gain=1.1"));
         assert!(accepts(Place::Lab, "reno") && accepts(Place::Sim, "cubic"));
         assert!(
             !accepts(Place::Here, "reno") && !accepts(Place::Lab, "vegas") && !accepts(Place::Sim, "reno")
         );
         assert!(!accepts(Place::Here, "vegas#x") && !accepts(Place::Here, "vegas:up_pacing_gain=1.1"));
-        let error = checked(Place::Lab, "vegas", &known).unwrap_err().to_string();
+        let error = checked(Place::Lab, "vegas", "clean", &known, &as_it_is).unwrap_err().to_string();
         assert_eq!(error, "unknown controller `vegas` for --in lab\nhint: there is bbr3, reno");
     }
 
@@ -347,28 +357,10 @@ mod tests {
         let known =
             Known { built_in: vec!["cubic".into()], registered: vec!["cubic".into()], ..Known::default() };
         let check = |place: Place, cc: &str, path: &str, change: &dyn Fn(&mut Request)| {
-            let mut request = Request {
-                place,
-                ccs: vec![Label::from(cc)],
-                paths: vec![path.into()],
-                suite: None,
-                blocks: Some(1),
-                transport: Transport::Tcp,
-                tool: Tool::default(),
-                traffic: Traffic::bulk(1),
-                axes: Axes::default(),
-                has_warmup: false,
-                seed: 1,
-                trace: false,
-                modules: String::new(),
-                remote: RemoteOptions::default(),
-            };
-            change(&mut request);
-            request.plan().and_then(|plan| plan.check(&known)).map_err(|e| e.to_string())
+            checked(place, cc, path, &known, change).map_err(|e| e.to_string())
         };
         let flood = |bytes| move |r: &mut Request| r.traffic.host_load = Some(HostLoad::Flood { bytes });
         let is_busy = |r: &mut Request| r.axes.cpu_load_percent = vec![90];
-        let as_it_is = |_: &mut Request| {};
         for (place, path) in [(Place::Lab, "e1000"), (Place::Lab, "loopback"), (Place::Here, "veth")] {
             check(place.clone(), "cubic", path, &flood(64)).unwrap();
             check(place, "cubic", path, &is_busy).unwrap();

@@ -17,7 +17,7 @@ pub enum Wire {
 }
 
 /// A network card that the lab emulates.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, clap::ValueEnum)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, clap::ValueEnum)]
 pub enum Nic {
     /// What a virtual machine has.
     Virtio,

@@ -2,6 +2,7 @@
 
 use crate::lab;
 use crate::plan::suite;
+use crate::plan::wire::WIRES;
 use headway_cc::cc::params::{Kind, Param};
 use headway_cc::{cc, path};
 use headway_kernel as kernel;
@@ -18,6 +19,7 @@ pub struct Everything {
     loaded: Option<Vec<Loaded>>,
     paths: Vec<Named>,
     path_words: Vec<Named>,
+    wires: Vec<Wire>,
     suites: Vec<Suite>,
 }
 
@@ -58,6 +60,13 @@ struct Named {
     about: &'static str,
 }
 
+/// A way between two hosts without a bottleneck.
+#[derive(Serialize)]
+struct Wire {
+    name: &'static str,
+    about: &'static str,
+}
+
 #[derive(Serialize)]
 struct Suite {
     name: &'static str,
@@ -87,6 +96,7 @@ pub fn everything() -> Everything {
             .iter()
             .map(|k| Named { name: k.name, text: k.example, about: k.about })
             .collect(),
+        wires: WIRES.iter().map(|(wire, about)| Wire { name: wire.name(), about }).collect(),
         suites: suite::SUITES
             .iter()
             .map(|s| Suite { name: s.name, rows: (s.rows)().len(), about: s.about })
