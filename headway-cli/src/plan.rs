@@ -134,6 +134,13 @@ impl Plan {
         (0..self.paths.len()).map(|path| self.traffic(path))
     }
 
+    /// How many verdicts the run gives: paths × candidates × primary metrics. They share one correction, so the more there
+    /// are, the more blocks each of them takes.
+    pub fn comparisons(&self) -> usize {
+        let verdicts = |path: usize| self.traffic(path).primary_metrics(self.paths[path].wire());
+        (0..self.paths.len()).map(verdicts).sum::<usize>() * (self.ccs.len() - 1)
+    }
+
     /// The cells of a shard; all of them without one.
     pub fn cells_of(&self, shard: Option<Shard>) -> impl Iterator<Item = &Cell> {
         self.cells.iter().filter(move |c| shard.is_none_or(|s| s.has(c.index)))

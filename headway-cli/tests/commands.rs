@@ -133,7 +133,7 @@ fn a_verdict_can_fail_a_script_after_the_report_is_written() {
         "500ms",
     ];
     let o = headway(&bench)
-        .args(["--blocks", "6", "--quiet", "--out", &dir, "--fail-if", "worse"])
+        .args(["--blocks", "7", "--quiet", "--out", &dir, "--fail-if", "worse"])
         .output()
         .unwrap();
     assert_eq!(o.status.code(), Some(3), "{}", said(&o));

@@ -679,6 +679,28 @@ fn a_wire_measures_the_hosts() {
     let (median_us, p99_us) = (value(&csv, 0, "request_p50_us"), value(&csv, 0, "request_p99_us"));
     assert!(median_us > cost_us && median_us <= p99_us, "{median_us} {p99_us}");
     let idle = run("idle", &["--idle"]);
+    // How many verdicts a plan announces (`Traffic::primary_metrics`) is how many its cells can have.
+    let loads: [(&str, &[&str], usize); 4] = [
+        ("requests", &["--requests", "tcp"], 3),
+        ("flood", &["--flood", "64"], 3),
+        ("bulk", &[], 4),
+        ("busy", &["--cpu-load", "50"], 3),
+    ];
+    for (csv, verdicts) in
+        loads.map(|(out, load, n)| (run(out, load), n)).iter().chain(&[(idle.clone(), 1), (csv, 3)])
+    {
+        let primaries = [
+            "goodput_bps",
+            "queue_delay_p95_us",
+            "retransmit_rate",
+            "request_p99_us",
+            "ping_mean_us",
+            "machine_s_per_gb",
+            "machine_us_per_request",
+        ];
+        let has = |name: &&&str| !value(csv, 0, name).is_nan();
+        assert_eq!(primaries.iter().filter(has).count(), *verdicts, "{csv}");
+    }
     let ours_us = value(&idle, 0, "ping_mean_us");
     if has("ping") {
         let mut command = Command::new(env!("CARGO_BIN_EXE_headway"));

@@ -64,18 +64,13 @@ impl Request {
             self.modules.is_empty() || self.axes.kernels.len() == 1,
             "--modules belongs to one --kernel file\nhint: name versions, as `headway doctor` shows them"
         );
-        let comparisons = paths.len() * (ccs.len() - 1);
-        let blocks =
-            self.blocks.unwrap_or_else(|| USUAL_BLOCKS.max(stats::blocks_needed(comparisons) as u32));
-        ensure!((1..=10_000).contains(&blocks), "--blocks must be between 1 and 10000");
-        let cells = cells(self.seed, blocks, &ccs, paths.len());
-        Ok(Plan {
+        let mut plan = Plan {
             layout: LAYOUT,
             place: self.place.clone(),
             ccs,
             paths,
             suite: self.suite.clone().unwrap_or_default(),
-            blocks,
+            blocks: 0,
             transport: self.transport,
             tool: self.tool,
             traffic,
@@ -84,8 +79,13 @@ impl Request {
             kernel: if self.axes.kernels.len() == 1 { self.axes.kernels[0].clone() } else { String::new() },
             modules: self.modules.clone(),
             remote: self.remote.clone(),
-            cells,
-        })
+            cells: Vec::new(),
+        };
+        let needed = stats::blocks_needed(plan.comparisons()) as u32;
+        plan.blocks = self.blocks.unwrap_or(USUAL_BLOCKS.max(needed));
+        ensure!((1..=10_000).contains(&plan.blocks), "--blocks must be between 1 and 10000");
+        plan.cells = cells(self.seed, plan.blocks, &plan.ccs, plan.paths.len());
+        Ok(plan)
     }
 
     /// The controllers; with the baseline a second time where the suite wants to show what noise alone looks like.

@@ -51,14 +51,14 @@ impl Plan {
     /// every verdict is possible. Said before a run, where it saves the run, and in its report.
     pub fn what_cannot_be_decided(&self) -> Option<String> {
         let blocks = self.blocks as usize;
-        let comparisons = self.paths.len() * (self.ccs.len() - 1);
+        let comparisons = self.comparisons();
         let needed = stats::blocks_needed(comparisons);
-        let (takes, has) = match (comparisons, blocks) {
-            (0, _) => return Some("One controller: there is nothing to compare it with.".into()),
-            (1, _) => (format!("A comparison needs {needed} blocks"), blocks),
-            _ => (format!("{comparisons} comparisons of each metric need {needed} blocks"), blocks),
+        let takes = match comparisons {
+            0 => return Some("One controller: there is nothing to compare it with.".into()),
+            1 => format!("A comparison needs {needed} blocks"),
+            _ => format!("{comparisons} comparisons need {needed} blocks"),
         };
-        let has = if has == 1 { "1 block".to_string() } else { format!("{has} blocks") };
+        let has = if blocks == 1 { "1 block".to_string() } else { format!("{blocks} blocks") };
         let reason = "so that a difference can be told from chance";
         if blocks < stats::MIN_BLOCKS {
             Some(format!(

@@ -10,7 +10,7 @@ use headway_cc::names::choices;
 use headway_cc::path::PRESETS;
 
 /// The suite that is run when neither paths nor traffic were asked for. Two paths are as many as four controllers can
-/// be compared on in ten minutes of the lab, with the eight blocks that their six comparisons need.
+/// be compared on in a dozen minutes of the lab, with the ten blocks that their 24 verdicts need.
 pub const FIRST: &str = "first";
 
 /// A named list of rows.

@@ -1,5 +1,6 @@
 //! The traffic of a cell: how many flows, in which pattern, beside which others, for how long.
 
+use super::wire::Wire;
 use anyhow::{Result, anyhow, bail, ensure};
 use headway_cc::cc::params::Kind;
 use headway_cc::messages::Messages;
@@ -58,6 +59,23 @@ impl Traffic {
             host_load: None,
             seconds,
             warmup_ms: 2000,
+        }
+    }
+
+    /// How many primary metrics this traffic has, on an emulated or a real path or on a wire: as many verdicts as one
+    /// candidate gets against the baseline. `metric` has the metrics themselves, and a test holds the two together.
+    pub fn primary_metrics(&self, wire: Option<Wire>) -> usize {
+        // A machine's CPU time says nothing where its CPUs are kept busy on purpose.
+        let machine = usize::from(self.cpu_load_percent == 0);
+        match (self.host_load, wire) {
+            // Round trip of a ping.
+            (Some(HostLoad::Idle), _) => 1,
+            // p99 of the requests, or goodput of the flood; and the ping.
+            (Some(HostLoad::Requests(_) | HostLoad::Flood { .. }), _) => 2 + machine,
+            // Goodput, retransmissions, and the ping.
+            (None, Some(_)) => 3 + machine,
+            // Goodput, queueing delay and retransmissions; p99 of messages.
+            (None, None) => 3 + usize::from(self.messages.is_some()),
         }
     }
 }
@@ -325,6 +343,20 @@ mod as_text {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// `tests/lab.rs` and `report/tests.rs` hold the numbers against cells.
+    #[test]
+    fn a_load_has_so_many_verdicts() {
+        let on = |host_load, wire| Traffic { host_load, ..Traffic::bulk(1) }.primary_metrics(wire);
+        let wire = Some(Wire::Loopback);
+        assert_eq!(on(None, None), 3);
+        let messages = Some("64..1200@64".parse().unwrap());
+        assert_eq!(Traffic { messages, ..Traffic::bulk(1) }.primary_metrics(None), 4);
+        assert_eq!([on(None, wire), on(Some(HostLoad::Idle), wire)], [4, 1]);
+        assert_eq!(on(Some(HostLoad::Requests(Carrier::Tcp)), wire), 3);
+        assert_eq!(on(Some(HostLoad::Flood { bytes: 64 }), wire), 3);
+        assert_eq!(Traffic { cpu_load_percent: 50, ..Traffic::bulk(1) }.primary_metrics(wire), 3);
+    }
 
     #[test]
     fn an_old_plan_reads_as_bulk_without_messages() {

@@ -102,7 +102,7 @@ impl<'a> Teller<'a> {
     /// Too few blocks for any verdict: how many it takes, then points that are called points.
     fn undecided(&self) -> Vec<String> {
         let plan = &self.run.plan;
-        let needed = blocks_needed(plan.paths.len() * (plan.ccs.len() - 1));
+        let needed = blocks_needed(plan.comparisons());
         let planned = plan.blocks as usize;
         let left = self.judged.iter().map(|c| c.judged.improvement.n).max().unwrap_or(0);
         let mut said = vec![if planned < needed {
@@ -697,7 +697,7 @@ mod tests {
             assert_eq!(
                 said(&run, &measured, blocks as usize),
                 [
-                    format!("With {word} nothing can be decided: 7 are needed."),
+                    format!("With {word} nothing can be decided: 9 are needed."),
                     "A point without a verdict: on path2, bbr carries 7.1 times what cubic does (46.2 instead of 6.50 Mbit/s)."
                         .into()
                 ]
@@ -705,7 +705,7 @@ mod tests {
         }
         let run = run("answer-lost", &["bbr", "cubic"], 1, 10);
         let said = said(&run, &[(0, "cubic", GOODPUT, 5e7, 5e7)], 3);
-        assert_eq!(said, ["Nothing can be decided: of 10 blocks only 3 can be compared, and 6 are needed."]);
+        assert_eq!(said, ["Nothing can be decided: of 10 blocks only 3 can be compared, and 7 are needed."]);
     }
 
     #[test]

@@ -42,8 +42,8 @@ impl Findings {
     }
 }
 
-/// Every candidate against the baseline on every path and metric that has blocks in common. The verdicts of a metric
-/// are one family: paths × candidates.
+/// Every candidate against the baseline on every path and metric that has blocks in common. All verdicts are one family,
+/// because a reader looks at all of them for the one that stands out.
 fn compare(run: &Run) -> Vec<Comparison> {
     let mut all = Vec::new();
     for path in 0..run.plan.paths.len() {
@@ -51,10 +51,7 @@ fn compare(run: &Run) -> Vec<Comparison> {
             all.extend(run.plan.labels().skip(1).filter_map(|cc| compare_one(run, path, metric, cc)));
         }
     }
-    for metric in METRICS {
-        let family = all.iter_mut().filter(|c| c.metric.name == metric.name);
-        judge::decide(family.map(|c| &mut c.judged));
-    }
+    judge::decide(all.iter_mut().map(|c| &mut c.judged));
     all
 }
 

@@ -86,7 +86,7 @@ impl Judgement {
 }
 
 /// Gives the verdicts of one family: all judgements among which a reader would look for the one that stands out, such
-/// as one metric on all paths and of all candidates. Holm's correction keeps the chance that any of them is wrongly
+/// as all metrics of all candidates on all paths of a run. Holm's correction keeps the chance that any of them is wrongly
 /// called a difference at 5 %. Judgements without a margin are passed over.
 pub fn decide<'a>(judgements: impl Iterator<Item = &'a mut Judgement>) {
     let mut family: Vec<(&mut Judgement, f64)> =

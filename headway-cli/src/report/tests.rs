@@ -92,6 +92,8 @@ fn every_primary_comparison_shows_what_noise_alone_shows() {
     let row = table.lines().find(|l| l.starts_with("  bbr1") && l.contains("equivalent")).unwrap();
     assert!(table.contains("A/A noise") && row.contains(&goodput.noise_text()), "{row}");
     assert!(page(&folder).contains("A/A noise"));
+    let judged = summary.comparisons.iter().filter(|c| c.judged.verdict.is_some()).count();
+    assert_eq!(judged, Run::read(&folder.dir).unwrap().plan.comparisons());
     let (few, _) = made(&synthetic::run("few-noise", 5));
     assert!(few.comparisons.iter().all(|c| c.judged.noise.is_none()));
 }
@@ -219,7 +221,7 @@ fn few_blocks_give_points_and_a_note() {
     );
     let folder = synthetic::run("six", 6);
     let (summary, _) = made(&folder);
-    assert!(summary.notes[0].contains("need 8 blocks"), "{:?}", summary.notes);
+    assert!(summary.notes[0].contains("18 comparisons need 10 blocks"), "{:?}", summary.notes);
 }
 
 /// `drop` falls at 8 s and is back at 14 s; each of the synthetic series gets its old rate back at once.
@@ -516,7 +518,7 @@ fn panels_can_be_saved_from_a_file_on_disk() {
 
 #[test]
 fn a_terminal_of_eighty_columns_is_enough_and_long_runs_are_cut() {
-    let folder = synthetic::run("narrow", 8);
+    let folder = synthetic::run("narrow", 10);
     let narrow = printed(&folder, &Options { width: Some(80), ..Options::default() });
     let too_wide: Vec<&str> = narrow.lines().filter(|l| l.chars().count() > 80).collect();
     assert!(too_wide.is_empty(), "{too_wide:?}");
@@ -532,7 +534,7 @@ fn a_terminal_of_eighty_columns_is_enough_and_long_runs_are_cut() {
         wide.contains("A/A noise") && wide.lines().any(|l| l.chars().count() > 120),
         "a pipe has any width"
     );
-    let cells = &synthetic::plan(8).cells;
+    let cells = &synthetic::plan(10).cells;
     for cell in cells.iter().filter(|c| c.cc == "cubic").take(7) {
         synthetic::edit(&folder.cell(cell.index).join("cell.json"), "status", json!("disturbed: late"));
     }
