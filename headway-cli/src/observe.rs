@@ -8,4 +8,5 @@ pub mod host;
 pub mod lateness;
 pub mod machine;
 pub mod messages;
+pub mod packets;
 pub mod probe;

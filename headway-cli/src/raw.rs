@@ -13,6 +13,7 @@ pub mod host;
 pub mod link;
 pub mod load;
 pub mod messages;
+pub mod packets;
 pub mod ping;
 pub mod probe;
 pub mod requests;

@@ -6,6 +6,7 @@
 //! made through rustix. Those made through libc are the ones that rustix does not have, and each says so.
 
 pub mod afterwards;
+pub mod capture;
 pub mod clock;
 pub mod file;
 pub mod interrupt;

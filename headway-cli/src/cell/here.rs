@@ -12,12 +12,14 @@ use crate::load::quic;
 use crate::load::streams;
 use crate::observe::cpu;
 use crate::observe::messages;
+use crate::observe::packets::Recorder;
 use crate::plan::tool::Tool;
 use crate::plan::traffic::{Pattern, Traffic};
 use crate::plan::{Cell, Place, Plan};
 use crate::raw;
 use crate::raw::cell::CellResult;
 use crate::raw::folder::write_atomic;
+use crate::raw::packets::Packet;
 use anyhow::{Context, Result};
 use headway_cc::path::Path;
 use headway_cc::quic::sim::Stack;
@@ -72,6 +74,8 @@ impl Order<'_> {
 struct Ground {
     rival_server: Option<Server>,
     server: Option<Server>,
+    /// The packets at the sender's device, which the trace of a TCP sender is held against.
+    recorder: Option<Recorder>,
     emu: Emu,
     path: Path,
     rival: Option<Rival>,
@@ -95,6 +99,10 @@ impl Ground {
             negotiate_ecn([emu.near(), far])?;
         }
         settings::apply(&cell.cc, &[emu.near(), far], DEVICE, &plan.place)?;
+        let recorder = match order.stack() {
+            None if plan.trace => Some(emu.near().enter(Recorder::start)?),
+            _ => None,
+        };
         let start = |port| Server::start(plan.tool, far.command(plan.tool.program()), port);
         let server = match order.stack() {
             None if !order.is_ours(traffic) => Some(start(iperf::PORT)?),
@@ -104,7 +112,7 @@ impl Ground {
             Some(_) if !order.is_ours(&order.rival_traffic()) => Some(start(iperf::RIVAL_PORT)?),
             _ => None,
         };
-        Ok(Self { rival_server, server, emu, path, rival, sender })
+        Ok(Self { rival_server, server, recorder, emu, path, rival, sender })
     }
 
     fn site(&self, order: &Order) -> Site<'_> {
@@ -176,6 +184,7 @@ impl Ground {
 
     /// Takes the path down and ends the servers. The controllers stay until their files are written.
     fn down(self, order: &Order, loads: Loads) -> Result<Left> {
+        let packets = self.recorder.map(Recorder::stop).transpose()?;
         let log = self.emu.stop()?;
         let (tool, seconds) = (order.plan.tool, order.traffic.seconds);
         let ours = heard(tool, loads.ours, self.server, seconds);
@@ -184,6 +193,7 @@ impl Ground {
         let base_rtt_us = self.path.base_rtt_us();
         Ok(Left {
             log,
+            packets,
             loads: Loads { ours, rival: its },
             base_rtt_us,
             rival: self.rival,
@@ -195,6 +205,7 @@ impl Ground {
 /// What is left of the ground when it is down.
 struct Left {
     log: EmuLog,
+    packets: Option<Vec<Packet>>,
     loads: Loads,
     base_rtt_us: u64,
     rival: Option<Rival>,
@@ -207,6 +218,9 @@ impl Left {
         let Order { plan, cell, traffic, dir } = order;
         write_atomic(&dir.join("probe.txt"), &raw::probe::to_text(seen.probes, seen.start_us))?;
         write_atomic(&dir.join("link.txt"), &self.log.bins)?;
+        if let Some(packets) = &self.packets {
+            write_atomic(&dir.join("packets.txt"), &raw::packets::to_text(packets))?;
+        }
         let mut disturbed = self.log.disturbed(self.base_rtt_us).or(quic_disturbed);
         if let Some(messages) = seen.messages {
             let from_us = traffic.warmup_ms as i64 * 1000;
