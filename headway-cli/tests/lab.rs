@@ -716,6 +716,49 @@ fn a_wire_measures_the_hosts() {
     }
 }
 
+/// What the kernel told our controllers, held against the packets that passed the device: a replay alone would show that two
+/// programs of ours agree on a wrong event. Each path has what the fields are about: losses and tails that are lost, marks,
+/// packets that overtake each other, and ProbeRTT, which holds the sender back.
+#[test]
+fn the_kernel_tells_what_the_packets_say() {
+    let kernels: Vec<&str> = ["6.1.", "6.12.", "7.2."].into_iter().filter(|k| kernel(k).is_some()).collect();
+    if kernels.is_empty() {
+        return;
+    }
+    let s = Scratch::new("packets");
+    let loads: [(&str, &[&str], &str, u64); 4] = [
+        (
+            "20mbit 20ms queue=0.5bdp loss=2%",
+            &["--on-off", "300ms/200ms", "--seconds", "3"],
+            "rs_starts_lost_range",
+            20,
+        ),
+        ("20mbit 20ms queue=4bdp ce=2ms", &["--seconds", "2"], "rs_delivered_ce", 500),
+        ("20mbit 20ms queue=2bdp reorder=5%/10ms", &["--seconds", "2"], "rs_tx_in_flight", 500),
+        ("5mbit 30ms queue=2bdp", &["--seconds", "7"], "is_app_limited", 20),
+    ];
+    for (number, (path, load, field, least)) in loads.into_iter().enumerate() {
+        let out = format!("run{number}");
+        let kernels = kernels.iter().map(|k| k.trim_end_matches('.')).collect::<Vec<_>>().join(",");
+        let mut command = Command::new(env!("CARGO_BIN_EXE_headway"));
+        command
+            .args(["bench", "--in", "lab", "--trace", "--cc", "bbr3", "--blocks", "1", "--kernel", &kernels]);
+        command.args(["--path", path, "--out", &out]).args(load).current_dir(&s.0);
+        let run = command.output().unwrap();
+        assert!(run.status.success(), "{}", text(&run));
+        for cell in fs::read_dir(s.0.join(&out).join("cells")).unwrap().flatten() {
+            let mut command = Command::new(env!("CARGO_BIN_EXE_headway"));
+            let replayed = command.arg("replay").arg(cell.path().join("acks.txt")).output().unwrap();
+            let said = text(&replayed);
+            assert!(replayed.status.success() && said.contains("is what the packets say"), "{path}: {said}");
+            let row = said.lines().find(|l| l.trim_start().starts_with(field));
+            let compared = row.and_then(|l| l.split_whitespace().nth(1)?.parse::<u64>().ok());
+            assert!(compared.is_some_and(|n| n >= least), "{path}: {field}: {said}");
+            println!("{path}\n{said}");
+        }
+    }
+}
+
 /// A distribution's small kernel has no driver for the cards, which is said before the run.
 #[test]
 fn a_kernel_without_a_driver_is_one_sentence() {

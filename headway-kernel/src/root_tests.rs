@@ -413,6 +413,46 @@ fn root_probe_rtt_makes_samples_application_limited() {
     panic!("no ACK of a packet sent in ProbeRTT in three runs");
 }
 
+/// A receiver that closes its window leaves the sender with nothing in flight and with data to send. The kernel calls what
+/// follows a first transmission, as after a pause; but the application did not pause, so the model must not be told of an
+/// idle restart (draft-ietf-ccwg-bbr, §5.4.1).
+#[test]
+fn root_a_closed_window_is_no_idle_application() {
+    let Some(mut attached) = attach_as('j', true) else { return };
+    let sink = Shared::default();
+    let trace = attached.trace(sink.clone()).unwrap();
+    let (mut near, mut far) = pair();
+    choose(&near, attached.name()).unwrap();
+    let bytes = 16 << 20;
+    std::thread::scope(|scope| {
+        scope.spawn(|| near.write_all(&vec![0; bytes]).unwrap());
+        let mut left = bytes;
+        while left > 0 {
+            // By then the window is closed, and what was sent is acknowledged, be it by the receiver's timer of 40 ms.
+            std::thread::sleep(std::time::Duration::from_millis(150));
+            let mut part = vec![0; left.min(2 << 20)];
+            far.read_exact(&mut part).unwrap();
+            left -= part.len();
+        }
+    });
+    // Only now the application pauses, and begins again.
+    std::thread::sleep(std::time::Duration::from_millis(300));
+    near.write_all(&[0; 1000]).unwrap();
+    far.read_exact(&mut [0; 1000]).unwrap();
+    assert_eq!(trace.finish().unwrap().lost, 0);
+    let text = sink.text();
+    let columns: Vec<&str> = text.lines().next().unwrap().split(' ').collect();
+    let at = |name: &str| columns.iter().position(|c| *c == name).unwrap() - 1;
+    let (event, limited, inflight) = (at("event"), at("is_app_limited"), at("inflight"));
+    let word = |row: &str, at: usize| row.split(' ').nth(at).unwrap().parse::<u64>().unwrap();
+    let rows = || text.lines().filter(|l| !l.starts_with('#'));
+    let restarts: Vec<&str> = rows().filter(|r| word(r, event) == Event::TxStart as u64).collect();
+    let empty = rows().filter(|r| word(r, event) == Event::Ack as u64 && word(r, inflight) == 0).count();
+    assert!(empty >= 3, "the window was never closed: {empty} ACKs left nothing in flight");
+    assert!(restarts.iter().all(|row| word(row, limited) == 1), "{restarts:#?}");
+    assert!((1..=2).contains(&restarts.len()), "the pauses of the application: {}", restarts.len());
+}
+
 /// Without socket storage a flow keeps its state in the spare table and decides as ever; where that is full too, it
 /// still sends. The test lets the memory for socket options run out, which newer kernels limit for each network
 /// namespace.

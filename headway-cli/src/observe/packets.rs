@@ -93,6 +93,7 @@ fn packet(bytes: &[u8], is_sent: bool) -> Option<Packet> {
         bytes: ip_bytes.saturating_sub(u32::from(tcp.data_offset()) * 4),
         ack: tcp.acknowledgment_number(),
         has_syn: tcp.syn(),
+        has_fin: tcp.fin(),
         has_ece: tcp.ece(),
         sacks: sacks.flatten().collect(),
     })

@@ -21,6 +21,8 @@ pub struct Packet {
     /// Up to where its sender has received everything.
     pub ack: u32,
     pub has_syn: bool,
+    /// Its sender has no more data; this, too, has a place in the stream.
+    pub has_fin: bool,
     /// It echoes a congestion mark (ECE, RFC 3168).
     pub has_ece: bool,
     /// What else its sender has received: start and end (RFC 2018).
@@ -28,14 +30,18 @@ pub struct Packet {
 }
 
 pub fn to_text(packets: &[Packet]) -> String {
-    let mut text = String::from("# t_ns way port seq bytes ack syn ece sack\n");
+    let mut text = String::from("# t_ns way port seq bytes ack syn fin ece sack\n");
     for p in packets {
         let sacks: Vec<String> = p.sacks.iter().map(|(start, end)| format!("{start}-{end}")).collect();
         let sacks = if sacks.is_empty() { "-".into() } else { sacks.join(",") };
         let way = if p.is_sent { "sent" } else { "received" };
-        let (syn, ece) = (u8::from(p.has_syn), u8::from(p.has_ece));
-        writeln!(text, "{} {way} {} {} {} {} {syn} {ece} {sacks}", p.t_ns, p.port, p.seq, p.bytes, p.ack)
-            .expect("writing to memory");
+        let (syn, fin, ece) = (u8::from(p.has_syn), u8::from(p.has_fin), u8::from(p.has_ece));
+        writeln!(
+            text,
+            "{} {way} {} {} {} {} {syn} {fin} {ece} {sacks}",
+            p.t_ns, p.port, p.seq, p.bytes, p.ack
+        )
+        .expect("writing to memory");
     }
     text
 }
@@ -56,6 +62,7 @@ pub fn parse(text: &str) -> Result<Vec<Packet>, String> {
             bytes: row.number("bytes")?,
             ack: row.number("ack")?,
             has_syn: row.number::<u8>("syn")? != 0,
+            has_fin: row.number::<u8>("fin")? != 0,
             has_ece: row.number::<u8>("ece")? != 0,
             sacks: ranges.ok_or_else(|| format!("line {}: `{sacks}` are no ranges", row.line))?,
         })
@@ -68,10 +75,18 @@ mod tests {
 
     #[test]
     fn what_is_written_is_read() {
-        let sent = Packet { t_ns: 1, is_sent: true, port: 40_000, seq: 7, bytes: 2896, ..Packet::default() };
+        let sent = Packet {
+            t_ns: 1,
+            is_sent: true,
+            port: 40_000,
+            seq: 7,
+            bytes: 2896,
+            has_fin: true,
+            ..Packet::default()
+        };
         let ack = Packet { ack: 7, has_ece: true, sacks: vec![(9, 12), (20, 30)], ..Packet::default() };
         let packets = [sent, ack];
         assert_eq!(parse(&to_text(&packets)).unwrap(), packets);
-        assert!(parse("# t_ns way port seq bytes ack syn ece sack\n1 sent 1 1 1 1 0 0 5\n").is_err());
+        assert!(parse("# t_ns way port seq bytes ack syn fin ece sack\n1 sent 1 1 1 1 0 0 0 5\n").is_err());
     }
 }
