@@ -122,7 +122,6 @@ impl Tally {
 #[derive(Debug)]
 struct Segment {
     end: u64,
-    sends: u32,
     /// As things stood when it was sent last.
     sent: Sent,
 }
@@ -160,6 +159,9 @@ struct Account<'a> {
     again_end: Option<u64>,
     /// Marked lost, as the kernel counts it.
     lost: i64,
+    /// The same at the latest event, which may be one before an ACK's that tells of what this ACK reveals.
+    told_lost: i64,
+    ca_state: CaState,
     /// Retransmissions without a mark (tail loss probes), less marks that were taken back.
     unmarked: i64,
     spurious: u64,
@@ -192,6 +194,8 @@ impl<'a> Account<'a> {
             runs: 0,
             again_end: None,
             lost: 0,
+            told_lost: 0,
+            ca_state: CaState::Open,
             unmarked: 0,
             spurious: 0,
         }
@@ -215,6 +219,7 @@ impl<'a> Account<'a> {
                 Event::Loss => self.lost = signed(ack.lost) - base.lost,
                 Event::Ssthresh => {}
             }
+            (self.told_lost, self.ca_state) = (signed(ack.lost) - base.lost, ack.ca_state);
             if marked.is_some_and(|end| ack.delivered <= end) {
                 tally.note("is_app_limited", ack.is_app_limited, || {
                     format!("at {} us, before what ProbeRTT held back was delivered", ack.now_us)
@@ -274,7 +279,12 @@ impl<'a> Account<'a> {
     }
 
     fn inflight(&self) -> i64 {
-        self.out.len() as i64 - (self.lost - self.again + self.unmarked)
+        self.out.len() as i64 - self.to_send_again()
+    }
+
+    /// Segments that are marked lost and were not sent again yet.
+    fn to_send_again(&self) -> i64 {
+        self.lost - self.again + self.unmarked
     }
 
     /// Takes what was sent until then into the account.
@@ -290,12 +300,17 @@ impl<'a> Account<'a> {
     /// a segment only where there are no data.
     fn send(&mut self, start: u64, data_end: u64, fin: u64) {
         let end = data_end + fin;
+        // What was told since the last ACK was found by a timer.
+        self.lost = self.lost.max(self.told_lost);
+        // A tail loss probe (RFC 8985 §7) sends again what is not marked, and Linux does not count it as in flight. In
+        // recovery there are none; what is sent there without a mark was marked by a timer of which no event tells.
+        let is_probe = self.to_send_again() <= 0 && self.ca_state < CaState::Recovery;
         let mut pieces = Vec::new();
         let mut at = start;
         while at < end {
             let piece_end = match self.out.get_mut(&at) {
                 Some(known) => {
-                    known.sends += 1;
+                    self.unmarked += i64::from(is_probe);
                     self.again += 1;
                     known.end
                 }
@@ -308,7 +323,7 @@ impl<'a> Account<'a> {
                 }
                 None => {
                     let piece_end = self.piece_end(at, data_end, end);
-                    self.out.insert(at, Segment { end: piece_end, sends: 1, sent: Sent::default() });
+                    self.out.insert(at, Segment { end: piece_end, sent: Sent::default() });
                     piece_end
                 }
             };
@@ -360,8 +375,8 @@ impl<'a> Account<'a> {
             self.delivered_ce += if packet.has_ece { delivered } else { 0 };
             self.spurious += twice.unsigned_abs();
             for start in newly {
-                let sent = self.out.remove(&start).map(|s| s.sent);
-                sample = sample.max(sent);
+                let Some(segment) = self.out.remove(&start) else { continue };
+                sample = sample.max(Some(segment.sent));
             }
         }
         sample
