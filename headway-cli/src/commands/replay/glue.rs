@@ -205,6 +205,7 @@ impl<'a> Account<'a> {
 
     fn compare(mut self, events: &[(Ack, Control)], tally: &mut Tally) {
         let (mut base, mut starts, mut marked) = (Base::default(), 0, None);
+        let is_undone = events.iter().any(|(ack, _)| ack.event == Event::Undo);
         for (ack, control) in events {
             self.send_until(ack.now_us);
             match ack.event {
@@ -232,8 +233,9 @@ impl<'a> Account<'a> {
             }
         }
         tally.spurious += self.spurious;
-        // Controllers that are not told of losses have no ranges.
-        if starts > 0 {
+        // Controllers that are not told of losses have no ranges. Where marks were taken back, because packets were only late,
+        // what is marked and what is sent again are not the same ranges.
+        if starts > 0 && self.spurious == 0 && !is_undone {
             let (compared, differing, _) = tally.compared.entry("rs_starts_lost_range").or_default();
             *compared += self.runs.unsigned_abs();
             *differing += self.runs.abs_diff(starts);
