@@ -346,6 +346,48 @@ fn ect_packets_that_waited_are_marked() {
     assert_eq!(marked, [3, 4, 5, 7, 8, 9]);
 }
 
+/// At 12 Mbit/s a packet of 1500 bytes takes 1 ms, so the fourth waits exactly as long as the threshold: not longer.
+#[test]
+fn a_packet_that_waited_as_long_as_the_threshold_is_not_marked() {
+    let path: Path = "12mbit 0ms queue=infinite ce=3ms".parse().unwrap();
+    let mut link = Link::new(&path.down, 1);
+    (0..6).for_each(|i| link.push(0, 1500, true, i));
+    let marked: Vec<_> = std::iter::from_fn(|| link.pop(S)).filter(|o| o.ce).map(|o| o.packet).collect();
+    assert_eq!(marked, [4, 5]);
+}
+
+/// RFC 8289 §5.5: no packet is dropped while no more than one packet's bytes wait behind it, or the link would idle.
+#[test]
+fn codel_leaves_one_packet_in_the_queue() {
+    let dropped = |backlog: u64| {
+        let path: Path = "1.2mbit 0ms queue=codel:5ms/100ms".parse().unwrap();
+        let mut link = Link::new(&path.down, 1);
+        // A packet takes 10 ms, so each of a standing queue waits for longer than the target of 5 ms.
+        (0..backlog).for_each(|i| link.push(0, 1500, false, i));
+        for i in 1..100 {
+            link.push(i * 10 * MS, 1500, false, backlog + i);
+            while link.pop(i * 10 * MS).is_some() {}
+        }
+        link.stats().drop_packets
+    };
+    // One is on the wire and one at the head; the others wait behind it.
+    assert_eq!((dropped(3), dropped(4) > 0), (0, true), "one behind the head, two behind the head");
+}
+
+#[test]
+fn a_policer_admits_its_burst_at_one_instant() {
+    let path: Path = "unlimited 0ms policer=12mbit/15kB".parse().unwrap();
+    let mut link = Link::new(&path.down, 1);
+    (0..30).for_each(|i| link.push(5 * S, 1500, false, i));
+    assert_eq!(link.stats().drop_packets, 20, "15 kB are ten packets, and rest earns no more");
+    // Half a millisecond earns half a packet, the other half completes it.
+    link.push(5 * S + MS / 2, 1500, false, 30);
+    assert_eq!(link.stats().drop_packets, 21);
+    link.push(5 * S + MS, 1500, false, 31);
+    link.push(5 * S + MS, 1, false, 32);
+    assert_eq!(link.stats().drop_packets, 22, "what was earned is spent");
+}
+
 #[test]
 fn a_policer_admits_burst_and_rate_and_no_more() {
     let path: Path = "unlimited 0ms policer=12mbit/15kB".parse().unwrap();

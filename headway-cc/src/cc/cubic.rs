@@ -514,6 +514,46 @@ mod tests {
         assert_eq!(c.w_cubic(6217, MSS), 103_200);
     }
 
+    /// §5.8: the time of a pause is no time in avoidance. A flow that pauses for a minute goes on as one that did not.
+    #[test]
+    fn a_pause_is_no_time_in_avoidance() {
+        let params = CubicParams { is_reno_friendly: false, ..Default::default() };
+        let window = |pause_us: u64| {
+            let mut c = after_reduction(params, 100 * MSS);
+            let mut cwnd = c.state.ssthresh;
+            let mut now = 0;
+            for round in 0..20u64 {
+                if round == 10 {
+                    now += pause_us;
+                    cwnd = c.on_event(&event(Event::TxStart, now, cwnd)).cwnd;
+                }
+                for _ in 0..50 {
+                    now += 2_000;
+                    cwnd = c.on_event(&acked(now, cwnd, cwnd / 50)).cwnd;
+                }
+            }
+            cwnd
+        };
+        assert_eq!(window(60_000_000), window(0));
+    }
+
+    /// RFC 2861 §2: if the window was halved over a pause, slow start leads back to three quarters of what was in use.
+    #[test]
+    fn a_window_that_shrank_over_a_pause_comes_back_by_slow_start() {
+        let mut c = after_reduction(CubicParams::default(), 100 * MSS);
+        let ssthresh = c.state.ssthresh;
+        c.on_event(&acked(1000, 70 * MSS, 0));
+        c.state.cwnd = 120 * MSS;
+        c.on_event(&event(Event::TxStart, 2_000_000, 60 * MSS));
+        assert_eq!(c.state.ssthresh, (90 * MSS).max(ssthresh));
+        // A window that did not shrink says nothing.
+        let mut c = after_reduction(CubicParams::default(), 100 * MSS);
+        c.on_event(&acked(1000, 70 * MSS, 0));
+        c.state.cwnd = 120 * MSS;
+        c.on_event(&event(Event::TxStart, 2_000_000, 120 * MSS));
+        assert_eq!(c.state.ssthresh, ssthresh);
+    }
+
     #[test]
     fn growth_follows_the_cubic_back_to_w_max() {
         let params = CubicParams { is_reno_friendly: false, ..Default::default() };

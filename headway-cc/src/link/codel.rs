@@ -143,6 +143,76 @@ mod tests {
         }
     }
 
+    const MS: u64 = 1_000_000;
+
+    /// A packet that has waited 20 ms is at the head.
+    fn late(codel: &mut Codel, now_ns: u64) -> Verdict {
+        codel.judge(now_ns, 20 * MS, false, false)
+    }
+
+    /// Drops at exactly `due_ns`, not a nanosecond before, and lets the packet behind the dropped one pass.
+    fn drops_at(codel: &mut Codel, due_ns: u64) {
+        assert_eq!(late(codel, due_ns - 1), Verdict::Pass, "1 ns before {due_ns}");
+        assert_eq!(late(codel, due_ns), Verdict::Drop, "at {due_ns}");
+        assert_eq!(late(codel, due_ns), Verdict::Pass, "one drop at a time, at {due_ns}");
+    }
+
+    /// In the dropping state since 100 ms, with `drops` drops; what the law says for an interval of 100 ms (§5.4):
+    /// 100 / sqrt(1, 2, 3, 4) ms after each other.
+    fn dropping(drops: usize) -> Codel {
+        const DUE_NS: [u64; 5] = [100_000_000, 200_000_000, 270_710_678, 328_445_704, 378_445_704];
+        let mut codel = Codel::new(SPEC, false);
+        assert_eq!(late(&mut codel, 0), Verdict::Pass);
+        DUE_NS[..drops].iter().for_each(|due_ns| drops_at(&mut codel, *due_ns));
+        codel
+    }
+
+    #[test]
+    fn drops_come_at_the_times_of_the_law() {
+        dropping(5);
+    }
+
+    /// §5.4: coming back soon, the law goes on from as many drops as it took to control the queue last time: those since it
+    /// began there. "Soon" is less than 16 intervals after the next drop would have been due.
+    #[test]
+    fn dropping_resumes_where_it_was_for_sixteen_intervals() {
+        let next_due_ns = 378_445_704;
+        let resumed = |enters_ns: u64| {
+            let mut codel = dropping(4);
+            assert_eq!(codel.judge(350 * MS, 0, false, false), Verdict::Pass, "the queue is short");
+            assert_eq!(late(&mut codel, enters_ns - 100 * MS), Verdict::Pass, "an interval begins");
+            drops_at(&mut codel, enters_ns);
+            codel
+        };
+        // Four drops, of which the first was counted at the entry: three remain, so 100 / sqrt(3) ms to the next.
+        for enters_ns in [500 * MS, next_due_ns + 1600 * MS - 1] {
+            drops_at(&mut resumed(enters_ns), enters_ns + 57_735_026);
+        }
+        // Sixteen intervals later it begins anew, with a whole interval to the next.
+        let enters_ns = next_due_ns + 1600 * MS;
+        drops_at(&mut resumed(enters_ns), enters_ns + 100 * MS);
+    }
+
+    /// §5.4: one drop more than at the entry is no experience.
+    #[test]
+    fn dropping_begins_anew_after_a_single_drop() {
+        let mut codel = dropping(2);
+        codel.judge(220 * MS, 0, false, false);
+        late(&mut codel, 300 * MS);
+        drops_at(&mut codel, 400 * MS);
+        drops_at(&mut codel, 500 * MS);
+    }
+
+    /// §5.5: a wait is short if it is below the target, not if it is equal to it.
+    #[test]
+    fn a_wait_of_exactly_the_target_is_too_long() {
+        let drops = |sojourn_ns: u64| {
+            let mut codel = Codel::new(SPEC, false);
+            (0..=100).any(|ms| codel.judge(ms * MS, sojourn_ns, false, false) == Verdict::Drop)
+        };
+        assert!(drops(5 * MS) && !drops(5 * MS - 1));
+    }
+
     #[test]
     fn a_short_wait_ends_the_dropping() {
         let mut codel = Codel::new(SPEC, false);

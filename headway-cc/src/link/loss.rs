@@ -138,6 +138,14 @@ mod tests {
         assert!((lost / N as f64 - 1.0 / 26.0).abs() < 0.002, "{lost}");
     }
 
+    /// A packet first moves the state and is then lost by the chance of the new one.
+    #[test]
+    fn elliott_moves_before_it_draws() {
+        let certain = 1_000_000_000;
+        let loss = Loss::Elliott { to_bad_ppb: certain, to_good_ppb: certain, good_ppb: 0, bad_ppb: certain };
+        assert_eq!(pattern(loss)[..4], [true, false, true, false]);
+    }
+
     #[test]
     fn bursts_have_their_length_and_share() {
         let pattern = pattern(Loss::Burst { ppb: 10_000_000, run: 5 });

@@ -190,7 +190,7 @@ mod tests {
         let mut r = Receiver::new();
         r.quick = 0;
         assert_eq!(r.on_segment(0, packet(0), false, RTT_NS), Answer::None);
-        assert_eq!(r.ack_ns, DELAYED_ACK_NS);
+        assert_eq!(r.ack_ns, 40_000_000, "the timer of a delayed ACK");
         assert_eq!(r.on_segment(1, packet(2), false, RTT_NS), Answer::Ack);
         assert_eq!(r.on_segment(2, packet(2), false, RTT_NS), Answer::Duplicate);
         assert_eq!(r.bytes, 100);

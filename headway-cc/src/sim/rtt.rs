@@ -127,6 +127,33 @@ mod tests {
         assert_eq!((r.pto_us(false), r.pto_us(true)), (82_000, 280_000));
     }
 
+    /// RFC 6298 §2 by hand: 400 ms gives RTTVAR 200; then RTTVAR = 3/4 RTTVAR + 1/4 |SRTT - R|, SRTT = 7/8 SRTT + 1/8 R, and the
+    /// timeout is SRTT + 4 RTTVAR.
+    #[test]
+    fn the_timeout_is_that_of_the_rfc() {
+        let mut r = Rtt::new();
+        // The sample, SRTT and the timeout: |425 - 1000| is a deviation of 575, so RTTVAR is 293.75.
+        for (sample_us, srtt_us, rto_us) in
+            [(400_000, 400_000, 1_200_000), (600_000, 425_000, 1_225_000), (1_000_000, 496_875, 1_671_875)]
+        {
+            r.on_oldest(sample_us, 0, 10);
+            assert_eq!((r.srtt_us(), r.rto_us(0)), (srtt_us, rto_us), "after {sample_us}");
+        }
+        // Linux: a deviation downwards counts for an eighth of what it exceeds RTTVAR by, (396.875 - 293.75) / 8 = 12.89 ms.
+        r.on_oldest(100_000, 0, 10);
+        assert_eq!((r.srtt_us(), r.rto_us(0)), (447_265, 447_265 + 1_175_000 + 12_890));
+        // Linux: the variance falls at the end of a round only, by a quarter of its distance to the round's largest.
+        let steady = |r: &mut Rtt, una: u64| r.on_oldest(r.srtt_us(), una, una + 10);
+        steady(&mut r, 11);
+        let before_us = r.rto_us(0);
+        steady(&mut r, 12);
+        assert_eq!(r.rto_us(0), before_us, "within the round");
+        steady(&mut r, 22);
+        // Four times the deviation was 1187.890 ms, and without errors it loses a quarter a sample: 668.189 at the most in
+        // this round, so (1187.890 - 668.189) / 4 = 129.925 ms less.
+        assert_eq!(r.rto_us(0), before_us - 129_925);
+    }
+
     #[test]
     fn variance_raises_the_timeout() {
         let mut r = Rtt::new();

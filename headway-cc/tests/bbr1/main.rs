@@ -319,3 +319,36 @@ fn nonsense_is_clamped() {
         }
     }
 }
+
+/// A receiver that delays an ACK makes the round trip look longer, so such a sample must not replace a minimum that has
+/// grown old; one that is lower counts all the same (Linux `bbr_update_min_rtt`).
+#[test]
+fn a_delayed_ack_replaces_no_old_minimum() {
+    let min_rtt_after = |rs_rtt_us: u64, is_delayed: bool| {
+        let mut cc = Bbr1::new(Bbr1Params::default());
+        let ack = |now_us: u64, rs_rtt_us: u64| Ack {
+            event: Event::Ack,
+            now_us,
+            rs_rtt_us,
+            unit_bytes: MSS,
+            smss: 1,
+            cwnd: 10,
+            cwnd_clamp: u64::MAX,
+            max_pacing_rate: u64::MAX,
+            delivered: now_us / 1_000,
+            newly_acked: 1,
+            rs_delivered: 1,
+            rs_interval_us: 1_000,
+            ca_state: CaState::Open,
+            min_rtt_us: NO_RTT,
+            ..Ack::default()
+        };
+        cc.on_event(&Ack { event: Event::Init, rs_rtt_us: NO_RTT, ..ack(1_000, 0) });
+        cc.on_event(&ack(2_000, 40_000));
+        // Eleven seconds later the minimum is too old: it is of the last ten.
+        cc.on_event(&Ack { rs_is_ack_delayed: is_delayed, ..ack(11_002_000, rs_rtt_us) });
+        Bbr1State::from_words(&cc.state()).expect("a whole state").min_rtt_us
+    };
+    assert_eq!((min_rtt_after(60_000, false), min_rtt_after(60_000, true)), (60_000, 40_000));
+    assert_eq!((min_rtt_after(30_000, false), min_rtt_after(30_000, true)), (30_000, 30_000));
+}

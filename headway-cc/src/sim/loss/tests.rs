@@ -372,6 +372,15 @@ fn a_timeout_gives_up_all_but_what_was_sent_lately() {
     assert_eq!(b.resend(), [1, 2, 3]);
 }
 
+/// What was sent within the last round trip may still be answered, except the oldest: the timer was its.
+#[test]
+fn a_timeout_gives_up_the_oldest_however_late_it_was_sent() {
+    let mut b = Bench::with_flight(1);
+    b.ack(RTT_MS, &first([0]));
+    b.send(3);
+    assert_eq!(b.time_out(10), (vec![1], true));
+}
+
 #[test]
 fn timeouts_double_and_ask_for_one_reduction() {
     let mut b = Bench::with_flight(2);
