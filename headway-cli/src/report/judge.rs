@@ -205,6 +205,24 @@ mod tests {
         assert_eq!(margin(delay, Scale::Difference, 100_000.0), 5000.0);
     }
 
+    /// Six blocks, all for the candidate: p is 2/2⁶ = 0.031. That decides one question, and of three that are asked at once none,
+    /// because one in eleven such families has so small a p by chance.
+    #[test]
+    fn what_one_question_decides_three_do_not() {
+        let baseline: Vec<f64> = (0..6).map(|host| 100.0 + f64::from(host)).collect();
+        let candidate = baseline.iter().map(|v| v * 1.5).collect();
+        let pairs = Pairs { baseline, candidate };
+        let margin = Some(Margin { share: 0.02, amount: 0.0 });
+        let question = Question { better: Better::Higher, margin, ceiling: None };
+        let verdicts = |size: usize| {
+            let mut family = vec![Judgement::of(&pairs, &question).unwrap(); size];
+            decide(family.iter_mut());
+            (family[0].p_family.unwrap(), family[0].verdict.unwrap())
+        };
+        assert_eq!(verdicts(1), (0.03125, Verdict::Better));
+        assert_eq!(verdicts(3), (0.09375, Verdict::TooFewBlocks));
+    }
+
     /// Pairs that no plan made: sixteen hosts of a trial, measured before and after.
     #[test]
     fn any_pairs_are_judged_and_share_a_family() {

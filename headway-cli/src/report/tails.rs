@@ -10,8 +10,8 @@ use crate::stats::samples_needed;
 use serde_json::{Value, json};
 
 /// The explanation below the table.
-pub const ABOUT: &str = "All probes of all blocks together, an interval by the bootstrap of whole blocks (BCa); \
-                         improvement over the baseline in the same blocks. Without a verdict.";
+pub const ABOUT: &str = "All probes of all blocks together, an interval by the bootstrap of whole blocks (BCa, \
+                         which covers 92 to 94 % where 95 % are meant); improvement over the baseline in the same blocks. Without a verdict.";
 
 const PERCENTILES: [(f64, &str); 2] = [(0.99, "p99"), (0.999, "p99.9")];
 
