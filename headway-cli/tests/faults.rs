@@ -33,7 +33,7 @@ nothing_left() { # after $1; the shell's jobs are done
     [ "$(ip -o link | wc -l)" = 1 ] || echo "BAD: links are left after $what: $(ip -o link)"
     grep nsfs /proc/mounts && echo "BAD: a namespace is left after $what"
     # A kill between the removal of a pin and that of its folder leaves the folder, which the next load uses.
-    find /sys/fs/bpf -type f | grep . && echo "BAD: pins are left after $what"
+    find /sys/fs/bpf/headway -type f 2> /dev/null | grep . && echo "BAD: pins are left after $what"
     find /etc/headway /var/lib /run -type f | grep -v '^/run/out$\|^/run/headway/lock$\|^/run/headway/state.json$' && echo "BAD: files are left after $what"
     # What is remembered until the next boot, and a lock, which nobody may remove.
     grep "$NAME" /run/headway/state.json 2> /dev/null && echo "BAD: it is remembered after $what"
@@ -262,8 +262,8 @@ fn a_guest_bears_a_hardened_jit_a_clock_that_is_set_and_a_full_cgroup() {
     let no_plain = "headway_flows_without_storage_total{cc=\"hard\"} 0";
     in_part("hardened", "clock:", &["2\n", "exit 0", "\"bytes\":\t5242880,", "{cc=\"hard\"} 4\n", no_plain]);
     // As much in a second of the monotonic clock as before. The second iperf3 has four connections of ours, both ends.
-    in_part("clock", "cgroup:", &["\"bytes\":\t5242880,", "hard: 4 flows", "8 flows so far", "exit 0\n"]);
-    in_part("cgroup", "END", &["exit 0", "{cc=\"small\"} 200\n", "total{cc=\"small\"} 0\n", "nothing by us"]);
+    in_part("clock", "cgroup:", &["\"bytes\":\t5242880,", "hard: 4 flows", "8 flows so far", "exit 0"]);
+    in_part("cgroup", "END", &["exit 0", "{cc=\"small\"} 200\n", "total{cc=\"small\"} 0", "nothing by us"]);
     // 300 kB hold the state of 36 of the 200. Where it cannot wait for memory, as in a softirq, the kernel goes above a
     // cgroup's limit, so none is without state.
     let after = |word: &str| {
