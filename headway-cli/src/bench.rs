@@ -256,7 +256,7 @@ fn attempt(plan: &Plan, cell: &Cell, shared: &Shared, tmp: &FsPath) -> Result<St
         }
     };
     if let Err(e) = ran {
-        ensure!(!is_disk_full(&e), "{e:#}\nhint: free some room and run the same command again");
+        ensure!(!is_disk_full(&e), "{}\nhint: free some room and run the same command again", sentence(&e));
         let failed = CellResult::new(plan, cell, &format!("failed: {}", sentence(&e)));
         failed.write(tmp)?;
     }

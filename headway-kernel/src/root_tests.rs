@@ -19,6 +19,8 @@ use crate::programs::object;
 use crate::trace::Columns;
 use crate::*;
 
+mod load;
+
 /// A name of this process's own, so that tests neither meet each other nor somebody's controller.
 fn own_name(tag: char) -> String {
     format!("hw{tag}{}", std::process::id())

@@ -70,9 +70,6 @@ pub fn run(args: EmuArgs) -> Result<ExitCode> {
     drop(far);
     drop(interrupts);
     let link = emu.stop()?;
-    if let Some((mut file, name)) = log {
-        file.write_all(link.bins.as_bytes()).with_context(|| format!("cannot write {}", name.display()))?;
-    }
     for (direction, l) in [("to the far end", &link.down), ("back", &link.up)] {
         out::note(format_args!(
             "{direction}: {} packets, {} dropped by the queue, {} lost, {} marked",
@@ -82,6 +79,9 @@ pub fn run(args: EmuArgs) -> Result<ExitCode> {
     if let Some(why) = link.disturbed(path.base_rtt_us()) {
         out::note(format_args!("warning: a measurement over this path would not count: {why}"));
     }
+    if let Some((file, name)) = log {
+        write_log(file, name, &link.bins)?;
+    }
     let status = status?;
     let code = status.code().unwrap_or_else(|| 128 + status.signal().unwrap_or(0));
     Ok(ExitCode::from(code as u8))
@@ -89,6 +89,15 @@ pub fn run(args: EmuArgs) -> Result<ExitCode> {
 
 fn create(file: &std::path::Path) -> Result<File> {
     File::create(file).with_context(|| format!("cannot create {}", file.display()))
+}
+
+/// Writes the whole log, or leaves none: what a full disk has left of it could be taken for the whole.
+fn write_log(mut file: File, name: &std::path::Path, text: &str) -> Result<()> {
+    let written = file.write_all(text.as_bytes());
+    if written.is_err() && file.metadata().is_ok_and(|m| m.is_file()) {
+        let _ = std::fs::remove_file(name);
+    }
+    written.with_context(|| format!("cannot write {}\nhint: is the disk full?", name.display()))
 }
 
 fn run_near(emu: &Emu, words: &[OsString]) -> Result<ExitStatus> {
