@@ -154,6 +154,14 @@ fn long_fifty_kills_of_each_command_leave_nothing() {
     kills(50, 3600);
 }
 
+/// What an unload leaves that is killed between the file and its folder: the next one takes it away, though nothing is loaded.
+#[test]
+fn root_an_unload_takes_an_empty_folder_away() {
+    let text = "mkdir -p /sys/fs/bpf/headway/bbr3; $H unload $NAME; test -e /sys/fs/bpf/headway || echo gone";
+    let Some(said) = script("hwnobody", 30, text) else { return };
+    assert!(said.contains("it is not loaded") && said.ends_with("gone\n"), "{said}");
+}
+
 /// A disk of 64 kB. Each says in a sentence what it cannot write and what helps, no file is half written, and what was
 /// measured before stays.
 #[test]

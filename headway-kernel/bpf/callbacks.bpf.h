@@ -19,7 +19,8 @@
  * that have the same entry in the ring, with their number in newly_lost and what was in flight with the last of them in
  * rs_tx_in_flight. What it decides on that is applied before the next event is filled.
  * Where it is not known what was in flight, rs_tx_in_flight and rs_lost are 0, in EVENT_LOST as in EVENT_ACK, and the
- * controller must not take the loss as a sign that too much was. All this costs 5 KB a socket.
+ * controller must not take the loss as a sign that too much was. All this costs 5 KB a socket, and the kernel takes
+ * a block of 8 KB for the whole.
  */
 #ifndef HEADWAY_CALLBACKS_BPF_H
 #define HEADWAY_CALLBACKS_BPF_H

@@ -215,6 +215,7 @@ fn take_away(name: &str) -> Result<u64> {
     demand_bpf()?;
     demand_bpf_fs()?;
     let _alone = lock()?;
+    remove_empty_folders();
     let api = Api::of_kernel()?;
     let there = pins().into_iter().find(|(_, pin)| pin.ends_with(name));
     let in_force = there.and_then(|(_, pin)| Some((table_value(&pin, &api).ok()?, pin)));
@@ -296,6 +297,14 @@ pub(crate) fn remove_pin(pin: &Path) -> Result<()> {
         }
     }
     Ok(())
+}
+
+/// An unload that was killed between the file and its folder leaves the folder.
+fn remove_empty_folders() {
+    for program in PROGRAMS {
+        let _ = fs::remove_dir(Path::new(OURS).join(program.name));
+    }
+    let _ = fs::remove_dir(OURS);
 }
 
 /// A table's value starts with two words of 32 bits: a count of references, then the state. This is the state of a
