@@ -6,6 +6,8 @@
 //! its row says otherwise. `drop` holds what happens around a fall of the path's rate, `messages` what a message flow
 //! felt. Nothing here compares controllers: that is the report's part.
 
+#[cfg(test)]
+mod by_hand;
 mod drop;
 mod host;
 mod messages;

@@ -94,6 +94,10 @@ fn every_primary_comparison_shows_what_noise_alone_shows() {
     assert!(page(&folder).contains("A/A noise"));
     let judged = summary.comparisons.iter().filter(|c| c.judged.verdict.is_some()).count();
     assert_eq!(judged, Run::read(&folder.dir).unwrap().plan.comparisons());
+    // All verdicts are one family, metrics included: the least p of 18 counts 18 times.
+    let primary = summary.comparisons.iter().map(|c| &c.judged).filter(|j| j.margin.is_some());
+    let least = primary.min_by(|a, b| a.improvement.p.total_cmp(&b.improvement.p)).unwrap();
+    assert_eq!((judged, least.p_family), (18, Some((18.0 * least.improvement.p).min(1.0))));
     let (few, _) = made(&synthetic::run("few-noise", 5));
     assert!(few.comparisons.iter().all(|c| c.judged.noise.is_none()));
 }
