@@ -56,6 +56,7 @@
 
 pub mod cc;
 pub mod driver;
+pub mod histogram;
 pub mod link;
 pub mod messages;
 pub mod names;

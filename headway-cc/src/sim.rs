@@ -217,6 +217,8 @@ pub struct FlowRun {
     pub max_rtt_us: u64,
     /// Mean of the RTT samples; 0 when there was none.
     pub mean_rtt_us: u64,
+    /// RTT samples by [`bucket`](crate::histogram::bucket); of a QUIC stack: empty.
+    pub rtt_counts: Vec<u32>,
     /// Largest window; 0 when no connection came about.
     pub max_cwnd_bytes: u64,
     /// One every [`SimRun::bin_us`] from the run's start on; what is left at its end is in none.

@@ -3,6 +3,7 @@
 //! The factors of four and eight in the fields are those of Linux, which keeps the fractions that way.
 
 use crate::cc::NO_RTT;
+use crate::histogram::{BUCKETS, bucket};
 
 /// Lower bound of the variance part of the timeout (Linux `TCP_RTO_MIN`).
 pub(crate) const RTO_MIN_US: u64 = 200_000;
@@ -25,6 +26,7 @@ pub(crate) struct Rtt {
     pub(crate) max_us: u64,
     sum_us: u64,
     samples: u64,
+    pub(crate) counts: Box<[u32; BUCKETS]>,
 }
 
 impl Rtt {
@@ -39,6 +41,7 @@ impl Rtt {
             max_us: 0,
             sum_us: 0,
             samples: 0,
+            counts: Box::new([0; BUCKETS]),
         }
     }
 
@@ -58,6 +61,7 @@ impl Rtt {
         self.max_us = self.max_us.max(rtt_us);
         self.sum_us += rtt_us;
         self.samples += 1;
+        self.counts[bucket(rtt_us)] += 1;
     }
 
     /// Smooths the RTT of the oldest segment an ACK delivers. `una` and `nxt` bound what is outstanding.

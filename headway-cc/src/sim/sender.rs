@@ -148,6 +148,7 @@ impl Sender {
         self.run.min_rtt_us = if self.rtt.min_us == NO_RTT { 0 } else { self.rtt.min_us };
         self.run.max_rtt_us = self.rtt.max_us;
         self.run.mean_rtt_us = self.rtt.mean_us();
+        self.run.rtt_counts = self.rtt.counts.to_vec();
         self.run.messages = self.app.arrived;
         self.run.state = self.driver.controller().state();
         self.run
