@@ -82,8 +82,14 @@ pub fn try_settings(kernel: &Kernel, ccs: Vec<Label>, nic: Option<Nic>) -> Resul
 }
 
 /// Runs commands in a guest, with network cards or without, for trying out what a kernel does; what they printed, with their exit codes.
-pub fn run_commands(kernel: &Kernel, commands: Vec<String>, nic: Option<Nic>) -> Result<String> {
-    let limits = Limits { cpu: Duration::from_secs(600), idle: Duration::from_secs(30) };
+/// They end after `cpu` of the emulator's CPU time.
+pub fn run_commands(
+    kernel: &Kernel,
+    commands: Vec<String>,
+    nic: Option<Nic>,
+    cpu: Duration,
+) -> Result<String> {
+    let limits = Limits { cpu, idle: Duration::from_secs(30) };
     in_scratch(|dest| {
         let counts = run_job(kernel, &Job::Commands(commands, nic), 1, dest, limits)?;
         let mut said = std::fs::read_to_string(dest.join(SAID))?;

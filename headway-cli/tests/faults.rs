@@ -239,27 +239,36 @@ dmesg | grep -E "WARNING:|BUG:|Oops|general protection"
 echo "END"
 "#;
 
-#[test]
-fn a_guest_bears_a_hardened_jit_a_clock_that_is_set_and_a_full_cgroup() {
+/// What a script says in a guest with Debian's 6.12, if that kernel is here.
+fn in_guest(script: &str, flags: &[&str]) -> Option<String> {
     let cached = std::path::PathBuf::from(std::env::var_os("HOME").unwrap()).join(".cache/headway/kernels");
     let is_there = fs::read_dir(cached)
         .is_ok_and(|mut d| d.any(|f| f.unwrap().file_name().to_string_lossy().starts_with("6.12.")));
     if !is_there {
-        return println!("skipped: Linux 6.12 is not here (make lab-kernels)");
+        println!("skipped: Linux 6.12 is not here (make lab-kernels)");
+        return None;
     }
-    let disk = std::env::temp_dir().join(format!("headway-faults-{}", std::process::id()));
+    let name = format!("headway-faults-{}-{}", std::process::id(), script.len());
+    let disk = std::env::temp_dir().join(name);
     fs::create_dir_all(&disk).unwrap();
-    fs::write(disk.join("init.sh"), GUEST).unwrap();
+    fs::write(disk.join("init.sh"), script).unwrap();
     let run = Command::new(HEADWAY)
         .args(["in-lab", "--kernel", "6.12", "--tool"])
         .args(["iperf3,sh,cat,mkdir,mount,sleep,grep,date,dmesg", "--root"])
         .arg(&disk)
+        .args(flags)
         .arg("sh /init.sh")
         .output()
         .unwrap();
     fs::remove_dir_all(&disk).unwrap();
     let said = String::from_utf8_lossy(&[run.stdout, run.stderr].concat()).into_owned();
     println!("{said}");
+    Some(said)
+}
+
+#[test]
+fn a_guest_bears_a_hardened_jit_a_clock_that_is_set_and_a_full_cgroup() {
+    let Some(said) = in_guest(GUEST, &[]) else { return };
     let in_part = |from: &str, to: &str, wanted: &[&str]| {
         let part =
             said.split(&format!("\n{from}:\n")).nth(1).unwrap().split(&format!("\n{to}")).next().unwrap();
@@ -283,4 +292,31 @@ fn a_guest_bears_a_hardened_jit_a_clock_that_is_set_and_a_full_cgroup() {
     assert!(after("\"bytes\":\t") > 200_000_000, "{said}");
     let complaints = said.split("nothing by us\n").nth(1).unwrap();
     assert!(complaints.starts_with("END"), "the kernel complains: {complaints}");
+}
+
+/// A day of the guest's time in one connection, of 20 kbit/s. It wraps each clock of 32 bits that counts microseconds twenty times,
+/// and Linux lets its jiffies begin five minutes before their end.
+const DAY: &str = r#"
+exec 2>&1
+export PATH=/bin
+/init load bbr3 --as day
+iperf3 -s -1 > /dev/null & sleep 0.3
+iperf3 -c 127.0.0.1 -C day -t 86400 -b 20k -l 1k -i 0 --pacing-timer 400000 -J > /result &
+sleep 5; hour=0
+while [ $hour -lt 24 ]; do
+    echo "hour $hour:"; /init watch --once --json
+    hour=$((hour + 1)); sleep 3599
+done
+wait
+grep -A 6 sum_sent /result | grep bytes\"; /init metrics | grep _total.*day
+/init unload day; echo "exit $?"
+dmesg | grep -E "WARNING:|BUG:|Oops|general protection"
+echo "END"
+"#;
+
+#[test]
+#[ignore = "half an hour of CPU time: `make test-long`"]
+fn long_a_connection_lasts_a_day() {
+    let Some(said) = in_guest(DAY, &["--minutes", "90"]) else { return };
+    assert!(said.contains("exit 0\nEND"), "{said}");
 }

@@ -11,6 +11,7 @@ use clap::Args;
 use std::ffi::OsString;
 use std::path::PathBuf;
 use std::process::ExitCode;
+use std::time::Duration;
 
 #[derive(Args)]
 pub struct InLabArgs {
@@ -26,6 +27,9 @@ pub struct InLabArgs {
     /// Two network cards that are joined: virtio or e1000
     #[arg(long, value_enum)]
     card: Option<Nic>,
+    /// How many minutes of CPU time the guest may take
+    #[arg(long, default_value_t = 10)]
+    minutes: u64,
     /// Each argument is one command, whose words are split at blanks
     commands: Vec<String>,
 }
@@ -34,7 +38,8 @@ pub fn in_lab(args: InLabArgs) -> Result<ExitCode> {
     let tools: Vec<&str> = args.tool.iter().map(String::as_str).filter(|tool| !tool.is_empty()).collect();
     let content = lab::Content { tools: &tools, root: args.root.as_deref(), ..lab::Content::default() };
     let kernel = lab::Kernel::find(args.kernel.as_deref(), None, &content)?;
-    out::print(lab::run_commands(&kernel, args.commands, args.card)?)?;
+    let cpu = Duration::from_secs(args.minutes.saturating_mul(60));
+    out::print(lab::run_commands(&kernel, args.commands, args.card, cpu)?)?;
     Ok(ExitCode::SUCCESS)
 }
 
