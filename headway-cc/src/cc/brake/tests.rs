@@ -157,6 +157,7 @@ struct Slots {
     pacing_gain: u64,
     floor: u64,
     is_round_start: bool,
+    is_marking: bool,
     is_watching: bool,
     is_steady: bool,
 }
@@ -185,6 +186,7 @@ impl Slots {
             pacing_gain: GAIN_UNIT,
             floor: 4_000,
             is_round_start: true,
+            is_marking: false,
             is_watching: false,
             is_steady: false,
         };
@@ -206,7 +208,7 @@ impl Slots {
             bw: self.bw,
             pacing_gain: self.pacing_gain,
             is_round_start: self.is_round_start,
-            is_marking: false,
+            is_marking: self.is_marking,
             is_watching: self.is_watching,
             is_steady: self.is_steady,
             floor: self.floor,
@@ -282,6 +284,7 @@ fn the_brake_comes_on_beyond_both_margins_and_not_at_them() {
     assert!(enters(52_499, 42_501, |_| {}));
     assert!(!enters(52_500, 42_501, |_| {}));
     assert!(!enters(52_499, 42_500, |_| {}));
+    assert!(!enters(52_499, NO_RTT, |_| {}), "no sample of the RTT");
     // Four mean deviations of 700 µs are 2.8 ms, and of an eighth of a byte/µs half a byte: 8.25 bytes/µs.
     assert!(enters(52_499, 42_801, |f| f.s.usual_rtt_dev_us = 700));
     assert!(!enters(52_499, 42_800, |f| f.s.usual_rtt_dev_us = 700));
@@ -435,6 +438,10 @@ fn the_baseline_is_learned_by_a_thirty_second_and_only_from_steady_slots() {
         f.slot(54_000, 41_600);
         assert_eq!((f.s.usual_rtt_us, f.s.usual_bw), (40_000, rate(10)), "{n}");
     }
+    let mut f = Slots::new();
+    f.is_steady = true;
+    f.slot(60_000, NO_RTT);
+    assert_eq!(f.s.usual_rtt_us, 40_000, "no sample of the RTT");
     let mut f = Slots::new();
     (f.is_steady, f.s.paced_bw) = (true, rate(8));
     f.slot(52_499, 40_000);

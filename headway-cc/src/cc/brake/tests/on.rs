@@ -235,3 +235,30 @@ fn rounds_are_counted_while_the_brake_is_on() {
     f.round(30_000);
     assert_eq!((f.s.mode, f.s.rounds), (BrakeMode::Hold, 2));
 }
+
+/// ProbeRTT marks what it sends, and what was in flight then, as application-limited. A packet counts in spite of the
+/// mark if it was sent in the round after, which ends with what was in flight when the last mark was set.
+#[test]
+fn what_probe_rtt_sends_is_in_no_slot_and_the_round_after_it_is() {
+    let mut f = Slots::new();
+    (f.is_marking, f.ack.inflight) = (true, 70_000);
+    f.ack(2_000, 1_000, 40_000);
+    assert_eq!((f.s.marked_start, f.s.marked_end), (f.ack.delivered, f.ack.delivered + 70_000));
+    for (prior, is_counted) in [(99, false), (100, true), (200, true), (201, false)] {
+        let marked = |f: &mut Slots| {
+            (f.s.marked_start, f.s.marked_end) = (100, 200);
+            (f.ack.rs_is_app_limited, f.ack.rs_prior_delivered) = (true, prior);
+        };
+        assert_eq!(enters(30_000, 50_000, marked), is_counted, "{prior}");
+    }
+    // In HOLD, where application-limited slots are judged, too: 5 bytes/µs allow 6.25.
+    for (prior, is_app_limited, bw) in
+        [(99, true, rate(5)), (99, false, rate(25) / 4), (100, true, rate(25) / 4)]
+    {
+        let mut f = Slots::in_hold();
+        (f.s.marked_start, f.s.marked_end) = (100, 200);
+        (f.ack.rs_is_app_limited, f.ack.rs_prior_delivered) = (is_app_limited, prior);
+        f.slot(30_000, 40_000);
+        assert_eq!((f.s.bw, f.s.slot_us), (bw, f.ack.now_us), "{prior} {is_app_limited}");
+    }
+}
