@@ -442,7 +442,8 @@ static __always_inline u64 brake_is_unused(const struct brake_ack *b)
 
 /*
  * The allowed rate after a slot without a queue: above what arrives, and far above it once the path is clearly
- * faster.
+ * faster, but never above the old rate. Where the flow does not use what is allowed, the rate grows from its own
+ * value, or it would stay at the rate of the application.
  */
 static __always_inline u64 brake_raised_bw(const struct brake_ack *b, u64 bw)
 {
@@ -450,7 +451,7 @@ static __always_inline u64 brake_raised_bw(const struct brake_ack *b, u64 bw)
 	u64 grow = is_faster ? b->p->grow_fast : b->p->grow;
 	u64 from = brake_is_unused(b) || b->s->slot_is_app_limited ? u64_max(b->s->bw, bw) : bw;
 
-	return u64_max(b->s->bw, gain_apply(from, grow));
+	return u64_min(u64_max(b->s->bw, gain_apply(from, grow)), b->s->target_bw);
 }
 
 /* Whether the brake was on for a few rounds only, so that the model still knows the old rate. */
@@ -488,7 +489,7 @@ static __always_inline void brake_hold(const struct brake_ack *b, u64 bw)
 	raised = brake_raised_bw(b, bw);
 	if (raised > b->s->bw)
 		b->s->raise_rounds = b->s->rounds;
-	b->s->bw = u64_min(raised, b->s->target_bw);
+	b->s->bw = raised;
 	is_over |= sat_sub(b->ack->now_us, b->s->entry_us) > b->p->hold_us && b->max_bw <= b->s->bw;
 	if (is_over) {
 		brake_set_mode(b, BRAKE_WATCH);

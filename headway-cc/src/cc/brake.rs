@@ -38,6 +38,8 @@
 //! Twin: `headway-kernel/bpf/brake.h` (same functions in the same order).
 
 mod state;
+#[cfg(test)]
+mod tests;
 
 use super::fixed::{BW_UNIT, GAIN_UNIT, bw_data, bw_from, gain_apply};
 use super::{Ack, NO_RTT};
@@ -322,13 +324,13 @@ fn brake_is_unused(b: &BrakeAck) -> bool {
 }
 
 /// The allowed rate after a slot without a queue: above what arrives, and far above it once the path is clearly
-/// faster. Where the flow does not use what is allowed, the rate grows from its own value, or it would stay at the
-/// rate of the application.
+/// faster, but never above the old rate. Where the flow does not use what is allowed, the rate grows from its own
+/// value, or it would stay at the rate of the application.
 fn brake_raised_bw(b: &BrakeAck, bw: u64) -> u64 {
     let is_faster = bw > gain_apply(b.s.base_bw, b.p.grow);
     let grow = if is_faster { b.p.grow_fast } else { b.p.grow };
     let from = if brake_is_unused(b) || b.s.slot_is_app_limited { b.s.bw.max(bw) } else { bw };
-    b.s.bw.max(gain_apply(from, grow))
+    b.s.bw.max(gain_apply(from, grow)).min(b.s.target_bw)
 }
 
 /// Whether the brake was on for a few rounds only, so that the model still knows the old rate.
@@ -360,7 +362,7 @@ fn brake_hold(b: &mut BrakeAck, bw: u64) {
     if raised > b.s.bw {
         b.s.raise_rounds = b.s.rounds;
     }
-    b.s.bw = raised.min(b.s.target_bw);
+    b.s.bw = raised;
     is_over |= b.ack.now_us.saturating_sub(b.s.entry_us) > b.p.hold_us && b.max_bw <= b.s.bw;
     if is_over {
         brake_set_mode(b, BrakeMode::Watch);
@@ -425,147 +427,4 @@ pub(crate) fn brake_on_ack(b: &mut BrakeAck) {
     }
     b.s.last_us = b.ack.now_us;
     b.s.window = if b.s.mode == BrakeMode::Watch { u64::MAX } else { brake_window(b) };
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::cc::bbr3::Bbr3Params;
-
-    fn params() -> BrakeParams {
-        Bbr3Params::default().brake
-    }
-
-    /// A path that is fed slots: 40 ms, ACKs of two segments of 1000 bytes.
-    struct Feed {
-        s: Brake,
-        ack: Ack,
-    }
-
-    impl Feed {
-        /// Two seconds at 10 MB/s.
-        fn new() -> Self {
-            let ack = Ack { now_us: 1_000_000, smss: 1000, delivered: 1 << 20, ..Ack::default() };
-            let mut feed = Self { s: Brake::default(), ack };
-            feed.run(2_000, 10, 40_000);
-            assert_eq!((feed.s.mode, feed.s.entries), (BrakeMode::Watch, 0));
-            assert!(feed.s.usual_rtt_us == 40_000 && feed.s.usual_bw.abs_diff(10 * BW_UNIT) < BW_UNIT / 10);
-            feed
-        }
-
-        /// So many ms of ACKs at `rate` bytes/µs with this RTT.
-        fn run(&mut self, ms: u64, rate: u64, rtt_us: u64) {
-            self.run_with(ms, rate, rtt_us, |_, _| {});
-        }
-
-        fn run_with(&mut self, ms: u64, rate: u64, rtt_us: u64, change: impl Fn(&mut Ack, u64)) {
-            let until_us = self.ack.now_us + ms * 1000;
-            while self.ack.now_us < until_us {
-                self.ack.now_us += 2000 / rate;
-                self.ack.delivered += 2000;
-                (self.ack.newly_acked, self.ack.rs_rtt_us) = (2000, rtt_us);
-                self.ack.rs_prior_delivered = self.ack.delivered - rate * rtt_us.min(100_000);
-                self.ack.inflight = rate * rtt_us;
-                change(&mut self.ack, self.s.bw);
-                brake_on_ack(&mut BrakeAck {
-                    s: &mut self.s,
-                    p: &params(),
-                    ack: &self.ack,
-                    max_bw: 10 * BW_UNIT,
-                    min_rtt_us: 40_000,
-                    bw: 10 * BW_UNIT,
-                    pacing_gain: GAIN_UNIT,
-                    is_round_start: self.ack.delivered % 400_000 < 2000,
-                    is_marking: false,
-                    is_watching: true,
-                    is_steady: true,
-                    floor: 4000,
-                });
-            }
-        }
-    }
-
-    #[test]
-    fn a_slower_path_with_a_queue_is_bounded_at_what_it_delivers_within_a_quarter_round() {
-        let mut f = Feed::new();
-        f.run(10, 5, 50_000);
-        assert_eq!((f.s.mode, f.s.entries), (BrakeMode::Drain, 1));
-        assert!(f.s.bw.abs_diff(5 * BW_UNIT) < BW_UNIT / 10 && f.s.window <= 205_000, "{:?}", f.s);
-        f.run(60, 5, 40_000);
-        assert!(f.s.mode == BrakeMode::Hold && f.s.bw > 6 * BW_UNIT, "{:?}", f.s);
-        f.run(100, 10, 40_000);
-        assert_eq!((f.s.mode, f.s.releases, f.s.window), (BrakeMode::Watch, 1, u64::MAX));
-    }
-
-    #[test]
-    fn one_of_the_two_signs_is_no_evidence() {
-        for (rate, rtt_us) in [(5, 40_000), (10, 80_000)] {
-            let mut f = Feed::new();
-            f.run(300, rate, rtt_us);
-            assert_eq!(f.s.entries, 0, "{rate} bytes/us, {rtt_us} us");
-        }
-    }
-
-    #[test]
-    fn an_application_s_pause_and_a_stall_are_no_evidence() {
-        let mut f = Feed::new();
-        f.run_with(300, 5, 60_000, |ack, _| ack.rs_is_app_limited = true);
-        assert_eq!(f.s.entries, 0);
-        f.ack.rs_is_app_limited = false;
-        f.ack.now_us += 80_000; // nothing, then all that waited
-        f.run(20, 40, 120_000);
-        assert_eq!(f.s.entries, 0);
-    }
-
-    /// All samples from ProbeRTT's first mark to the end of its last one say application-limited.
-    #[test]
-    fn the_round_after_probe_rtt_is_evidence_and_probe_rtt_is_none() {
-        let mut f = Feed::new();
-        (f.s.marked_start, f.s.marked_end) = (u64::MAX, u64::MAX);
-        f.run_with(300, 5, 60_000, |ack, _| ack.rs_is_app_limited = true);
-        assert_eq!(f.s.entries, 0, "sent in ProbeRTT");
-        let usual_rtt_us = f.s.usual_rtt_us;
-        (f.s.marked_start, f.s.marked_end) = (0, f.ack.delivered + 1_000_000);
-        f.run_with(60, 10, 39_000, |ack, _| ack.rs_is_app_limited = true);
-        assert_eq!((f.s.entries, f.s.usual_rtt_us), (0, usual_rtt_us), "not usual either");
-        f.run_with(20, 5, 60_000, |ack, _| ack.rs_is_app_limited = true);
-        assert_eq!((f.s.mode, f.s.entries), (BrakeMode::Drain, 1), "sent in the round after it");
-    }
-
-    #[test]
-    fn loss_stands_for_a_queue_that_has_no_room() {
-        let mut f = Feed::new();
-        f.run_with(20, 5, 40_000, |ack, _| ack.lost += 2000);
-        assert_eq!((f.s.mode, f.s.entries), (BrakeMode::Hold, 1), "there is no queue to drain");
-        let mut f = Feed::new();
-        f.run_with(20, 5, 40_000, |ack, _| ack.delivered_ce += 1500);
-        assert_eq!(f.s.entries, 1);
-    }
-
-    #[test]
-    fn a_queue_that_stays_is_somebody_else_s() {
-        let mut f = Feed::new();
-        f.run(10, 5, 80_000);
-        assert_eq!(f.s.mode, BrakeMode::Drain);
-        f.run_with(400, 5, 80_000, |ack, bw| ack.inflight = bw_data(bw, 40_000) / 2);
-        assert_eq!((f.s.mode, f.s.false_entries), (BrakeMode::Watch, 1));
-        f.run(400, 5, 80_000);
-        assert_eq!(f.s.entries, 1, "and is usual from now on");
-    }
-
-    #[test]
-    fn the_rest_of_a_long_queue_is_our_own_for_another_round() {
-        let mut f = Feed::new();
-        f.run(10, 5, 80_000);
-        f.run(200, 5, 400_000);
-        // What others sent behind our queue takes longer than it took the brake to come on.
-        let quiet = |ack: &mut Ack, bw| ack.inflight = bw_data(bw, 40_000) / 2;
-        f.run_with(90, 5, 75_000, quiet);
-        assert_eq!((f.s.mode, f.s.false_entries), (BrakeMode::Drain, 0));
-        let mut gone = Feed { s: f.s, ack: f.ack };
-        gone.run_with(60, 5, 40_000, quiet);
-        assert_eq!(gone.s.mode, BrakeMode::Hold);
-        f.run_with(200, 5, 75_000, quiet);
-        assert_eq!((f.s.mode, f.s.false_entries), (BrakeMode::Watch, 1), "it stands");
-    }
 }

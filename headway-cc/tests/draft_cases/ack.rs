@@ -2,6 +2,7 @@
 
 use super::driver::*;
 use headway_cc::cc::bbr3::*;
+use headway_cc::cc::{CaState, Event};
 
 /// The core's own text: the order of its steps can be read there only.
 const CORE: &str = include_str!("../../src/cc/bbr3.rs");
@@ -45,6 +46,42 @@ fn ack_01_one_pass_in_the_draft_s_order() {
     assert_eq!(f.c.cwnd, 72_000, "12,000 and 60,000");
 }
 
+/// What the transport says about recovery and marks comes before the model: the steps after it see the window that
+/// recovery's end restores, and the marks of this very ACK.
+#[test]
+fn ack_01_recovery_and_marks_come_before_the_model() {
+    let after_recovery = |state: Mode| {
+        let mut f = Flow::at(state);
+        f.c.cwnd = 60_000;
+        f.tell(Event::Ssthresh);
+        f.c.ca_state = CaState::Recovery;
+        f.more(RATE);
+        (f.c.ca_state, f.c.cwnd) = (CaState::Open, 30_000);
+        f
+    };
+    let mut f = after_recovery(Mode::ProbeBwCruise);
+    f.more(RATE);
+    assert_eq!(f.c.cwnd, 61_200, "60,000 is back, and the window grows from there");
+    // A probe raises the long-term bound only when the window has reached it, and the restored one has.
+    let mut f = after_recovery(Mode::ProbeBwUp);
+    (f.s.inflight_longterm, f.s.probe_up_acked_per_inc) = (60_000, MSS);
+    f.more(RATE);
+    assert_eq!(f.s.inflight_longterm, 61_200);
+    // Six ranges of marks end Startup, with the one that the ACK at the round's end brings.
+    for (marked, state) in [(6, Mode::Drain), (5, Mode::Startup)] {
+        let mut f = Flow::at(Mode::Startup);
+        f.c.inflight = 300_000;
+        f.ack(RATE);
+        for _ in 1..marked {
+            f.c.delivered_ce += MSS;
+            f.more(RATE);
+        }
+        f.c.delivered_ce += MSS;
+        f.ack_with(2 * RATE, |a| a.rs_delivered_ce = 6_001);
+        assert_eq!((f.s.loss_round_start, f.s.state), (true, state), "{marked} ranges");
+    }
+}
+
 #[test]
 fn ack_02_a_new_state_shapes_the_same_ack_s_rate() {
     let mut f = Flow::new();
@@ -66,9 +103,9 @@ fn ack_03_losses_are_told_before_their_ack() {
     // The simulator's transport keeps the order: every event of loss precedes the ACK that reports it.
     let (mut told, mut losses) = (0, 0);
     for step in alone("10mbit 40ms queue=1bdp loss=1%", 5) {
-        if step.ack.event == headway_cc::cc::Event::Lost {
+        if step.ack.event == Event::Lost {
             told += step.ack.newly_lost;
-        } else if step.ack.event == headway_cc::cc::Event::Ack {
+        } else if step.ack.event == Event::Ack {
             assert_eq!(told, step.ack.newly_lost);
             losses += u64::from(told > 0);
             told = 0;

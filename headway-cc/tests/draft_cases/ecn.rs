@@ -87,6 +87,36 @@ fn ecn_04_the_answer_of_linux_is_a_third_of_what_is_marked() {
     }
 }
 
+/// A round that was marked whole, with an average of 1, costs a third of 60,000. Rounds without marks cost nothing
+/// more: the average falls, but there is nothing to answer.
+#[test]
+fn ecn_04_one_marked_round_is_answered_once() {
+    let mut f = near();
+    f.s.ecn_alpha = GAIN_UNIT;
+    (f.s.alpha_last_delivered, f.s.alpha_last_delivered_ce) = (f.c.delivered, f.c.delivered_ce);
+    f.c.delivered_ce += MSS;
+    f.c.cwnd = 60_000;
+    f.ack(RATE / 2);
+    let bound = f.s.inflight_shortterm;
+    assert!(bound.abs_diff(40_000) <= 2, "{bound}");
+    for round in 1..=5 {
+        f.more(RATE / 2);
+        f.ack(RATE / 2);
+        assert_eq!((f.s.state, f.s.inflight_shortterm), (Mode::ProbeBwCruise, bound), "round {round}");
+    }
+    assert!(f.s.ecn_alpha < GAIN_UNIT * 3 / 4, "(15/16)^5 is 0.724: {}", f.s.ecn_alpha);
+    // Nor does the next phase answer for the marks of a probe that loss has ended in the same round.
+    let mut f = near();
+    f.go(Mode::ProbeBwUp);
+    f.c.delivered_ce += 1;
+    f.more(RATE / 2);
+    assert!(f.s.is_ce_in_round);
+    f.lose(3 * MSS, 60_000);
+    assert_eq!(f.s.state, Mode::ProbeBwDown);
+    f.ack(RATE / 2);
+    assert_eq!((f.s.state, f.s.inflight_shortterm), (Mode::ProbeBwCruise, BBR3_INFINITY));
+}
+
 #[test]
 fn ecn_04_two_rounds_of_marks_end_startup() {
     // The first ACK ends no loss round: its flight has not been seen whole.

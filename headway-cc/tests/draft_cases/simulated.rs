@@ -187,6 +187,10 @@ fn sim_12_startup_doubles_on_a_link_that_bunches_acks() {
     let full = rates.iter().position(|rate| *rate > payload_rate(47_500_000)).expect("a full link");
     // Slots of 10 ms quantise a round of 50 ms, so a single round may fall short.
     assert!(rates[1..full].windows(3).all(|r| r[2] >= 2 * r[0]), "{rates:?}");
+    // No round is without growth. The window of two BDP of 40 ms arrives within five slots, so that a round brings at
+    // least 2 * 40 / 50 times what the one before did: 4.096 times in three.
+    assert!(rates[1..=full].windows(2).all(|r| r[1] > r[0]), "{rates:?}");
+    assert!(rates[1..=full].windows(4).all(|r| r[3] * 1000 >= 4096 * r[0]), "{rates:?}");
     assert!(full <= 8 && rates.len() <= full + 4, "{rates:?}");
     assert!(end.ack.cwnd > 2 * end.bdp() + 10 * SEGMENT, "{} {}", end.ack.cwnd, end.bdp());
 }
@@ -282,10 +286,18 @@ fn sim_17_a_token_bucket_is_obeyed() {
     );
 }
 
-/// Each undo brings back what was in force when its recovery began.
-fn check_undos(w: &Whole, least: usize) {
+/// The state that an undo has to leave: a probe that the losses ended is begun again, and nothing else changes the
+/// state, because losses end no other one in these runs.
+fn state_after_undo(was: &Step, before: &Step) -> Mode {
+    let is_ended = was.s.state == Mode::ProbeBwUp && before.s.undo_state == Mode::ProbeBwUp;
+    if is_ended && before.s.state != Mode::ProbeRtt { Mode::ProbeBwRefill } else { before.s.state }
+}
+
+/// Each undo brings back what was in force when its recovery began. So many of them, at least, begin a probe again,
+/// and the flow is in UP a round later.
+fn check_undos(w: &Whole, least: usize, least_probes: usize) {
     let mut saved: Option<Step> = None;
-    let mut undos = 0;
+    let (mut undos, mut probes) = (0, 0);
     for pair in w.steps.windows(2) {
         let (before, at) = (&pair[0], &pair[1]);
         if matches!(at.ack.event, Event::Lost | Event::Ssthresh) && !before.s.is_undo_saved {
@@ -303,8 +315,15 @@ fn check_undos(w: &Whole, least: usize) {
         assert!(at.s.inflight_longterm >= was.s.inflight_longterm);
         assert_eq!((at.s.is_loss_in_round, at.s.full_bw_count, at.s.full_bw_now), (false, 0, false));
         assert_eq!((at.s.undo_state, at.s.is_undo_saved), (Mode::None, false));
+        assert_eq!(at.s.state, state_after_undo(&was, before), "{at:?}");
+        if at.s.state == Mode::ProbeBwRefill && before.s.state == Mode::ProbeBwDown {
+            probes += 1;
+            assert_eq!((was.s.state, at.s.ack_phase), (Mode::ProbeBwUp, AckPhase::Refilling));
+            let (_, again) = w.changes().find(|(_, b)| b.ack.now_us > at.ack.now_us).expect("a next state");
+            assert_eq!((again.s.state, again.s.round_count), (Mode::ProbeBwUp, at.s.round_count + 1));
+        }
     }
-    assert!(undos >= least, "{undos} undos");
+    assert!(undos >= least && probes >= least_probes, "{undos} undos, {probes} of them of probes");
 }
 
 #[test]
@@ -312,14 +331,25 @@ fn sim_18_a_spurious_fast_recovery_is_undone() {
     let w = Whole::bulk("20mbit 40ms queue=2bdp reorder=0.2%/20ms", 20);
     let is_timeout = |s: &&Step| s.ack.event == Event::Loss;
     assert_eq!(w.steps.iter().filter(is_timeout).count(), 0);
-    check_undos(&w, 1);
+    check_undos(&w, 1, 0);
+    // Seven segments fill this path, so one that is late by more than a round trip ends a probe.
+    let w = Whole::bulk("2mbit 40ms queue=4bdp reorder=0.5%/45ms", 20);
+    assert_eq!(w.steps.iter().filter(is_timeout).count(), 0);
+    check_undos(&w, 3, 2);
 }
 
 #[test]
 fn sim_19_a_spurious_timeout_is_undone() {
     let w = Whole::bulk("20mbit 40ms queue=2bdp @2s 1500ms @2.3s 40ms", 8);
     assert!(w.steps.iter().any(|s| s.ack.event == Event::Loss), "a timeout");
-    check_undos(&w, 1);
+    check_undos(&w, 1, 0);
+    // The same in the middle of a probe.
+    let calm = Whole::bulk("20mbit 40ms queue=2bdp", 4);
+    let up_us = calm.change(Mode::ProbeBwRefill, Mode::ProbeBwUp, 0).1.ack.now_us;
+    let (at_us, end_us) = (up_us + 20_000, up_us + 320_000);
+    let w = Whole::bulk(&format!("20mbit 40ms queue=2bdp @{at_us}us 1500ms @{end_us}us 40ms"), 8);
+    assert!(w.steps.iter().any(|s| s.ack.event == Event::Loss), "a timeout");
+    check_undos(&w, 1, 1);
 }
 
 #[test]

@@ -60,6 +60,41 @@ fn undo_02_an_undo_brings_back_the_larger_of_now_and_then() {
 }
 
 #[test]
+fn undo_02_the_host_s_bound_holds_for_the_window_that_comes_back() {
+    for (clamp, cwnd) in [(30_000, 30_000), (54_999, 54_999), (u64::MAX, 55_000)] {
+        let mut f = Flow::at(Mode::ProbeBwCruise);
+        f.c.cwnd = 55_000;
+        recover(&mut f);
+        (f.c.cwnd, f.c.cwnd_clamp) = (20_000, clamp);
+        undo(&mut f);
+        assert_eq!(f.c.cwnd, cwnd);
+    }
+}
+
+/// Six lost ranges in a round of recovery end Startup. Five that proved spurious and five later ones are not ten.
+#[test]
+fn undo_02_ranges_of_an_undone_recovery_do_not_count() {
+    for is_undone in [true, false] {
+        let mut f = Flow::at(Mode::Startup);
+        f.c.inflight = 300_000;
+        for round in 0..3 {
+            f.ack(RATE << round);
+        }
+        recover(&mut f);
+        f.ack(8 * RATE);
+        (1..=5).for_each(|n| f.lose(n * MSS, 300_000));
+        if is_undone {
+            undo(&mut f);
+            recover(&mut f);
+        }
+        (6..=10).for_each(|n| f.lose(n * MSS, 300_000));
+        assert_eq!(f.s.lost_ranges_in_round, if is_undone { 5 } else { 10 });
+        f.ack_with(16 * RATE, |a| (a.newly_lost, a.rs_lost) = (10 * MSS, 10 * MSS));
+        assert_eq!(f.s.full_bw_reached, !is_undone);
+    }
+}
+
+#[test]
 fn undo_03_a_flow_that_loss_threw_out_of_startup_goes_back_and_stays() {
     let mut f = out_of_startup();
     assert!(f.s.inflight_longterm < BBR3_INFINITY);

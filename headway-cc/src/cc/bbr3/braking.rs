@@ -57,3 +57,76 @@ pub(super) fn bbr3_bound_cwnd_for_brake(c: &mut Conn) {
         c.out.cwnd = c.out.cwnd.min(c.bbr.brake.window);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::tests::{MSS, with};
+    use super::super::{BBR3_INFINITY, Bbr3Params, bbr3_update_on_ack};
+    use super::*;
+    use crate::cc::Ack;
+    use crate::cc::brake::Brake;
+    use crate::cc::fixed::BW_UNIT;
+
+    /// Half of a megabyte a second arrives behind 20 ms of queue: eight segments in 19.2 ms. The brake stands between
+    /// model and control, so the ACK that shows it is answered by itself: 99 % of that rate, and its BDP of 20,000.
+    #[test]
+    fn the_ack_that_puts_the_brake_on_is_answered_by_it() {
+        with(|c| {
+            let p = Bbr3Params { brake: crate::cc::brake::BrakeParams::on(), ..*c.p };
+            let (now_us, delivered) = (c.ack.now_us + 1_000_000, 900_000);
+            (c.bbr.state, c.bbr.full_bw_reached) = (Mode::ProbeBwCruise, true);
+            (c.bbr.cycle_stamp, c.bbr.bw_probe_wait_us) = (now_us, 2_000_000);
+            (c.bbr.max_bw_0, c.bbr.max_bw, c.bbr.bw) = (BW_UNIT, BW_UNIT, BW_UNIT);
+            (c.bbr.pacing_gain, c.bbr.cwnd_gain) = (c.p.cruise_pacing_gain, c.p.default_cwnd_gain);
+            (c.bbr.next_round_delivered, c.bbr.loss_round_delivered) = (delivered, delivered);
+            c.bbr.brake = Brake {
+                slot_us: now_us - 19_200,
+                slot_delivered: delivered - 8 * MSS,
+                slot_acks: 2,
+                slot_ack_us: now_us - 2_400,
+                slot_rtt_us: u64::MAX,
+                last_us: now_us - 2_400,
+                usual_rtt_us: 40_000,
+                usual_bw: BW_UNIT,
+                paced_bw: BW_UNIT,
+                paced_bw_before: BW_UNIT,
+                ..Brake::default()
+            };
+            let sample = (delivered - 60_000, MSS, 20_000, 40_000);
+            let mut ack = Ack { now_us, delivered, rs_rtt_us: 60_000, inflight: 60_000, ..*c.ack };
+            (ack.rs_prior_delivered, ack.newly_acked, ack.rs_delivered, ack.rs_interval_us) = sample;
+            c.out.cwnd = 60_000;
+            let c = &mut Conn { bbr: c.bbr, p: &p, ack: &ack, out: c.out, delivery_rate: 0 };
+            bbr3_update_on_ack(c);
+            assert_eq!((c.bbr.brake.mode, c.bbr.brake.bw), (BrakeMode::Drain, BW_UNIT / 2));
+            assert!(c.out.pacing_rate.abs_diff(495_000) <= 1, "{}", c.out.pacing_rate);
+            assert_eq!((c.bbr.bw, c.bbr.max_bw, c.out.cwnd), (BW_UNIT / 2, BW_UNIT, 20_000));
+        });
+    }
+
+    /// The long-term bound from before the slow-down comes back with the old rate, once, and never lowers a bound.
+    #[test]
+    fn the_long_term_bound_comes_back_with_the_old_rate() {
+        for (before, learned, allowed, want) in [
+            (90_000, 30_000, 10, 90_000),
+            (90_000, 30_000, 9, 30_000),
+            (30_000, 90_000, 10, 90_000),
+            (BBR3_INFINITY, 30_000, 10, BBR3_INFINITY),
+        ] {
+            with(|c| {
+                c.bbr.inflight_longterm = before;
+                (c.bbr.brake.mode, c.bbr.brake.target_bw) = (BrakeMode::Drain, 10);
+                bbr3_adapt_inflight_longterm_to_brake(c, BrakeMode::Watch, 0);
+                c.bbr.inflight_longterm = learned;
+                bbr3_adapt_inflight_longterm_to_brake(c, BrakeMode::Drain, 5);
+                (c.bbr.brake.mode, c.bbr.brake.bw) = (BrakeMode::Hold, allowed);
+                bbr3_adapt_inflight_longterm_to_brake(c, BrakeMode::Hold, 5);
+                assert_eq!(c.bbr.inflight_longterm, want, "{before} {learned} {allowed}");
+                // What is learned at the old rate is no longer the slower path's.
+                c.bbr.inflight_longterm = 20_000;
+                bbr3_adapt_inflight_longterm_to_brake(c, BrakeMode::Hold, 10);
+                assert_eq!(c.bbr.inflight_longterm, 20_000);
+            });
+        }
+    }
+}

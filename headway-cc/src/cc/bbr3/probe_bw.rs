@@ -256,3 +256,27 @@ pub(super) fn bbr3_update_probe_bw_cycle_phase(c: &mut Conn) {
         bbr3_start_probe_bw_down(c);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::tests::with;
+    use super::*;
+    use crate::cc::Ack;
+
+    /// In a flow the ACK that starts UP has begun a round already, so that only the step alone shows that UP begins
+    /// one, which it needs to tell the ACKs of the probe from those of REFILL.
+    #[test]
+    fn up_begins_a_round_and_a_search_of_its_own() {
+        with(|c| {
+            let ack = Ack { delivered: 90_000, cwnd: 64_000, ..*c.ack };
+            (c.bbr.state, c.bbr.ack_phase) = (Mode::ProbeBwRefill, AckPhase::Refilling);
+            (c.bbr.next_round_delivered, c.bbr.full_bw, c.bbr.full_bw_count) = (50_000, 7, 2);
+            c.out.cwnd = 64_000;
+            let c = &mut Conn { bbr: c.bbr, p: c.p, ack: &ack, out: c.out, delivery_rate: 900 };
+            bbr3_start_probe_bw_up(c);
+            assert_eq!((c.bbr.next_round_delivered, c.bbr.ack_phase), (90_000, AckPhase::ProbeStarting));
+            assert_eq!((c.bbr.full_bw, c.bbr.full_bw_count, c.bbr.state), (900, 0, Mode::ProbeBwUp));
+            assert_eq!((c.bbr.bw_probe_up_rounds, c.bbr.probe_up_acked_per_inc), (1, 64_000));
+        });
+    }
+}
