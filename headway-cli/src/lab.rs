@@ -26,6 +26,7 @@ mod kernels;
 mod mailbox;
 
 pub use initramfs::Content;
+pub use job::Commands;
 pub use kernels::{Kernel, is_file, kernels};
 
 use crate::lab::job::{Job, SAID};
@@ -81,17 +82,11 @@ pub fn try_settings(kernel: &Kernel, ccs: Vec<Label>, nic: Option<Nic>) -> Resul
     in_scratch(|dest| run_job(kernel, &Job::Try(ccs, nic), 1, dest, limits).map(drop))
 }
 
-/// Runs commands in a guest, with network cards or without, for trying out what a kernel does; what they printed, with their exit codes.
-/// They end after `cpu` of the emulator's CPU time.
-pub fn run_commands(
-    kernel: &Kernel,
-    commands: Vec<String>,
-    nic: Option<Nic>,
-    cpu: Duration,
-) -> Result<String> {
-    let limits = Limits { cpu, idle: Duration::from_secs(30) };
+/// Runs commands in a guest, for trying out what a kernel does; what they printed, with their exit codes.
+pub fn run_commands(kernel: &Kernel, commands: Commands) -> Result<String> {
+    let limits = Limits { cpu: Duration::from_secs(600), idle: Duration::from_secs(30) };
     in_scratch(|dest| {
-        let counts = run_job(kernel, &Job::Commands(commands, nic), 1, dest, limits)?;
+        let counts = run_job(kernel, &Job::Commands(commands), 1, dest, limits)?;
         let mut said = std::fs::read_to_string(dest.join(SAID))?;
         for between in counts.windows(2) {
             said += &format!("counted {} instructions\n", between[1] - between[0]);
@@ -154,7 +149,7 @@ pub fn env(kernel: &Kernel) -> Result<serde_json::Value> {
         "memory_mib": arch::MEMORY_MIB,
         "clock_base": arch::CLOCK_BASE,
         "machine": arch::machine_arguments(None),
-        "command_line": arch::command_line(),
+        "command_line": arch::command_line(false),
     }))
 }
 
@@ -232,7 +227,7 @@ mod tests {
     #[test]
     fn the_mailbox_lies_inside_the_guests_memory() {
         const { assert!(mailbox::ADDRESS + mailbox::BYTES < arch::MEMORY_MIB << 20) };
-        assert!(arch::command_line().contains("memmap=128M$128M"));
-        assert!(arch::command_line().ends_with("-- lab-guest"));
+        assert!(arch::command_line(false).contains("memmap=128M$128M"));
+        assert!(arch::command_line(false).ends_with("-- lab-guest"));
     }
 }

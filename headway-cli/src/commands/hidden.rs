@@ -11,7 +11,6 @@ use clap::Args;
 use std::ffi::OsString;
 use std::path::PathBuf;
 use std::process::ExitCode;
-use std::time::Duration;
 
 #[derive(Args)]
 pub struct InLabArgs {
@@ -27,9 +26,9 @@ pub struct InLabArgs {
     /// Two network cards that are joined: virtio or e1000
     #[arg(long, value_enum)]
     card: Option<Nic>,
-    /// How many minutes of CPU time the guest may take
-    #[arg(long, default_value_t = 10)]
-    minutes: u64,
+    /// Stop the kernel's tick while nothing runs, for hours of waiting
+    #[arg(long)]
+    tickless: bool,
     /// Each argument is one command, whose words are split at blanks
     commands: Vec<String>,
 }
@@ -38,8 +37,8 @@ pub fn in_lab(args: InLabArgs) -> Result<ExitCode> {
     let tools: Vec<&str> = args.tool.iter().map(String::as_str).filter(|tool| !tool.is_empty()).collect();
     let content = lab::Content { tools: &tools, root: args.root.as_deref(), ..lab::Content::default() };
     let kernel = lab::Kernel::find(args.kernel.as_deref(), None, &content)?;
-    let cpu = Duration::from_secs(args.minutes.saturating_mul(60));
-    out::print(lab::run_commands(&kernel, args.commands, args.card, cpu)?)?;
+    let commands = lab::Commands { commands: args.commands, nic: args.card, is_tickless: args.tickless };
+    out::print(lab::run_commands(&kernel, commands)?)?;
     Ok(ExitCode::SUCCESS)
 }
 

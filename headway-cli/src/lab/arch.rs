@@ -80,7 +80,9 @@ fn card(nic: Nic, number: u8) -> String {
 }
 
 /// The kernel's command line: its settings, the window of memory to leave alone, and what its first process is told.
-pub fn command_line() -> String {
+pub fn command_line(is_tickless: bool) -> String {
+    // The last word on a setting counts.
+    let tick = if is_tickless { "nohz=on " } else { "" };
     let mailbox = format!("memmap={}M${}M", mailbox::BYTES >> 20, mailbox::ADDRESS >> 20);
-    format!("{} {mailbox} -- {}", COMMAND_LINE.join(" "), job::ARGUMENT)
+    format!("{} {tick}{mailbox} -- {}", COMMAND_LINE.join(" "), job::ARGUMENT)
 }

@@ -79,7 +79,7 @@ pub fn start(kernel: &Kernel, memory: &File, seed: u64, seat: Option<&Seat>, job
         .args(["-seed", &(seed as u32).to_string()])
         .args(["-kernel", &path_through_us(&kernel.image)])
         .args(["-initrd", &path_through_us(&kernel.initramfs)])
-        .args(["-append", &arch::command_line()])
+        .args(["-append", &arch::command_line(job.is_tickless())])
         .stderr(writer.try_clone().context("cannot create a pipe")?);
     if job.may_count() {
         let console = format!("file,id=console,path={}", path_through_us(&writer));

@@ -9,7 +9,7 @@ use crate::cell::settings;
 use crate::cell::wire;
 use crate::error::sentence;
 use crate::lab::initramfs::MODULE_DIR;
-use crate::lab::job::{ARGUMENT, Job, SAID};
+use crate::lab::job::{ARGUMENT, Commands, Job, SAID};
 use crate::lab::mailbox::{self, Answer};
 use crate::plan::Place;
 use crate::sys::out;
@@ -85,7 +85,7 @@ fn run_job(job: Option<&[u8]>) -> Result<()> {
             }
             ccs.iter().try_for_each(|cc| settings::try_out(cc, &Place::Lab))
         }
-        Job::Commands(commands, _) => {
+        Job::Commands(Commands { commands, .. }) => {
             prepare(COMMANDS_SEED)?;
             sys::mount("bpf", "/sys/fs/bpf")?;
             let said = run_commands(&commands)?;

@@ -16,7 +16,7 @@ pub enum Job {
     /// Candidates whose settings are to be tried out, and the network cards that the kernel must drive.
     Try(Vec<Label>, Option<Nic>),
     /// Commands to run one after the other (`headway in-lab`).
-    Commands(Vec<String>, Option<Nic>),
+    Commands(Commands),
 }
 
 impl Job {
@@ -24,8 +24,14 @@ impl Job {
     pub fn nic(&self) -> Option<Nic> {
         match self {
             Self::Cell { plan, cell } => plan.paths[cell.path].wire()?.nic(),
-            Self::Try(_, nic) | Self::Commands(_, nic) => *nic,
+            Self::Try(_, nic) => *nic,
+            Self::Commands(commands) => commands.nic,
         }
+    }
+
+    /// Whether the kernel stops its tick while it has nothing to do.
+    pub fn is_tickless(&self) -> bool {
+        matches!(self, Self::Commands(commands) if commands.is_tickless)
     }
 
     /// Whether the guest may mark moments between which the host counts its instructions. A mark may move the guest's clock
@@ -33,6 +39,16 @@ impl Job {
     pub fn may_count(&self) -> bool {
         matches!(self, Self::Commands(..))
     }
+}
+
+/// What is run in a guest to try out what a kernel does.
+#[derive(Debug, Default, Serialize, Deserialize)]
+pub struct Commands {
+    /// One after the other; the words of each are split at blanks.
+    pub commands: Vec<String>,
+    pub nic: Option<Nic>,
+    /// The tick stops while nothing runs. Hours of waiting then cost next to nothing, and each packet a fifth more.
+    pub is_tickless: bool,
 }
 
 /// The file with what [`Job::Commands`] printed.
