@@ -126,15 +126,14 @@ impl Plan {
     /// Whether it is a plan that a request could have made, also where a stranger wrote the file: every candidate on
     /// every path in every block, so that nothing in it asks for more work than it has cells; and traffic that there is.
     fn hangs_together(&self) -> Result<()> {
-        let is_known = |(index, c): (usize, &Cell)| {
-            c.index == index && c.block < self.blocks && c.path < self.paths.len() && self.ccs.contains(&c.cc)
+        let is_known = |c: &Cell| {
+            let is_row = c.path < self.paths.len() && self.ccs.contains(&c.cc) && c.block < self.blocks;
+            is_row && c.index <= u32::MAX as usize
         };
         let cells =
             self.ccs.len().checked_mul(self.paths.len()).and_then(|n| n.checked_mul(self.blocks as usize));
         ensure!(
-            !self.cells.is_empty()
-                && cells == Some(self.cells.len())
-                && self.cells.iter().enumerate().all(is_known),
+            !self.cells.is_empty() && cells == Some(self.cells.len()) && self.cells.iter().all(is_known),
             "its cells are not every candidate on every path in every block"
         );
         self.traffics().try_for_each(Traffic::check)
