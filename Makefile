@@ -19,11 +19,12 @@ test: tools lab-kernels
 	cargo test --locked --workspace
 
 # What takes too long for `make test`: the packages in root file systems of Debian, the tests whose names begin with
-# `long_`, and mistakes that are put into the controllers to see whether the tests find them.
+# `long_`, mistakes that are put into the controllers to see whether the tests find them, and input that nobody would write.
 test-long: tools lab-kernels dist
 	scripts/check-package
 	cargo test --locked --workspace -- --ignored long_
 	scripts/mutations
+	scripts/fuzz
 
 # What a change must pass before it is committed.
 check: tools

@@ -6,6 +6,8 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, exit};
 
 fn main() {
+    // `scripts/fuzz` sets it.
+    println!("cargo::rustc-check-cfg=cfg(fuzzing)");
     let out = PathBuf::from(env::var_os("OUT_DIR").expect("cargo sets OUT_DIR"));
     println!("cargo::rerun-if-changed=lab");
     compile(Path::new("lab/clock.c"), &out.join("clock.so"));

@@ -52,7 +52,10 @@ pub fn export(
 
 /// A file name that says which cell it is.
 fn name(plan: &Plan, cell: &Cell) -> String {
-    let plain = |c: char| if c.is_ascii_alphanumeric() || "-_.=".contains(c) { c } else { '_' };
-    let path: String = plan.paths[cell.path].name.chars().map(plain).take(60).collect();
-    format!("{:03}-{path}-{}-block{}", cell.index, cell.cc, cell.block + 1)
+    let of = |name: &str, others: &str| -> String {
+        let plain = |c: char| if c.is_ascii_alphanumeric() || others.contains(c) { c } else { '_' };
+        name.chars().map(plain).take(60).collect()
+    };
+    let (path, cc) = (of(&plan.paths[cell.path].name, "-_.="), of(&cell.cc.to_string(), "-_.=:@#"));
+    format!("{:03}-{path}-{cc}-block{}", cell.index, cell.block + 1)
 }

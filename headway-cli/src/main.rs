@@ -5,12 +5,16 @@
 
 // Both panic when their stream is closed or full; `sys::out` does not.
 #![deny(clippy::print_stdout, clippy::print_stderr)]
+// libFuzzer brings a `main` of its own.
+#![cfg_attr(fuzzing, no_main)]
 
 mod bench;
 mod cell;
 mod commands;
 mod emu;
 mod error;
+#[cfg(any(fuzzing, test))]
+mod fuzz;
 mod interop;
 mod lab;
 mod load;

@@ -26,12 +26,13 @@ pub use path::PathEntry;
 pub use place::Place;
 pub use request::Request;
 
-use anyhow::{Context, Result, bail};
+use crate::sys::file::{read_plain_text, read_text};
+use crate::sys::out::is_plain;
+use anyhow::{Context, Result, bail, ensure};
 use serde::{Deserialize, Serialize};
 use server::RemoteOptions;
 use shard::Shard;
 use std::collections::BTreeSet;
-use std::fs;
 use std::path::Path as FsPath;
 use tool::Tool;
 use traffic::Traffic;
@@ -93,9 +94,9 @@ pub struct Cell {
 impl Plan {
     /// Reads `plan.json` of a run folder, or that file by its name.
     pub fn read(dir: &FsPath) -> Result<Self> {
-        let file = if dir.is_file() { dir.to_path_buf() } else { dir.join("plan.json") };
         let shown = dir.display();
-        let text = fs::read_to_string(&file).with_context(|| {
+        let text = if dir.is_file() { read_text(dir) } else { read_plain_text(&dir.join("plan.json")) };
+        let text = text.with_context(|| {
             format!("`{shown}` is not a run: cannot read its plan.json\nhint: name the folder that `headway bench --out` made")
         })?;
         let broken = || {
@@ -116,12 +117,26 @@ impl Plan {
                 )
             }
         }
+        ensure!(is_plain(&value), "{}", broken());
         let plan: Self = serde_json::from_value(value).with_context(broken)?;
-        let known = |c: &Cell| c.path < plan.paths.len() && plan.ccs.contains(&c.cc);
-        if plan.ccs.is_empty() || plan.cells.is_empty() || !plan.cells.iter().all(known) {
-            bail!("{}", broken());
-        }
+        plan.hangs_together().with_context(broken)?;
         Ok(plan)
+    }
+
+    /// Whether it is a plan that a request could have made, also where a stranger wrote the file: every candidate on
+    /// every path in every block, so that nothing in it asks for more work than it has cells; and traffic that there is.
+    fn hangs_together(&self) -> Result<()> {
+        let is_known = |c: &Cell| {
+            let is_row = c.path < self.paths.len() && self.ccs.contains(&c.cc) && c.block < self.blocks;
+            is_row && c.index <= u32::MAX as usize
+        };
+        let cells =
+            self.ccs.len().checked_mul(self.paths.len()).and_then(|n| n.checked_mul(self.blocks as usize));
+        ensure!(
+            !self.cells.is_empty() && cells == Some(self.cells.len()) && self.cells.iter().all(is_known),
+            "its cells are not every candidate on every path in every block"
+        );
+        self.traffics().try_for_each(Traffic::check)
     }
 
     /// The candidates' labels as text, the baseline first.

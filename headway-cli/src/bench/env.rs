@@ -9,6 +9,7 @@ use crate::observe::machine;
 use crate::plan::wire::Wire;
 use crate::plan::{Place, Plan};
 use crate::raw::folder::write_atomic;
+use crate::sys::file::read_plain_text;
 use anyhow::{Result, ensure};
 use serde_json::Value;
 use std::collections::BTreeMap;
@@ -55,7 +56,7 @@ pub fn describe(
 /// # Errors
 /// There are cells, and env.json is missing or cannot be read.
 pub fn begun(out: &Path) -> Result<Option<Value>> {
-    let read = || anyhow::Ok(serde_json::from_str(&fs::read_to_string(out.join("env.json"))?)?);
+    let read = || anyhow::Ok(serde_json::from_str(&read_plain_text(&out.join("env.json"))?)?);
     let has_cells = fs::read_dir(out.join("cells")).is_ok_and(|mut cells| cells.next().is_some());
     match read() {
         Ok(env) => Ok(Some(env)),

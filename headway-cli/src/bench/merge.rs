@@ -9,6 +9,7 @@ use crate::bench::env;
 use crate::plan::{Cell, Plan};
 use crate::raw::about::About;
 use crate::raw::folder::{cell_dir, open_run, temporary_cell_dir, write_atomic};
+use crate::sys::file::{read_plain, read_plain_text};
 use anyhow::{Context, Result, bail, ensure};
 use serde_json::Value;
 use std::fs;
@@ -102,7 +103,7 @@ fn files(dir: &Path) -> Result<Vec<(std::ffi::OsString, Vec<u8>)>> {
     for entry in fs::read_dir(dir).with_context(|| format!("cannot read `{}`", dir.display()))? {
         let entry = entry?;
         let bytes =
-            fs::read(entry.path()).with_context(|| format!("cannot read `{}`", entry.path().display()))?;
+            read_plain(&entry.path()).with_context(|| format!("cannot read `{}`", entry.path().display()))?;
         files.push((entry.file_name(), bytes));
     }
     files.sort();
@@ -111,7 +112,7 @@ fn files(dir: &Path) -> Result<Vec<(std::ffi::OsString, Vec<u8>)>> {
 
 fn read_env(shard: &Path) -> Result<String> {
     let file = shard.join("env.json");
-    fs::read_to_string(&file)
+    read_plain_text(&file)
         .with_context(|| format!("cannot read `{}`\nhint: is it a shard's folder?", file.display()))
 }
 

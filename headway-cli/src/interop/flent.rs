@@ -8,9 +8,10 @@
 use super::reading::{ForeignRun, Rtt};
 use crate::metric::CellData;
 use crate::plan::Plan;
+use crate::plan::traffic::MOST_STREAMS;
 use crate::raw::load::Interval;
 use crate::sys::program::pipe_through;
-use anyhow::{Result, anyhow};
+use anyhow::{Result, anyhow, ensure};
 use serde_json::{Map, Value, json};
 
 /// Seconds that flent leaves idle at both ends of a test.
@@ -24,9 +25,13 @@ pub const END: &str = ".flent.gz";
 
 /// A cell as a compressed data file of flent.
 pub fn file(plan: &Plan, data: &CellData) -> Result<Vec<u8>> {
-    let text = serde_json::to_string(&value(plan, data)?)?;
     // `-n` leaves out name and time, so that the same cell gives the same bytes.
-    pipe_through("gzip", &["-9nc"], text.as_bytes())
+    pipe_through("gzip", &["-9nc"], text(plan, data)?.as_bytes())
+}
+
+/// What is compressed in it.
+pub fn text(plan: &Plan, data: &CellData) -> Result<String> {
+    Ok(serde_json::to_string(&value(plan, data)?)?)
 }
 
 fn value(plan: &Plan, data: &CellData) -> Result<Value> {
@@ -162,6 +167,7 @@ fn flows(data: &CellData) -> Result<Vec<Flow>> {
         // Where the server's intervals are missing: what the client handed to its sockets.
         let received = if load.received.is_empty() { &load.sent } else { &load.received };
         let streams = received.first().map_or(0, |i| i.stream_bytes.len());
+        ensure!(streams <= MOST_STREAMS, "its load has {streams} streams");
         flows.extend((0..streams).map(|stream| Flow {
             cc: cc.clone(),
             stream,
@@ -216,7 +222,8 @@ impl Bins {
             let from = start + (DELAY_S * 1e6) as i64;
             let length = (interval.to_us - interval.from_us).max(1) as i64;
             let bytes = interval.stream_bytes.get(stream).copied().unwrap_or(0) as f64;
-            for bin in from / STEP_US..=(from + length - 1) / STEP_US {
+            let last = ((from + length - 1) / STEP_US).min(self.count as i64 - 1);
+            for bin in (from / STEP_US).max(0)..=last {
                 let overlap = (from + length).min((bin + 1) * STEP_US) - from.max(bin * STEP_US);
                 if let Some(rate) = usize::try_from(bin).ok().and_then(|bin| rates.get_mut(bin)) {
                     let megabits = bytes * 8.0 * overlap as f64 / length as f64 / STEP_US as f64;

@@ -12,6 +12,7 @@ use super::{flent, ping, pscheduler};
 use crate::report::csv;
 use crate::stats;
 use crate::sys::file;
+use crate::sys::out::plain;
 use crate::sys::program::pipe_through;
 use anyhow::{Context, Result, ensure};
 use serde_json::Value;
@@ -38,15 +39,21 @@ pub fn read(paths: &[PathBuf], cc: &str) -> Result<Vec<Imported>> {
         !files.is_empty(),
         "there is nothing to import\nhint: in a folder the files are called *.json, *.flent.gz, *.ping or src-cmd:…"
     );
-    Ok(files.into_iter().map(|file| Imported { run: read_file(&file, cc), file }).collect())
+    let run = |file: &Path| match read_file(file, cc) {
+        Ok(run) => Ok(ForeignRun { host: plain(&run.host), cc: plain(&run.cc), ..run }),
+        Err(reason) => Err(plain(&reason)),
+    };
+    Ok(files.into_iter().map(|file| Imported { run: run(&file), file }).collect())
 }
 
 /// Files of a folder that may hold a run.
 fn collect(dir: &Path, files: &mut Vec<PathBuf>) -> Result<()> {
     let entries = std::fs::read_dir(dir).with_context(|| format!("cannot read `{}`", dir.display()))?;
-    let mut entries = entries.map(|e| Ok(e?.path())).collect::<Result<Vec<_>>>()?;
-    entries.sort();
-    for path in entries {
+    let mut entries = entries
+        .map(|e| e.and_then(|e| Ok((e.path(), e.file_type()?))))
+        .collect::<std::io::Result<Vec<_>>>()?;
+    entries.sort_by(|a, b| a.0.cmp(&b.0));
+    for (path, kind) in entries {
         let name = path.file_name().map(|n| n.to_string_lossy().into_owned()).unwrap_or_default();
         let is_meta = name == "jobmeta.json"
             || name.ends_with("-meta.json")
@@ -55,8 +62,9 @@ fn collect(dir: &Path, files: &mut Vec<PathBuf>) -> Result<()> {
         let is_run = name.starts_with("src-cmd:")
             || [".json", ".flent", ".flent.gz", ".ping"].iter().any(|e| name.ends_with(e));
         match () {
-            () if path.is_dir() => collect(&path, files)?,
-            () if is_run && !is_meta => files.push(path),
+            // A link may lead in a circle, and a pipe may never be written to.
+            () if kind.is_dir() => collect(&path, files)?,
+            () if kind.is_file() && is_run && !is_meta => files.push(path),
             () => {}
         }
     }
@@ -97,10 +105,10 @@ struct HarnessFile {
 }
 
 impl HarnessFile {
-    fn beside(file: &Path) -> Option<Self> {
-        let name = file.file_name()?.to_str()?;
+    fn beside(run: &Path) -> Option<Self> {
+        let name = run.file_name()?.to_str()?;
         let host = name.strip_prefix("src-cmd:")?.split(':').next()?.to_string();
-        let meta = std::fs::read_to_string(file.with_file_name(format!("{host}-meta.json")));
+        let meta = file::read_plain_text(&run.with_file_name(format!("{host}-meta.json")));
         let meta: Option<Value> = meta.ok().and_then(|text| serde_json::from_str(&text).ok());
         let rtt = meta.as_ref().and_then(|m| m["rtt"].as_f64()).filter(|ms| *ms > 0.0);
         Some(Self { rtt: rtt.and_then(|ms| Rtt::of(&[ms], None)), host })

@@ -12,6 +12,7 @@ use crate::raw::messages::{self, Sent};
 use crate::raw::ping::{self, Echo};
 use crate::raw::probe::{self, Probe};
 use crate::raw::requests::{self, Times};
+use crate::sys::file::{read_plain, read_plain_text};
 use headway_cc::messages::HEADER_BYTES as MESSAGE_HEADER_BYTES;
 use headway_cc::path::Path;
 use std::io::ErrorKind;
@@ -46,7 +47,7 @@ impl CellData {
     /// file that its place writes must be there and whole, because a metric of half a file looks like any other. The
     /// error is one sentence. `path` is the plan's, which holds the trace files that the path names.
     pub fn read(dir: &FilePath, path: &PathEntry) -> Result<Self, String> {
-        let file = |name: &str| match std::fs::read_to_string(dir.join(name)) {
+        let file = |name: &str| match read_plain_text(&dir.join(name)) {
             Err(e) if e.kind() == ErrorKind::NotFound => Err(format!("{name} is missing")),
             Err(e) => Err(format!("{name}: {e}")),
             Ok(text) => Ok(text),
@@ -124,7 +125,7 @@ impl CellData {
             ),
         ];
         let wrong = |(name, _, slack_us, last_us): &(&str, bool, i64, i64)| {
-            let bytes = std::fs::read(dir.join(name)).unwrap_or_default();
+            let bytes = read_plain(&dir.join(name)).unwrap_or_default();
             match () {
                 () if !dir.join(name).exists() => Some(format!("{name} is missing")),
                 () if bytes.last() != Some(&b'\n') => Some(format!("{name} ends within a line")),

@@ -231,10 +231,7 @@ fn check_wire(plan: &Plan, path: &PathEntry, t: &Traffic) -> Result<()> {
 
 /// Are the values of the traffic in their ranges, and can the place do what they ask for?
 fn check_traffic(place: &Place, t: &Traffic, wire: Option<Wire>) -> Result<()> {
-    ensure!((1..=86_400).contains(&t.seconds), "--seconds must be between 1 and 86400");
-    ensure!((1..=128).contains(&t.streams), "--streams must be between 1 and 128 (iperf3's limit)");
-    ensure!(t.warmup_ms < u64::from(t.seconds) * 1000, "--warmup must be shorter than --seconds");
-    ensure!((576..=9000).contains(&t.mtu), "--mtu must be between 576 and 9000");
+    t.check()?;
     if let Some(messages) = &t.messages {
         ensure!(
             messages.max_bytes + headway_cc::messages::HEADER_BYTES <= t.mtu,
@@ -254,7 +251,6 @@ fn check_traffic(place: &Place, t: &Traffic, wire: Option<Wire>) -> Result<()> {
             "{flag} needs an emulated path\nhint: --in sim, lab or here"
         );
     }
-    ensure!(t.cpu_load_percent <= 100, "--cpu-load is a percentage, 0 to 100");
     ensure!(
         t.cpu_load_percent == 0 || !place.is_virtual() || wire.is_some(),
         "--cpu-load needs a real clock: an emulated path's virtual time does not feel a busy CPU\nhint: --in here or remote HOST"

@@ -44,6 +44,9 @@ pub struct Traffic {
     pub warmup_ms: u64,
 }
 
+/// iperf3's limit.
+pub const MOST_STREAMS: usize = 128;
+
 impl Traffic {
     /// One bulk stream and nothing beside it.
     pub fn bulk(seconds: u32) -> Self {
@@ -60,6 +63,19 @@ impl Traffic {
             seconds,
             warmup_ms: 2000,
         }
+    }
+
+    /// Fails on lengths and counts that no load has. A plan that is read is held against it, too.
+    pub fn check(&self) -> Result<()> {
+        ensure!((1..=86_400).contains(&self.seconds), "--seconds must be between 1 and 86400");
+        ensure!(
+            (1..=MOST_STREAMS as u32).contains(&self.streams),
+            "--streams must be between 1 and 128 (iperf3's limit)"
+        );
+        ensure!(self.warmup_ms < u64::from(self.seconds) * 1000, "--warmup must be shorter than --seconds");
+        ensure!((576..=9000).contains(&self.mtu), "--mtu must be between 576 and 9000");
+        ensure!(self.cpu_load_percent <= 100, "--cpu-load is a percentage, 0 to 100");
+        Ok(())
     }
 
     /// How many primary metrics this traffic has, on an emulated or a real path or on a wire: as many verdicts as one

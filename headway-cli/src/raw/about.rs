@@ -6,7 +6,9 @@
 //! tell. In `sim` and `lab` a run does not depend on the day, so neither does its folder: no time is kept there.
 
 use super::folder::write_atomic;
-use anyhow::{Context, Result};
+use crate::sys::file::read_plain_text;
+use crate::sys::out::is_plain;
+use anyhow::{Context, Result, ensure};
 use serde::{Deserialize, Serialize};
 use std::io::ErrorKind;
 use std::path::Path;
@@ -37,11 +39,16 @@ impl About {
     /// The file is there and cannot be read.
     pub fn read(run_dir: &Path) -> Result<Self> {
         let file = run_dir.join("about.json");
-        let text = match std::fs::read_to_string(&file) {
+        let text = match read_plain_text(&file) {
             Err(e) if e.kind() == ErrorKind::NotFound => return Ok(Self::default()),
             other => other.with_context(|| format!("cannot read `{}`", file.display()))?,
         };
-        serde_json::from_str(&text).with_context(|| {
+        let read = || {
+            let value = serde_json::from_str(&text)?;
+            ensure!(is_plain(&value), "it has control characters");
+            Ok(serde_json::from_value(value)?)
+        };
+        read().with_context(|| {
             format!("`{}` is broken\nhint: remove it, it holds only title, note and date", file.display())
         })
     }

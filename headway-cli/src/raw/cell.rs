@@ -4,8 +4,12 @@
 use crate::plan::traffic::Traffic;
 use crate::plan::{Cell, LAYOUT, PathEntry, Place, Plan};
 use crate::raw::folder::write_atomic;
+use crate::sys::file::read_plain_text;
+use crate::sys::out::is_plain;
 use anyhow::{Context, Result};
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use std::fmt::Display;
 use std::path::Path;
 
 /// The content of `cell.json`. The order of the fields is the order in the file.
@@ -65,11 +69,13 @@ impl CellResult {
     /// Reads `cell.json` of a cell's folder, of whatever layout; [`parse`] checks it.
     pub fn read(dir: &Path) -> Result<Self> {
         let file = dir.join("cell.json");
-        let text =
-            std::fs::read_to_string(&file).with_context(|| format!("cannot read `{}`", file.display()))?;
+        let text = read_plain_text(&file).with_context(|| format!("cannot read `{}`", file.display()))?;
         serde_json::from_str(&text).with_context(|| format!("`{}` is damaged", file.display()))
     }
 }
+
+/// Longest round trip of a path: a day.
+const MOST_US: u64 = 86_400_000_000;
 
 /// The content of a `cell.json`.
 ///
@@ -80,9 +86,18 @@ pub fn parse(text: &str) -> std::result::Result<CellResult, String> {
     struct Versioned {
         layout: u32,
     }
-    let broken = |e: serde_json::Error| format!("cell.json is broken: {e}");
-    match serde_json::from_str::<Versioned>(text).map_err(broken)?.layout {
-        LAYOUT => serde_json::from_str(text).map_err(broken),
+    let broken = |e: &dyn Display| format!("cell.json is broken: {e}");
+    match serde_json::from_str::<Versioned>(text).map_err(|e| broken(&e))?.layout {
+        LAYOUT => {
+            let value: Value = serde_json::from_str(text).map_err(|e| broken(&e))?;
+            let is_plain = is_plain(&value);
+            let result: CellResult = serde_json::from_value(value).map_err(|e| broken(&e))?;
+            result.traffic.check().map_err(|e| broken(&e))?;
+            match is_plain && result.base_rtt_us <= MOST_US {
+                true => Ok(result),
+                false => Err(broken(&"it holds what no program of this name writes")),
+            }
+        }
         other => Err(format!("cell.json has layout {other}, this program reads layout {LAYOUT}")),
     }
 }

@@ -21,12 +21,18 @@ pub fn open_run(plan: &Plan, out: &Path) -> Result<File> {
             .with_context(|| format!("cannot create `{}`", out.display()))?;
         write_atomic(&file, &(serde_json::to_string_pretty(plan)? + "\n"))?;
     }
+    ensure!(
+        fs::symlink_metadata(out.join("cells")).is_ok_and(|kind| kind.is_dir()),
+        "`cells` in `{}` is no folder\nhint: a link would lead out of the run; give another --out",
+        out.display()
+    );
     let lock = File::open(&file)?;
     rustix::fs::flock(&lock, rustix::fs::FlockOperation::NonBlockingLockExclusive)
         .with_context(|| format!("another headway is writing to `{}`", out.display()))?;
     for entry in fs::read_dir(out.join("cells"))? {
         let entry = entry?;
-        if entry.file_name().to_string_lossy().starts_with('.') {
+        let name = entry.file_name().to_string_lossy().into_owned();
+        if name.starts_with('.') && name.ends_with(".tmp") {
             fs::remove_dir_all(entry.path())?;
         }
     }
@@ -62,7 +68,9 @@ pub fn write_atomic(file: &Path, content: &(impl AsRef<[u8]> + ?Sized)) -> Resul
     let name = file.file_name().map(|n| n.to_string_lossy().into_owned()).unwrap_or_default();
     let tmp = file.with_file_name(format!(".{name}.tmp"));
     let write = || {
-        let mut f = File::create(&tmp)?;
+        // Whatever has this name is taken away: to write to what is there would follow a link out of the folder.
+        drop(fs::remove_file(&tmp));
+        let mut f = File::create_new(&tmp)?;
         f.write_all(content.as_ref())?;
         fs::rename(&tmp, file)
     };

@@ -55,7 +55,7 @@ pub fn parse(text: &str) -> Result<Vec<Packet>, String> {
         };
         let ranges = if sacks == "-" { Some(Vec::new()) } else { sacks.split(',').map(range).collect() };
         Ok(Packet {
-            t_ns: row.number("t_ns")?,
+            t_ns: row.word("t_ns")?.parse().map_err(|e| format!("line {}: t_ns: {e}", row.line))?,
             is_sent: row.word("way")? == "sent",
             port: row.number("port")?,
             seq: row.number("seq")?,

@@ -35,6 +35,8 @@ mod tests {
         let probes = [Probe { sent_us: 5, rtt_us: Some(40) }, Probe { sent_us: 25, rtt_us: None }];
         assert_eq!(to_text(probes, 20), "# sent_us rtt_us\n-15 40\n5 -\n");
         assert_eq!(parse(&to_text(probes, 0)).unwrap(), probes);
+        let long = parse("# sent_us rtt_us\n1000000000000000 1\n").unwrap_err();
+        assert_eq!(long, "line 2: sent_us has more than 15 digits");
         let error = parse("# sent_us rtt_us\n0 40000\n20000\n").unwrap_err();
         assert_eq!(error, "line 3 has 1 words, its table 2 columns");
     }

@@ -9,6 +9,9 @@ pub fn word_or_missing(value: Option<impl Display>) -> String {
     value.map_or_else(|| "-".to_string(), |value| value.to_string())
 }
 
+/// 31 years in microseconds, a petabyte.
+const MOST_DIGITS: usize = 15;
+
 /// A table that was read.
 pub struct Table<'a> {
     columns: Vec<&'a str>,
@@ -63,8 +66,14 @@ impl Row<'_> {
         at.map(|at| self.words[at]).ok_or_else(|| format!("there is no column `{column}`"))
     }
 
+    /// # Errors
+    /// There is no such column, or what stands in it is no number, or a greater one than anything has that is measured:
+    /// sums of it must fit into 64 bits.
     pub fn number<T: FromStr>(&self, column: &str) -> Result<T, String> {
         let word = self.word(column)?;
+        if word.split('.').next().is_some_and(|whole| whole.len() > MOST_DIGITS) {
+            return Err(format!("line {}: {column} has more than {MOST_DIGITS} digits", self.line));
+        }
         word.parse().map_err(|_| format!("line {}: `{word}` is no number for {column}", self.line))
     }
 

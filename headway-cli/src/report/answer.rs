@@ -577,8 +577,7 @@ mod tests {
         plan["paths"] = (0..paths).map(named).collect();
         plan["ccs"] = json!(ccs);
         plan["blocks"] = json!(blocks);
-        let first = json!({ "index": 0, "path": 0, "cc": ccs[0], "block": 0, "seed": 1 });
-        plan["cells"] = json!([first]);
+        plan["cells"] = synthetic::cells(ccs, 0..paths, blocks);
         synthetic::write(&folder.dir.join("plan.json"), &plan.to_string());
         Run::read(&folder.dir).unwrap()
     }

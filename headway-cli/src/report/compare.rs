@@ -17,6 +17,7 @@ use crate::report::judge;
 use crate::stats::welch::welch;
 use crate::stats::{Shift, Verdict};
 use crate::sys::file::read_text;
+use crate::sys::out::plain;
 use anyhow::{Context, Result, bail, ensure};
 use input::{Row, Sample, Table};
 use remark::{Claim, Remark};
@@ -69,7 +70,7 @@ struct Pair {
 pub fn summary(file: &Path, terms: &Terms) -> Result<JudgedTable> {
     let shown = file.display();
     let text = read_text(file).with_context(|| format!("cannot read `{shown}`"))?;
-    compare(&text, terms, &shown.to_string()).with_context(|| {
+    compare(&plain(&text), terms, &shown.to_string()).with_context(|| {
         format!("cannot compare `{shown}`\nhint: it takes columns such as `host,cc,goodput_gbps_mean,goodput_gbps_stddev,n`")
     })
 }

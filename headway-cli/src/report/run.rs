@@ -9,9 +9,10 @@ use crate::metric::{CellData, DAMAGED, METRICS};
 use crate::plan::{Cell, Place, Plan};
 use crate::raw::about::About;
 use crate::raw::folder::cell_dir;
+use crate::sys::file::read_plain_text;
+use crate::sys::out::{is_plain, plain};
 use serde::Serialize;
 use serde_json::Value;
-use std::fs;
 use std::path::Path;
 
 /// With more paths than this the page has no time series, and none are kept in memory: they would take gigabytes.
@@ -63,8 +64,9 @@ impl Run {
     /// One sentence and a hint where the folder holds no plan that can be read.
     pub fn read(dir: &Path) -> anyhow::Result<Self> {
         let plan = Plan::read(dir)?;
-        let env = fs::read_to_string(dir.join("env.json")).ok();
-        let env = env.and_then(|text| serde_json::from_str(&text).ok()).unwrap_or(Value::Null);
+        let env = read_plain_text(&dir.join("env.json")).ok();
+        let env =
+            env.and_then(|text| serde_json::from_str(&text).ok()).filter(is_plain).unwrap_or(Value::Null);
         let cells: Vec<RunCell> = plan.cells.iter().map(|cell| RunCell::read(dir, &plan, cell)).collect();
         let damage = damage(&env, &cells);
         Ok(Self { about: About::read(dir)?, plan, env, cells, damage })
@@ -165,6 +167,7 @@ impl RunCell {
                     (Some(data), excluded)
                 }
             };
+        let excluded = excluded.map(|reason| plain(&reason));
         let no_data = || Err(excluded.clone().unwrap_or_default());
         let values = METRICS.iter().map(|m| data.as_ref().map_or_else(no_data, |d| (m.of)(d))).collect();
         let ceilings = METRICS.iter().map(|m| Some((m.ceiling?)(data.as_ref()?))).collect();

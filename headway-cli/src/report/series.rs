@@ -103,7 +103,8 @@ impl Axis {
 
     /// Spreads what was counted between two instants evenly over the bins that they touch.
     fn spread(&self, sums: &mut [Option<f64>], from_us: i64, to_us: i64, amount: f64) {
-        for bin in from_us.div_euclid(self.bin_us)..=(to_us - 1).div_euclid(self.bin_us) {
+        let last = (to_us - 1).div_euclid(self.bin_us).min(self.bins as i64 - 1);
+        for bin in from_us.div_euclid(self.bin_us).max(0)..=last {
             let (start, end) = (bin * self.bin_us, (bin + 1) * self.bin_us);
             let share = (to_us.min(end) - from_us.max(start)) as f64 / (to_us - from_us) as f64;
             if let Some(sum) = usize::try_from(bin).ok().and_then(|bin| sums.get_mut(bin)) {
@@ -201,6 +202,8 @@ mod tests {
         assert_eq!(sums[..5], [None, Some(2.0), Some(4.0), Some(2.0), None]);
         axis.spread(&mut sums, 900_000, 1_100_000, 8.0);
         assert_eq!(sums[9], Some(4.0), "what lies beyond the axis is left out");
+        axis.spread(&mut sums, -1_000_000_000_000_000, 1_000_000_000_000_000, 2e10);
+        assert_eq!(sums[0], Some(1.0), "and takes no time");
     }
 
     #[test]

@@ -9,6 +9,7 @@ use crate::raw::messages::Sent;
 use crate::raw::probe::Probe;
 use serde_json::{Value, json};
 use std::fs;
+use std::ops::Range;
 use std::path::{Path, PathBuf};
 
 /// A folder that is removed when it goes out of scope. To look at one, set `HEADWAY_KEEP` to the folder in which it
@@ -242,6 +243,15 @@ fn link(steps: &[Step]) -> String {
         [down, Bin { queue_bytes_max: 100, sojourn_us_max: 10, ..bin(52) }]
     };
     raw::link::to_text(steps.iter().enumerate().map(bins))
+}
+
+/// Cells for a plan's file that nobody ran: these candidates on these paths in so many blocks.
+pub fn cells(ccs: &[&str], paths: Range<usize>, blocks: u32) -> Value {
+    let block = |block| paths.clone().flat_map(move |path| ccs.iter().map(move |cc| (block, path, cc)));
+    let cells = (0..blocks).flat_map(block).enumerate();
+    cells
+        .map(|(n, (block, path, cc))| json!({ "index": 9000 + n, "path": path, "cc": cc, "block": block, "seed": 1 }))
+        .collect()
 }
 
 /// Lets the receiver of a cell get a tenth of the data from `from_s` on.

@@ -441,6 +441,8 @@ fn many_paths_get_ratios_and_closed_parts() {
         let more = json!({ "name": format!("p{n}"), "text": "10mbit 20ms" });
         json["paths"].as_array_mut().unwrap().push(more);
     }
+    let mut more = synthetic::cells(&["bbr", "bbr1", "cubic"], 3..8, 6);
+    json["cells"].as_array_mut().unwrap().append(more.as_array_mut().unwrap());
     synthetic::write(&plan, &json.to_string());
     let many = page(&folder);
     assert_eq!(many.matches("<details class=\"path-body\">").count(), 3, "the paths that have runs");

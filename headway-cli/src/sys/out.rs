@@ -7,6 +7,7 @@
 use super::interrupt::{self, Guard};
 use crate::error::coded;
 use anyhow::{Context, Result, anyhow};
+use serde_json::Value;
 use std::fmt::Display;
 use std::io::{ErrorKind, IsTerminal, Write};
 
@@ -21,6 +22,27 @@ const READER_GONE: u8 = 128 + libc::SIGPIPE as u8;
 pub fn print(text: impl Display) -> Result<()> {
     let mut out = anstream::stdout().lock();
     written(write!(out, "{text}").and_then(|()| out.flush()))
+}
+
+/// A text of a stranger's, without the characters that a terminal obeys.
+pub fn plain(text: &str) -> String {
+    text.chars().map(|c| if is_obeyed(c) { char::REPLACEMENT_CHARACTER } else { c }).collect()
+}
+
+/// Whether no text in a JSON value has such characters.
+pub fn is_plain(value: &Value) -> bool {
+    match value {
+        Value::String(text) => !text.contains(is_obeyed),
+        Value::Array(values) => values.iter().all(is_plain),
+        Value::Object(fields) => {
+            fields.iter().all(|(name, value)| !name.contains(is_obeyed) && is_plain(value))
+        }
+        _ => true,
+    }
+}
+
+fn is_obeyed(c: char) -> bool {
+    c.is_control() && !"\n\r\t".contains(c)
 }
 
 /// How wide a line may be: `COLUMNS`, or else the terminal's width. A file or a pipe takes any width.

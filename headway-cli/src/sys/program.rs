@@ -2,6 +2,7 @@
 //! running one as a filter. Which programs Headway needs, and what to do when one is missing, is for the callers to
 //! know.
 
+use super::file;
 use anyhow::{Context, Result, bail, ensure};
 use std::collections::BTreeMap;
 use std::io::Write;
@@ -26,22 +27,36 @@ pub fn version(program: &str) -> String {
 /// Runs a program as a filter: gives it `input` and returns what it prints. Fails with what it wrote to standard error
 /// if it does not end with success.
 pub fn pipe_through(program: &str, args: &[&str], input: &[u8]) -> Result<Vec<u8>> {
+    pipe(program, args, input, file::LIMIT)
+}
+
+fn pipe(program: &str, args: &[&str], input: &[u8], limit: u64) -> Result<Vec<u8>> {
     let mut command = Command::new(program);
     command.args(args).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
     let mut child = command
         .spawn()
         .with_context(|| format!("cannot run `{program}`\nhint: `apt-get install {program}`"))?;
     let mut stdin = child.stdin.take().context("no pipe to the child")?;
-    let output = std::thread::scope(|scope| {
+    let (stdout, stderr) = (child.stdout.take().context("no pipe")?, child.stderr.take().context("no pipe")?);
+    let (printed, said) = std::thread::scope(|scope| {
         // Written by a second thread, because a filter that prints while it reads would otherwise block us for ever.
         // A write that fails shows as a failed child below.
         scope.spawn(move || drop(stdin.write_all(input)));
-        child.wait_with_output()
-    })?;
-    if !output.status.success() {
-        bail!("`{program}` failed: {}", String::from_utf8_lossy(&output.stderr).trim());
+        let said = scope.spawn(move || file::all_of(stderr, limit));
+        let printed = file::all_of(stdout, limit);
+        if printed.is_err() {
+            // It has more to say than there is memory for, and would wait for a reader for ever.
+            drop(child.kill());
+        }
+        (printed, said.join())
+    });
+    let status = child.wait()?;
+    let printed = printed.with_context(|| format!("`{program}` prints too much"))?;
+    if !status.success() {
+        let said = said.ok().and_then(Result::ok).unwrap_or_default();
+        bail!("`{program}` failed: {}", String::from_utf8_lossy(&said).trim());
     }
-    Ok(output.stdout)
+    Ok(printed)
 }
 
 /// The content of the program at `path` under `name`, and of every shared library that the dynamic linker would load
@@ -70,6 +85,15 @@ fn libraries(listing: &str) -> impl Iterator<Item = &str> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_filter_without_an_end_is_ended() {
+        let error = pipe("cat", &["/dev/zero"], b"", 1 << 20).unwrap_err();
+        assert_eq!(format!("{error:#}"), "`cat` prints too much: it has more than 1 MiB");
+        assert_eq!(pipe_through("cat", &[], b"as it is").unwrap(), b"as it is");
+        let failed = pipe_through("ls", &["/nowhere"], b"").unwrap_err().to_string();
+        assert!(failed.starts_with("`ls` failed: ") && failed.contains("/nowhere"), "{failed}");
+    }
 
     #[test]
     fn libraries_are_the_absolute_paths_of_the_listing() {

@@ -38,8 +38,8 @@ pub fn parse(text: &str) -> Result<Load, String> {
         received_us: micros(&received["end"]),
         sent_bytes: whole(&end["sum_sent"]["bytes"]),
         received_bytes: whole(&received["bytes"]),
-        retransmits: end["sum_sent"]["retransmits"].as_u64(),
-        mss_bytes: start["tcp_mss_default"].as_u64().filter(|mss| *mss > 0),
+        retransmits: count(&end["sum_sent"]["retransmits"]),
+        mss_bytes: count(&start["tcp_mss_default"]).filter(|mss| *mss > 0),
         sender_cc: text_of(&end["sender_tcp_congestion"]),
         is_reverse,
         sender_cpu_percent: cpu(sender),
@@ -80,9 +80,9 @@ fn interval(value: &Value) -> Interval {
         from_us: micros(&value["sum"]["start"]),
         to_us: micros(&value["sum"]["end"]),
         stream_bytes: streams().map(|s| whole(&s["bytes"])).collect(),
-        retransmits: value["sum"]["retransmits"].as_u64(),
+        retransmits: count(&value["sum"]["retransmits"]),
         // A reverse run prints 0 where it knows nothing.
-        srtt_us: streams().filter_map(|s| s["rtt"].as_u64()).filter(|rtt| *rtt > 0).collect(),
+        srtt_us: streams().filter_map(|s| count(&s["rtt"])).filter(|rtt| *rtt > 0).collect(),
     }
 }
 
@@ -130,6 +130,9 @@ pub(super) fn without_nan(json: &str) -> String {
     out
 }
 
+/// More than any load takes (31 years in microseconds) or carries (a petabyte), and few enough that sums fit into 64 bits.
+const MOST: f64 = 1e15;
+
 fn rows(value: &Value) -> impl Iterator<Item = &Value> {
     value.as_array().into_iter().flatten()
 }
@@ -138,11 +141,15 @@ fn text_of(value: &Value) -> Option<String> {
     value.as_str().map(str::to_string)
 }
 
+fn count(value: &Value) -> Option<u64> {
+    value.as_u64().filter(|count| *count <= MOST as u64)
+}
+
 fn whole(value: &Value) -> u64 {
-    value.as_f64().unwrap_or(0.0).max(0.0) as u64
+    value.as_f64().unwrap_or(0.0).clamp(0.0, MOST) as u64
 }
 
 /// Seconds as iperf3 prints them, in microseconds.
 fn micros(value: &Value) -> u64 {
-    (value.as_f64().unwrap_or(0.0).max(0.0) * 1e6).round() as u64
+    (value.as_f64().unwrap_or(0.0) * 1e6).clamp(0.0, MOST).round() as u64
 }
