@@ -143,10 +143,9 @@ static __always_inline bool is_in_range(u32 port)
 }
 
 /* Either end, so that a port stands for the service behind it, whether that is here or over there. */
-static __always_inline bool has_port(const struct bpf_sock_ops *ops)
+static __always_inline bool has_port(struct sock_common *sk)
 {
-	/* The kernel keeps the remote port as it came from the network. */
-	return !config.ranges || is_in_range(ops->local_port) || is_in_range(swap16(ops->remote_port));
+	return !config.ranges || is_in_range(sk->skc_num) || is_in_range(swap16(sk->skc_dport));
 }
 
 /* The remote address in 128 bits, IPv4 as ::ffff:a.b.c.d, which is also how an IPv6 socket has it. */
@@ -251,11 +250,12 @@ static __always_inline long choose_alike(struct bpf_sock_ops *ops, struct tcp_so
 /* Whether the connection takes part; tells where it comes from, too. */
 static __always_inline bool is_wanted(const struct bpf_sock_ops *ops, struct tcp_sock *tp, u32 *remote)
 {
+	struct sock_common *sk = &((struct sock *)tp)->__sk_common;
 	u32 direction = ops->op == BPF_SOCK_OPS_PASSIVE_ESTABLISHED_CB ? INBOUND : OUTBOUND;
 
-	if (!(config.directions & direction) || !has_port(ops))
+	if (!(config.directions & direction) || !has_port(sk))
 		return 0;
-	remote_of(&((struct sock *)tp)->__sk_common, remote);
+	remote_of(sk, remote);
 	if (!has_prefix(remote))
 		return 0;
 	if (!config.with_mptcp && __builtin_preserve_field_info(tp->is_mptcp, BPF_FIELD_EXISTS) &&

@@ -11,6 +11,8 @@ use rustix::net::sockopt::{socket_cookie, tcp_congestion};
 use super::*;
 use crate::private::{Cgroups, demand, here, in_guests, socket_of};
 
+mod choice;
+mod faults;
 mod figures;
 mod route;
 
@@ -94,12 +96,15 @@ impl Kind {
     }
 }
 
-/// Lets this process belong to a cgroup while it makes sockets.
+/// Lets this process belong to a cgroup while it makes sockets, and to the one above all cgroups of the test otherwise.
 pub(super) fn inside<T>(cgroup: &Path, make: impl FnOnce() -> T) -> T {
+    let is_top =
+        |at: &&Path| at.file_name().is_some_and(|n| n.to_string_lossy().starts_with("headway-test-"));
+    let outside = cgroup.ancestors().find(is_top).unwrap().parent().unwrap();
     let enter = |at: &Path| fs::write(at.join("cgroup.procs"), "0").unwrap();
     enter(cgroup);
     let made = make();
-    enter(cgroup.parent().unwrap());
+    enter(outside);
     made
 }
 
