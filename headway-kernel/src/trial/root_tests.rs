@@ -12,6 +12,7 @@ use super::*;
 use crate::private::{Cgroups, demand, here, in_guests, socket_of};
 
 mod choice;
+mod cost;
 mod faults;
 mod figures;
 mod route;

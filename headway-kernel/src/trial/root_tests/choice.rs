@@ -1,11 +1,10 @@
 //! Root tests: who takes part, and that the coin falls as it should.
 
 use std::collections::BTreeSet;
-use std::process::Command;
 
 use rustix::net::sockopt::set_tcp_congestion;
 
-use super::route::{FAR, NEAR, Route};
+use super::route::{FAR, NEAR, Route, add_to_loopback};
 use super::*;
 use crate::private::wait_until;
 
@@ -66,12 +65,6 @@ fn one(cgroup: &Path, to: SocketAddr, is_inbound: bool) {
     drop((near, listener.accept().unwrap()));
 }
 
-fn all_of_ipv6_is_local() {
-    let done = Command::new("ip").args("-6 route add local fd00::/16 dev lo".split(' ')).status().unwrap();
-    assert!(done.success());
-    fs::write("/proc/sys/net/ipv6/ip_nonlocal_bind", "1").unwrap();
-}
-
 /// The remote end of each record, when so many connections have been made: the address and the direction.
 fn who(cgroup: &Path, options: &TrialOptions) -> Vec<(String, bool)> {
     let mut trial = Trial::attach(options, cgroup).unwrap_or_else(|e| panic!("{e:#}"));
@@ -105,7 +98,9 @@ const MANY: [(&str, bool); 6] = [
 #[ignore = "run by another test"]
 fn only_those_asked_for() {
     demand();
-    all_of_ipv6_is_local();
+    for address in ["fd00:0:1::1", "fd00:0:2::1"] {
+        add_to_loopback(address.parse().unwrap());
+    }
     let cgroups = Cgroups::new();
     let cgroup = cgroups.below("service");
     let all = || TrialOptions::new(ARMS);
@@ -136,7 +131,10 @@ fn only_those_asked_for() {
 #[ignore = "run by another test"]
 fn by_network() {
     demand();
-    all_of_ipv6_is_local();
+    let of_ipv6 = |n: usize, host: usize| format!("fd00:{}:{n:x}::{host}", n % 7);
+    for (n, host) in (0..200).flat_map(|n| [(n, 1), (n, 9)]) {
+        add_to_loopback(of_ipv6(n, host).parse().unwrap());
+    }
     let cgroups = Cgroups::new();
     let cgroup = cgroups.below("service");
     let options = TrialOptions { by: TrialUnit::Prefix, seed: 0x1234_5678_9abc, ..TrialOptions::new(ARMS) };
@@ -147,7 +145,7 @@ fn by_network() {
         for host in [1, 9] {
             for n in 0..200 {
                 one(&cgroup, format!("127.{}.{n}.{host}:4000", n % 7).parse().unwrap(), false);
-                one(&cgroup, format!("[fd00:{}:{n:x}::{host}]:4000", n % 7).parse().unwrap(), false);
+                one(&cgroup, format!("[{}]:4000", of_ipv6(n, host)).parse().unwrap(), false);
             }
         }
         let records = fetch(&mut trial, 800);

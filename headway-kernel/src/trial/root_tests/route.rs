@@ -4,12 +4,14 @@
 
 use std::fs::File;
 use std::io::{Read, Write};
+use std::net::{Ipv4Addr, Ipv6Addr};
 use std::os::fd::AsRawFd;
-use std::process::Command;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::mpsc::{Receiver, channel};
 use std::time::{Duration, Instant};
+
+use crate::private::socket_of;
 
 pub(super) const NEAR: &str = "10.8.0.1:5000";
 pub(super) const FAR: &str = "10.8.0.2:5000";
@@ -32,18 +34,10 @@ impl Route {
         const TUNSETIFF: libc::c_ulong = 0x4004_54ca;
         const TUN_WITHOUT_HEAD: libc::c_short = 0x1001;
         let mut device = File::options().read(true).write(true).open("/dev/net/tun").ok()?;
-        // SAFETY: zeros are a valid ifreq.
-        let mut request: libc::ifreq = unsafe { std::mem::zeroed() };
-        for (to, from) in request.ifr_name.iter_mut().zip(b"trial0") {
-            *to = *from as libc::c_char;
-        }
+        let mut request = of_interface(b"trial0");
         request.ifr_ifru.ifru_flags = TUN_WITHOUT_HEAD;
-        // SAFETY: the request outlives the call.
-        let failed = unsafe { libc::ioctl(device.as_raw_fd(), TUNSETIFF, &mut request) };
-        assert_eq!(failed, 0, "{}", std::io::Error::last_os_error());
-        for words in ["addr add 10.8.0.1/24 dev trial0", "link set trial0 up"] {
-            assert!(Command::new("ip").args(words.split(' ')).status().unwrap().success());
-        }
+        ask(&device, TUNSETIFF, &mut request);
+        set_up(b"trial0", Ipv4Addr::new(10, 8, 0, 1));
         let (route, back) = (Route::default(), device.try_clone().unwrap());
         let (give, take) = channel();
         std::thread::spawn(move || write(back, &take));
@@ -77,4 +71,51 @@ fn write(mut device: File, packets: &Receiver<(Instant, Vec<u8>)>) {
         source.swap_with_slice(destination);
         device.write_all(&packet).unwrap();
     }
+}
+
+fn of_interface(name: &[u8]) -> libc::ifreq {
+    // SAFETY: zeros are a valid ifreq.
+    let mut request: libc::ifreq = unsafe { std::mem::zeroed() };
+    for (to, from) in request.ifr_name.iter_mut().zip(name) {
+        *to = *from as libc::c_char;
+    }
+    request
+}
+
+fn ask<T>(of: &impl AsRawFd, what: libc::c_ulong, request: &mut T) {
+    // SAFETY: the request is what this command reads and writes, and it outlives the call.
+    let failed = unsafe { libc::ioctl(of.as_raw_fd(), what, request) };
+    assert_eq!(failed, 0, "{what:#x}: {}", std::io::Error::last_os_error());
+}
+
+/// What `ip addr add ADDRESS/24 dev NAME` and `ip link set NAME up` do; the guests of the lab have no `ip`.
+fn set_up(name: &[u8], address: Ipv4Addr) {
+    let socket = socket_of("", false);
+    for (what, address) in
+        [(libc::SIOCSIFADDR, address), (libc::SIOCSIFNETMASK, Ipv4Addr::new(255, 255, 255, 0))]
+    {
+        let mut request = of_interface(name);
+        let mut bytes = [0; 14];
+        bytes[2..6].copy_from_slice(&address.octets());
+        let data = bytes.map(|b: u8| b as libc::c_char);
+        request.ifr_ifru.ifru_addr = libc::sockaddr { sa_family: libc::AF_INET as u16, sa_data: data };
+        ask(&socket, what, &mut request);
+    }
+    let mut request = of_interface(name);
+    request.ifr_ifru.ifru_flags = (libc::IFF_UP | libc::IFF_RUNNING) as libc::c_short;
+    ask(&socket, libc::SIOCSIFFLAGS, &mut request);
+}
+
+/// Gives the loopback device an address of IPv6.
+pub(super) fn add_to_loopback(address: Ipv6Addr) {
+    /// `struct in6_ifreq` of `linux/ipv6.h`.
+    #[repr(C)]
+    struct Request {
+        address: [u8; 16],
+        length: u32,
+        interface: i32,
+    }
+    const LOOPBACK: i32 = 1;
+    let mut request = Request { address: address.octets(), length: 128, interface: LOOPBACK };
+    ask(&socket_of("", true), libc::SIOCSIFADDR, &mut request);
 }
