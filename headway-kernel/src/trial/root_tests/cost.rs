@@ -118,14 +118,15 @@ fn memory() {
     let more: Vec<(&String, i64)> = with
         .iter()
         .map(|(name, n)| (name, n - without.get(name).unwrap_or(&0)))
-        .filter(|(_, n)| n.abs() > 8)
+        // BPF takes its memory from these; what happens in others is the rest of the machine's doing.
+        .filter(|(name, n)| name.starts_with("kmalloc-") && n.abs() > 20)
         .collect();
     let total = more.iter().map(|(_, n)| n).sum::<i64>();
     println!(
         "{} bytes of slab a connection without, {total} more with: {more:?}",
         without.values().sum::<i64>()
     );
-    assert!((256..=520).contains(&total), "{total}");
+    assert!((400..=500).contains(&total), "{more:?}");
     let spare = trial.object.maps().find(|m| is_named(m.name(), SPARES)).unwrap();
     assert_eq!((spare.key_size(), spare.value_size()), (8, 192));
     let own = trial.object.maps().find(|m| is_named(m.name(), ENROLLED)).unwrap();
