@@ -6,7 +6,7 @@ use rustix::net::sockopt::set_tcp_congestion;
 
 use super::route::{FAR, NEAR, Route, add_to_loopback};
 use super::*;
-use crate::private::wait_until;
+use crate::private::{bind_any, wait_until};
 
 #[test]
 fn root_trial_only_those_asked_for_take_part() {
@@ -31,8 +31,39 @@ fn root_trial_a_controller_that_had_begun_begins_again() {
 #[test]
 #[ignore = "a minute: `make test-long`"]
 fn long_lab_trial_choices_are_the_same_on_each_kernel() {
-    for test in ["only_those_asked_for", "by_network", "slots_and_chances", "begun_before"] {
+    for test in ["only_those_asked_for", "by_network", "slots_and_chances", "begun_before", "multipath"] {
         in_guests(&format!("trial::root_tests::choice::{test}"));
+    }
+}
+
+#[test]
+fn root_trial_multipath_is_left_out() {
+    here("trial::root_tests::choice::multipath");
+}
+
+#[test]
+#[ignore = "run by another test"]
+fn multipath() {
+    demand();
+    if !fs::exists("/proc/sys/net/mptcp/enabled").unwrap() {
+        return println!("skipped: this kernel has no Multipath TCP");
+    }
+    let cgroups = Cgroups::new();
+    let cgroup = cgroups.below("service");
+    let listener = TcpListener::from(socket_of("multipath", true));
+    bind_any(&listener, 4000);
+    for with_mptcp in [false, true] {
+        let options = TrialOptions { with_mptcp, ..TrialOptions::new(ARMS) };
+        let trial = Trial::attach(&options, &cgroup).unwrap_or_else(|e| panic!("{e:#}"));
+        trial.set_slot(0, 0).unwrap();
+        for kind in ["multipath", ""] {
+            let near = inside(&cgroup, || socket_of(kind, true));
+            rustix::net::connect(&near, &"[::1]:4000".parse::<SocketAddr>().unwrap()).unwrap();
+            drop((near, listener.accept().unwrap()));
+        }
+        let counters = trial.counters().unwrap();
+        let expected = if with_mptcp { (0, [2, 0]) } else { (1, [1, 0]) };
+        assert_eq!((counters.mptcp, counters.enrolled), expected);
     }
 }
 

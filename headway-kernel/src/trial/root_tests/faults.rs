@@ -1,5 +1,8 @@
 //! Root tests: a trial among the programs of others, without memory, with a full ring, and killed.
 
+use std::collections::BTreeSet;
+use std::os::fd::AsRawFd;
+
 use libbpf_rs::query::ProgInfoIter;
 
 use super::*;
@@ -68,6 +71,29 @@ fn beside_others() {
         }
     }
     is_told_when_detached(&ours);
+    for is_first in [true, false] {
+        replaces_what_others_ask_for(&ours, is_first);
+    }
+}
+
+/// A program that asks for its calls as if it were alone. Before ours it keeps what it asked for. After ours it takes from us
+/// what we asked for, and that is told.
+fn replaces_what_others_ask_for(cgroup: &Path, is_first: bool) {
+    let object = ObjectBuilder::default().open_memory(object!("flags")).unwrap().load().unwrap();
+    let folder = File::open(cgroup).unwrap();
+    let their = || object.progs_mut().next().unwrap().attach_cgroup(folder.as_raw_fd()).unwrap();
+    let before = is_first.then(their);
+    let trial = attach(cgroup).unwrap();
+    let after = (!is_first).then(their);
+    traffic(cgroup);
+    let counters = || trial.counters().unwrap();
+    let value = map_of(&object, COUNTERS).unwrap().lookup(&ONLY_KEY, MapFlags::ANY).unwrap().unwrap();
+    let [asked, kept, replaced] = to_words(&value).try_into().unwrap();
+    let vanished = counters().vanished(trial.open().unwrap().len());
+    println!("flags, ours after theirs: {is_first}: {kept} calls keep theirs, {vanished} of ours vanish");
+    assert_eq!((asked, replaced), (FEW as u64, 0));
+    assert_eq!((vanished, kept > 0), if is_first { (0, true) } else { (FEW as u64, false) });
+    drop((before, after));
 }
 
 /// The controller that the others' program gives: not that of the arm.
@@ -229,6 +255,10 @@ fn killed() {
         let after = &connections(&KINDS[0], false, &cgroup, 1, 1)[0][0];
         assert_eq!(tcp_congestion(after).unwrap(), default);
         open.truncate(20);
+        if moment % 10 == 9 {
+            // A guest that says nothing for long counts as stuck.
+            println!("killed {} times", moment + 1);
+        }
     }
     assert_eq!(pinned(), before, "nothing is pinned");
     println!("killed 50 times, nothing left; {given} open connections went on with the arm's controller");

@@ -179,6 +179,11 @@ fn times_out(trial: &Trial, route: &Route, [mut near, far]: [TcpStream; 2]) {
     let cutter = std::thread::spawn(move || cut.cut(Duration::from_millis(1500)));
     std::thread::sleep(Duration::from_millis(20));
     near.write_all(&[1; 100]).unwrap();
+    std::thread::sleep(Duration::from_millis(500));
+    // Time that is not over counts, too. It goes on between the looks.
+    let busy = || Info::of(&near).u64(168);
+    let (before, record, after) = (busy(), &trial.open().unwrap()[0], busy());
+    assert!(before > 400_000 && (before..=after).contains(&record.busy_us), "{before} {after} {record:?}");
     cutter.join().unwrap();
     let record = compare(trial, &near);
     println!("cut for 1.5 s: {} timeouts, {} bytes sent again", record.rtos, record.bytes_retransmitted);
