@@ -73,7 +73,7 @@ fn coins_and_buckets_are_equal() {
         .map(|n: u64| {
             let octave = 1 << (n / 2 % 32);
             let edge: u64 = (octave + rng.range(0, 4) * (octave >> 2)).saturating_sub(rng.range(0, 2));
-            let us = if n % 2 == 0 { 40_000 } else { edge.min(u64::from(u32::MAX)) };
+            let us = if n.is_multiple_of(2) { 40_000 } else { edge.min(u64::from(u32::MAX)) };
             let (slot, key) = (rng.range(0, (1 << 32) - 1), rng.range(0, u64::MAX - 1));
             let (chance, toss_seed) = (rng.range(0, 65_537), rng.range(0, u64::MAX - 1));
             Ack {
