@@ -19,7 +19,7 @@ use crate::assign::{
 };
 use crate::calls::{sockops_at, sockops_of};
 use crate::error::{Context, Error, Result, ensure};
-use crate::flows;
+use crate::iterator::{attach, drain, walk};
 use crate::need::demand_bpf;
 use crate::object::{COUNTERS, ONLY_KEY, SETTINGS, explain, is_named, map_of, to_words, with_log};
 use crate::programs::{NAME_MAX, object};
@@ -218,7 +218,7 @@ impl Trial {
     /// Fetches the records of connections that have ended since the last time.
     pub fn ended(&mut self) -> Result<Vec<Record>> {
         let mut records = Records::new(self.tick);
-        flows::drain(&map_of(&self.object, ENDED)?, |bytes| records.take(bytes))
+        drain(&map_of(&self.object, ENDED)?, |bytes| records.take(bytes))
             .context("cannot read the records of the trial")?;
         records.done()
     }
@@ -229,7 +229,7 @@ impl Trial {
         let mut records = Records::new(self.tick);
         let rows = map_of(&self.object, OPEN)?;
         for link in [&self.enrolled, &self.spares] {
-            flows::walk(link, &rows, |bytes| records.take(bytes))
+            walk(link, &rows, |bytes| records.take(bytes))
                 .context("cannot look at the open connections of the trial")?;
         }
         records.done()
@@ -316,7 +316,7 @@ fn begin(options: &TrialOptions, cgroup: &Path) -> Result<Trial> {
 
 fn attach_iterator(object: &mut Object, program: &str, map: &str) -> Result<Link> {
     let map = map_of(object, map)?;
-    flows::attach(object, program, Some(&map))
+    attach(object, program, Some(&map))
 }
 
 fn load(options: &TrialOptions) -> Result<Object> {
