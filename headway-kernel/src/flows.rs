@@ -8,20 +8,17 @@
 //! sockets keep the old one, and `headway bench` attaches without a pin.
 
 use std::collections::HashMap;
-use std::io::{ErrorKind, Read};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
-use std::os::fd::AsFd;
 use std::sync::Arc;
 use std::time::Duration;
 
 use headway_cc::cc::NO_RTT;
 use libbpf_rs::query::{ProgInfoIter, ProgInfoQueryOptions};
-use libbpf_rs::{
-    Iter, Link, MapCore, MapHandle, MapType, Object, ObjectBuilder, ProgramType, RingBufferBuilder,
-};
+use libbpf_rs::{Link, MapCore, MapHandle, MapType, Object, ObjectBuilder, ProgramType};
 use rustix::time::{ClockId, clock_gettime};
 
 use crate::error::{Context, Error, Result, ensure};
+use crate::iterator::{attach, walk};
 use crate::need::demand_bpf;
 use crate::object::{
     COUNTERS, SETTINGS, SPARE, SWITCHES, explain, is_named, map_of, read_counters, with_log,
@@ -341,24 +338,13 @@ fn load(offsets: &[u32], wanted: &[&str]) -> Result<Object> {
         .context("flows cannot be looked at")
 }
 
-/// Attaches an iterator; over a map where it walks one.
-fn attach(object: &mut Object, program: &str, map: Option<&MapHandle>) -> Result<Link> {
-    let found = object.progs_mut().find(|p| p.name() == program);
-    let found = found.with_context(|| format!("the BPF object has no program `{program}`"))?;
-    let link = match map {
-        Some(map) => found.attach_iter(map.as_fd()),
-        None => found.attach(),
-    };
-    link.with_context(|| format!("cannot attach the iterator `{program}`"))
-}
-
 fn load_for_tcp() -> Result<(Object, Link)> {
     let mut object = load(&[0; 1 + COLUMNS], &[OF_TCP])?;
     let link = attach(&mut object, OF_TCP, None)?;
     Ok((object, link))
 }
 
-/// Runs an iterator to its end.
+/// Runs an iterator to its end, whose rows have so many words.
 fn read<const N: usize>(link: &Link, rows: &MapHandle, mut take: impl FnMut(&[u64; N])) -> Result<()> {
     let mut is_whole = true;
     let row = |bytes: &[u8]| {
@@ -368,23 +354,8 @@ fn read<const N: usize>(link: &Link, rows: &MapHandle, mut take: impl FnMut(&[u6
             *word = u64::from_ne_bytes(bytes.try_into().expect("chunks of 8"));
         }
         take(&words);
-        0
     };
-    let mut builder = RingBufferBuilder::new();
-    builder.add(rows, row).context("cannot open the ring of flows")?;
-    let ring = builder.build().context("cannot open the ring of flows")?;
-    let mut iterator = Iter::new(link).context("cannot look at the flows")?;
-    loop {
-        let read = iterator.read(&mut [0; 8]);
-        ring.consume().context("cannot read the flows")?;
-        match read {
-            Ok(_) => break,
-            // The ring was full, or the kernel has looked at a million sockets and asks to go on.
-            Err(e) if matches!(e.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted) => continue,
-            Err(e) => return Err(e).context("cannot read the flows"),
-        }
-    }
-    drop(ring);
+    walk(link, rows, row).context("cannot look at the flows")?;
     ensure!(is_whole, "an iterator gave rows of another length");
     Ok(())
 }

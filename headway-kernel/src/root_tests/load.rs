@@ -5,15 +5,16 @@
 
 use std::collections::BTreeMap;
 use std::fs;
-use std::os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use libbpf_rs::libbpf_sys;
 use libbpf_rs::query::{LinkInfoIter, ProgInfoIter, ProgInfoQueryOptions};
 
 use super::*;
-use crate::private::{demand, here};
+use crate::private::{
+    bind_any, count_calls, demand, here, set_number, set_option, slab, socket_of, wait_until,
+};
 
 /// What a controller has in the kernel, by the kernel's own numbers: what neighbours load meanwhile does not count.
 #[derive(Debug)]
@@ -50,16 +51,6 @@ fn bytes_of_maps(attached: &Attached) -> u64 {
     attached.object.maps().map(|m| bytes_of(m.as_fd().as_raw_fd())).sum()
 }
 
-/// Bytes in use in each of the kernel's slab caches.
-fn slab() -> BTreeMap<String, i64> {
-    let text = fs::read_to_string("/proc/slabinfo").unwrap();
-    let caches = text.lines().skip(2).map(|line| {
-        let words: Vec<&str> = line.split_whitespace().collect();
-        (words[0].to_string(), words[1].parse::<i64>().unwrap() * words[3].parse::<i64>().unwrap())
-    });
-    caches.collect()
-}
-
 /// The caches that grew most, and the sum of all.
 fn growth(before: &BTreeMap<String, i64>, after: &BTreeMap<String, i64>) -> (Vec<(String, i64)>, i64) {
     let mut grown: Vec<_> =
@@ -85,14 +76,6 @@ fn meminfo(key: &str) -> i64 {
     line.trim().trim_end_matches(" kB").parse::<i64>().unwrap() << 10
 }
 
-fn wait_until(what: &str, is_so: impl Fn() -> bool) {
-    let deadline = Instant::now() + Duration::from_secs(20);
-    while !is_so() {
-        assert!(Instant::now() < deadline, "not within 20 s: {what}");
-        std::thread::sleep(Duration::from_millis(50));
-    }
-}
-
 /// What the kernel says when it finds itself in the wrong. Lines of other programs' doing count, too: there are none.
 fn complaints() -> usize {
     let log = Command::new("dmesg").output().unwrap();
@@ -103,15 +86,6 @@ fn complaints() -> usize {
 fn cpu() -> Duration {
     let now = rustix::time::clock_gettime(rustix::time::ClockId::ProcessCPUTime);
     Duration::new(now.tv_sec as u64, now.tv_nsec as u32)
-}
-
-/// Lets the kernel count the calls of BPF programs while it is held.
-fn count_calls() -> OwnedFd {
-    // SAFETY: the call takes a number and returns a descriptor of ours, or a negative number.
-    let fd = unsafe { libbpf_sys::bpf_enable_stats(libbpf_sys::BPF_STATS_RUN_TIME) };
-    assert!(fd >= 0);
-    // SAFETY: it was just opened for us, and nobody else has it.
-    unsafe { OwnedFd::from_raw_fd(fd) }
 }
 
 /// How often the programs were called, and for how long.
@@ -595,41 +569,6 @@ fn send_stream(near: &mut TcpStream) -> u64 {
 
 fn count_of_streams() -> usize {
     std::env::var("COUNT").map_or(1, |n| n.parse().unwrap())
-}
-
-/// A socket that is not connected yet: of TCP, of TCP that sends data in its SYN, or of Multipath TCP.
-fn socket_of(kind: &str, is_ipv6: bool) -> OwnedFd {
-    let protocol = if kind == "multipath" { libc::IPPROTO_MPTCP } else { libc::IPPROTO_TCP };
-    let family = if is_ipv6 { libc::AF_INET6 } else { libc::AF_INET };
-    // SAFETY: the call takes numbers and returns a descriptor of ours, or a negative number.
-    let fd = unsafe { libc::socket(family, libc::SOCK_STREAM | libc::SOCK_CLOEXEC, protocol) };
-    assert!(fd >= 0, "{}", std::io::Error::last_os_error());
-    // SAFETY: it was just opened for us, and nobody else has it.
-    let socket = unsafe { OwnedFd::from_raw_fd(fd) };
-    if kind == "fastopen" {
-        // A listener's is the length of its queue, a connection's says that connect() is to wait for the first data.
-        let option = if is_ipv6 { libc::TCP_FASTOPEN } else { libc::TCP_FASTOPEN_CONNECT };
-        set_number(&socket, option, 1);
-    }
-    socket
-}
-
-fn bind_any(listener: &TcpListener, port: u16) {
-    let any = std::net::SocketAddr::new(std::net::Ipv6Addr::UNSPECIFIED.into(), port);
-    rustix::net::bind(listener, &any).unwrap();
-    rustix::net::listen(listener, 8).unwrap();
-}
-
-fn set_number(socket: &impl AsFd, option: i32, value: u32) {
-    set_option(socket, option, &value.to_ne_bytes());
-}
-
-fn set_option(socket: &impl AsFd, option: i32, value: &[u8]) {
-    let fd = socket.as_fd().as_raw_fd();
-    // SAFETY: the pointer and the length are those of `value`, which outlives the call.
-    let rc =
-        unsafe { libc::setsockopt(fd, libc::IPPROTO_TCP, option, value.as_ptr().cast(), value.len() as u32) };
-    assert_eq!(rc, 0, "option {option}: {}", std::io::Error::last_os_error());
 }
 
 /// Does what `ethtool -K CARD tso gso gro` does.
