@@ -84,7 +84,8 @@ pub fn try_settings(kernel: &Kernel, ccs: Vec<Label>, nic: Option<Nic>) -> Resul
 
 /// Runs commands in a guest, for trying out what a kernel does; what they printed, with their exit codes.
 pub fn run_commands(kernel: &Kernel, commands: Commands) -> Result<String> {
-    let limits = Limits { cpu: Duration::from_secs(600), idle: Duration::from_secs(30) };
+    let cpu = Duration::from_secs(if commands.is_tickless { 1800 } else { 600 });
+    let limits = Limits { cpu, idle: Duration::from_secs(30) };
     in_scratch(|dest| {
         let counts = run_job(kernel, &Job::Commands(commands), 1, dest, limits)?;
         let mut said = std::fs::read_to_string(dest.join(SAID))?;
