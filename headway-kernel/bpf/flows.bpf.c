@@ -55,30 +55,6 @@ struct seen_flow {
 /* What is being written; too large for the stack. One reader at a time has this object. */
 struct seen_flow seen SEC(".bss");
 
-/*
- * A field of the socket. From a socket that the kernel has handed to us it is loaded, and from an address that we found in a
- * map it is copied by a helper, which bears it when the socket is gone.
- */
-#define look(is_handed, field)                                                                                  \
-	({                                                                                                      \
-		typeof(field) __value = 0;                                                                      \
-		if (is_handed)                                                                                  \
-			__value = (field);                                                                      \
-		else                                                                                            \
-			bpf_probe_read_kernel(&__value, sizeof(__value), (const void *)&(field));               \
-		__value;                                                                                        \
-	})
-
-static __always_inline u16 swap16(u16 x)
-{
-	return x >> 8 | x << 8;
-}
-
-static __always_inline u64 pair(u32 low, u32 high)
-{
-	return low | (u64)high << 32;
-}
-
 static __always_inline void see_addresses(struct seen *s, struct sock_common *sk, const bool is_handed)
 {
 	s->family = look(is_handed, sk->skc_family);

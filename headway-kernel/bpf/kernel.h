@@ -34,19 +34,25 @@ enum bpf_map_type {
 #define BPF_ANY 0			/* of an update: make the element or overwrite it */
 #define BPF_SK_STORAGE_GET_F_CREATE 1	/* of a look-up: make the element if the socket has none */
 #define BPF_RB_NO_WAKEUP 1		/* of an output: do not wake the reader, who polls */
+#define BPF_NOEXIST 1			/* of an update: fail where there is such an element */
 
 /* The numbers by which a program calls the kernel's helpers; they are ABI and never change. */
 enum bpf_func_id {
 	BPF_FUNC_map_lookup_elem = 1,
 	BPF_FUNC_map_update_elem = 2,
 	BPF_FUNC_map_delete_elem = 3,
+	BPF_FUNC_ktime_get_ns = 5,
 	BPF_FUNC_get_prandom_u32 = 7,
 	BPF_FUNC_get_socket_cookie = 46,
 	BPF_FUNC_setsockopt = 49,
+	BPF_FUNC_sock_ops_cb_flags_set = 59,
 	BPF_FUNC_sk_storage_get = 107,
+	BPF_FUNC_sk_storage_delete = 108,
 	BPF_FUNC_probe_read_kernel = 113,
 	BPF_FUNC_jiffies64 = 118,
 	BPF_FUNC_ringbuf_output = 130,
+	BPF_FUNC_ringbuf_reserve = 131,
+	BPF_FUNC_ringbuf_submit = 132,
 	BPF_FUNC_skc_to_tcp_sock = 137,
 };
 
@@ -60,6 +66,12 @@ static void *(*bpf_sk_storage_get)(void *map, void *sk, void *value, u64 flags) 
 static long (*bpf_probe_read_kernel)(void *to, u32 size, const void *from) = (void *)BPF_FUNC_probe_read_kernel;
 static void *(*bpf_skc_to_tcp_sock)(void *sk) = (void *)BPF_FUNC_skc_to_tcp_sock;
 static long (*bpf_ringbuf_output)(void *ring, void *data, u64 size, u64 flags) = (void *)BPF_FUNC_ringbuf_output;
+static void *(*bpf_ringbuf_reserve)(void *ring, u64 size, u64 flags) = (void *)BPF_FUNC_ringbuf_reserve;
+static void (*bpf_ringbuf_submit)(void *data, u64 flags) = (void *)BPF_FUNC_ringbuf_submit;
+static long (*bpf_sk_storage_delete)(void *map, void *sk) = (void *)BPF_FUNC_sk_storage_delete;
+static long (*bpf_sock_ops_cb_flags_set)(void *ops, int flags) = (void *)BPF_FUNC_sock_ops_cb_flags_set;
+static u64 (*bpf_ktime_get_ns)(void) = (void *)BPF_FUNC_ktime_get_ns;
+static u64 (*bpf_jiffies64)(void) = (void *)BPF_FUNC_jiffies64;
 
 static u64 (*bpf_get_socket_cookie)(void *sk) = (void *)BPF_FUNC_get_socket_cookie;
 
@@ -67,8 +79,9 @@ static u64 (*bpf_get_socket_cookie)(void *sk) = (void *)BPF_FUNC_get_socket_cook
 #define AF_INET 2
 #define AF_INET6 10
 
-/* sock_common.skc_state: our SYN is out and no answer is in; the socket waits for connections. */
+/* sock_common.skc_state: our SYN is out and no answer is in; the connection has ended; the socket waits for connections. */
 #define TCP_SYN_SENT 2
+#define TCP_CLOSE 7
 #define TCP_LISTEN 10
 
 /* tcp_skb_cb.sacked, bits: what the kernel knows of a packet that was sent and not acknowledged. */
@@ -93,6 +106,17 @@ static u64 (*bpf_get_socket_cookie)(void *sk) = (void *)BPF_FUNC_get_socket_cook
 #define BPF_SOCK_OPS_ACTIVE_ESTABLISHED_CB 4
 #define BPF_SOCK_OPS_PASSIVE_ESTABLISHED_CB 5
 
+/* These are told of connections that have asked for them: the retransmission timer has fired; the state changes from args[0]
+ * to args[1]; a round trip is over, of which args[0] is the measured time in us from Linux 6.10 on. */
+#define BPF_SOCK_OPS_RTO_CB 8
+#define BPF_SOCK_OPS_STATE_CB 10
+#define BPF_SOCK_OPS_RTT_CB 12
+
+/* bpf_sock_ops.bpf_sock_ops_cb_flags: what a connection has asked for. */
+#define BPF_SOCK_OPS_RTO_CB_FLAG 1
+#define BPF_SOCK_OPS_STATE_CB_FLAG 4
+#define BPF_SOCK_OPS_RTT_CB_FLAG 8
+
 /* What a sockops program is given. This is ABI: the members are at these places in every kernel. */
 struct bpf_sock_ops {
 	u32 op;			/* BPF_SOCK_OPS_...: why the program is called */
@@ -104,6 +128,12 @@ struct bpf_sock_ops {
 	u32 local_ip6[4];
 	u32 remote_port;	/* in the network's order, 16 bits that are followed by 16 zeros */
 	u32 local_port;		/* in the machine's order */
+	u32 is_fullsock;
+	u32 snd_cwnd;
+	u32 srtt_us;
+	u32 bpf_sock_ops_cb_flags;	/* BPF_SOCK_OPS_..._FLAG */
+	u32 unused[24];
+	void *sk;		/* the socket; NULL where it is not a whole one yet */
 };
 
 /* sock.sk_pacing_status: who spaces the packets of a socket. */
@@ -199,6 +229,10 @@ struct sock_cgroup_data {
 	struct cgroup *cgroup;	/* the cgroup, of version 2, in which the socket was made */
 };
 
+typedef struct {
+	long long counter;
+} atomic64_t;
+
 struct sock_common {
 	u8 skc_state;	/* of the connection: TCP_SYN_SENT and others */
 	u16 skc_num;	/* the local port */
@@ -209,6 +243,7 @@ struct sock_common {
 	struct in6_addr skc_v6_daddr;	/* the peer's address of IPv6 */
 	struct in6_addr skc_v6_rcv_saddr;	/* the local one */
 	possible_net_t skc_net;	/* the network namespace */
+	atomic64_t skc_cookie;	/* the number by which `ss -e` knows it; 0: it has none yet */
 };
 
 struct sock {
@@ -219,6 +254,7 @@ struct sock {
 	unsigned long sk_pacing_rate;		/* bytes/s */
 	unsigned long sk_max_pacing_rate;	/* bytes/s: SO_MAX_PACING_RATE of the application, or all ones */
 	u32 sk_pacing_status;			/* enum sk_pacing */
+	int sk_err;				/* errno of what ended the connection; 0: nothing has gone wrong */
 };
 
 struct inet_sock {
@@ -234,6 +270,7 @@ struct inet_connection_sock {
 	struct inet_sock icsk_inet;	/* addresses and ports */
 	const struct tcp_congestion_ops___named *icsk_ca_ops;	/* its congestion control */
 	u8 icsk_ca_state : 5;		/* enum cc_ca_state of cc.h: TCP_CA_Open to TCP_CA_Loss */
+	u8 icsk_ca_initialized : 1;	/* its control's init() was called */
 	u8 icsk_ca_setsockopt : 1;	/* the socket, or whoever made it, has chosen its control by name */
 };
 
@@ -250,6 +287,16 @@ struct minmax {
 struct tcp_options_received {
 	u16 sack_ok : 3;	/* not 0: the peer sends selective acknowledgements */
 };
+
+/* Of loss detection by time (RACK). */
+struct tcp_rack {
+	u32 rtt_us;	/* round trip of the packet that was sent last of those delivered, us */
+};
+
+/* tcp_sock.chrono_type: what holds the sender up. Data is on its way, the peer's window is full, or our buffer is. */
+#define TCP_CHRONO_BUSY 1
+#define TCP_CHRONO_RWND_LIMITED 2
+#define TCP_CHRONO_SNDBUF_LIMITED 3
 
 /* Counts are segments of at most mss_cache bytes, and wrap at 2^32. */
 struct tcp_sock {
@@ -283,6 +330,13 @@ struct tcp_sock {
 	u32 tlp_high_seq;			/* snd_nxt when a tail loss probe left that is not answered yet, bytes; else 0 */
 	u8 is_cwnd_limited : 1;			/* the window held data back in the last round trip */
 	u8 tlp_retrans : 1;			/* that probe sent old data again */
+	struct tcp_rack rack;			/* of the last ACK */
+	u32 dsack_dups;				/* segments that the peer said it had twice */
+	u32 data_segs_out;			/* segments with data sent so far */
+	u32 chrono_stat[3];			/* time in each TCP_CHRONO_... so far, without the present stretch; jiffies */
+	u32 chrono_start;			/* when the present stretch began, jiffies */
+	u8 chrono_type : 2;			/* what the present stretch is; a byte from some kernel on, hence read_bits() */
+	bool is_mptcp;				/* a subflow of Multipath TCP */
 };
 
 /* What an ACK tells of delivery (net/ipv4/tcp_rate.c). The packet that it is about is the last sent of those delivered. */
@@ -359,5 +413,29 @@ enum bpf_field_info_kind {
 		__bits <<= __builtin_preserve_field_info((object)->field, BPF_FIELD_LSHIFT_U64);                \
 		__bits >> __builtin_preserve_field_info((object)->field, BPF_FIELD_RSHIFT_U64);                 \
 	})
+
+/*
+ * A field of the socket. From a socket that the kernel has handed to us it is loaded, and from an address that we found in a
+ * map it is copied by a helper, which bears it when the socket is gone.
+ */
+#define look(is_handed, field)                                                                                  \
+	({                                                                                                      \
+		typeof(field) __value = 0;                                                                      \
+		if (is_handed)                                                                                  \
+			__value = (field);                                                                      \
+		else                                                                                            \
+			bpf_probe_read_kernel(&__value, sizeof(__value), (const void *)&(field));               \
+		__value;                                                                                        \
+	})
+
+static __always_inline u16 swap16(u16 x)
+{
+	return x >> 8 | x << 8;
+}
+
+static __always_inline u64 pair(u32 low, u32 high)
+{
+	return low | (u64)high << 32;
+}
 
 #endif

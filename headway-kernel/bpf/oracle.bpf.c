@@ -20,8 +20,6 @@ extern u32 bbr_ssthresh(struct sock *sk) __ksym;
 extern u32 bbr_min_tso_segs(struct sock *sk) __ksym;
 extern void bbr_set_state(struct sock *sk, u8 new_state) __ksym;
 
-static u64 (*bpf_jiffies64)(void) = (void *)BPF_FUNC_jiffies64;
-
 /* Not a controller's state, but what the test must know besides to decide as the kernel does. */
 struct oracle_state {
 	u64 jiffies;	/* the clock of the kernel's timers, ticks since the boot */

@@ -26,7 +26,7 @@ use crate::programs::{NAME_MAX, object};
 const SCOPES: &str = "/sys/fs/bpf/headway-scopes";
 const PROGRAMS: &str = "/sys/fs/bpf/headway-programs";
 
-/// How many ranges of ports the program has room for: `MAX_RANGES` in `bpf/assign.bpf.c`.
+/// How many ranges of ports the program has room for: `MAX_RANGES` in `bpf/assign.bpf.c` and `bpf/trial.bpf.c`.
 const MAX_RANGES: usize = 16;
 
 /// The number by which `statfs` tells a file system of cgroups, version 2 (`linux/magic.h`).
@@ -88,20 +88,26 @@ pub fn assign(id: &str, assignment: &Assignment, cgroup: &Path) -> Result<()> {
 fn attach(pin: &Path, assignment: &Assignment, cgroup: &Path) -> Result<()> {
     let _alone = begin(pin, assignment)?;
     let folder = open_cgroup(cgroup)?;
+    let object = load(assignment)?;
+    let mut link = attach_beside(&program_of(&object)?, &folder, cgroup)?;
+    make_folder(pin)?;
+    link.pin(pin).with_context(|| format!("cannot pin {}", pin.display()))
+}
+
+/// Attaches a sockops program by a link to the cgroup of this open folder. Fails where it would take the place of another's
+/// program, and then nothing is attached.
+pub(crate) fn attach_beside(program: &ProgramMut<'_>, folder: &File, cgroup: &Path) -> Result<Link> {
     demand_neighbours(cgroup)?;
     let before = sockops_of(folder.as_fd()).context("cannot ask for the cgroup's programs")?;
-    let object = load(assignment)?;
-    let program = program_of(&object)?;
     let (link, _) = with_log(|| program.attach_cgroup(folder.as_raw_fd()));
     let refused = |e| Error::new("the kernel does not attach it").of(ErrorKind::RefusedByKernel).caused_by(e);
-    let mut link = link.map_err(refused)?;
+    let link = link.map_err(refused)?;
     // In a container the cgroups above its own cannot be asked. If theirs were replaced, ours goes at once.
     let after = sockops_of(folder.as_fd()).context("cannot ask for the cgroup's programs")?;
     if before.iter().any(|theirs| !after.contains(theirs)) {
         bail!("a cgroup above {} has a program that ours would take the place of", cgroup.display());
     }
-    make_folder(pin)?;
-    link.pin(pin).with_context(|| format!("cannot pin {}", pin.display()))
+    Ok(link)
 }
 
 fn make_folder(pin: &Path) -> Result<()> {
@@ -184,13 +190,18 @@ fn begin(pin: &Path, assignment: &Assignment) -> Result<File> {
         let error = Error::new(format!("there is one of that name: {}", pin.display()));
         return Err(error.of(ErrorKind::NameTaken));
     }
-    if !is_registered(&assignment.cc) {
-        let error = Error::new(format!("the kernel has no congestion control `{}`", assignment.cc));
-        return Err(error
-            .with_hint(format!("`headway load {}` first, or `modprobe tcp_{0}`", assignment.cc))
-            .of(ErrorKind::NotLoaded));
-    }
+    demand_registered(&assignment.cc)?;
     Ok(alone)
+}
+
+/// Fails when nobody in the kernel is called `cc`.
+pub(crate) fn demand_registered(cc: &str) -> Result<()> {
+    if is_registered(cc) {
+        return Ok(());
+    }
+    Err(Error::new(format!("the kernel has no congestion control `{cc}`"))
+        .with_hint(format!("`headway load {cc}` first, or `modprobe tcp_{cc}`"))
+        .of(ErrorKind::NotLoaded))
 }
 
 /// The BPF file system takes no dot in a name.
@@ -205,28 +216,15 @@ fn check_id(id: &str) -> Result<()> {
 
 impl Assignment {
     fn check(&self) -> Result<()> {
-        let is_name =
-            (1..=NAME_MAX).contains(&self.cc.len()) && self.cc.chars().all(|c| c.is_ascii_graphic());
-        ensure!(is_name, "`{}` cannot name a congestion control", self.cc);
-        let ranges = self.ports.len();
-        ensure!(ranges <= MAX_RANGES, "{ranges} ranges of ports, and at most {MAX_RANGES} are possible");
-        if let Some((first, last)) = self.ports.iter().find(|(first, last)| first > last) {
-            return Err(Error::new(format!("the range of ports {first}-{last} runs backwards"))
-                .with_hint(format!("did you mean {last}-{first}?")));
-        }
-        Ok(())
+        check_cc(&self.cc)?;
+        check_ports(&self.ports)
     }
 
     /// As `config` in `bpf/assign.bpf.c` is laid out.
     fn to_settings(&self) -> Vec<u8> {
         let mut settings = self.cc.clone().into_bytes();
         settings.resize(NAME_MAX + 1, 0);
-        settings.extend((self.ports.len() as u32).to_ne_bytes());
-        for at in 0..MAX_RANGES {
-            let (first, last) = self.ports.get(at).copied().unwrap_or_default();
-            settings.extend(first.to_ne_bytes());
-            settings.extend(last.to_ne_bytes());
-        }
+        settings.extend(ranges_to_settings(&self.ports));
         settings
     }
 
@@ -245,6 +243,34 @@ impl Assignment {
     }
 }
 
+/// Whether a congestion control can have this name, be it ours or the kernel's own.
+pub(crate) fn check_cc(cc: &str) -> Result<()> {
+    let is_name = (1..=NAME_MAX).contains(&cc.len()) && cc.chars().all(|c| c.is_ascii_graphic());
+    ensure!(is_name, "`{cc}` cannot name a congestion control");
+    Ok(())
+}
+
+pub(crate) fn check_ports(ports: &[(u16, u16)]) -> Result<()> {
+    let ranges = ports.len();
+    ensure!(ranges <= MAX_RANGES, "{ranges} ranges of ports, and at most {MAX_RANGES} are possible");
+    match ports.iter().find(|(first, last)| first > last) {
+        Some((first, last)) => Err(Error::new(format!("the range of ports {first}-{last} runs backwards"))
+            .with_hint(format!("did you mean {last}-{first}?"))),
+        None => Ok(()),
+    }
+}
+
+/// How many ranges there are, and room for the most: as BPF programs lay them out.
+pub(crate) fn ranges_to_settings(ports: &[(u16, u16)]) -> Vec<u8> {
+    let mut settings = (ports.len() as u32).to_ne_bytes().to_vec();
+    for at in 0..MAX_RANGES {
+        let (first, last) = ports.get(at).copied().unwrap_or_default();
+        settings.extend(first.to_ne_bytes());
+        settings.extend(last.to_ne_bytes());
+    }
+    settings
+}
+
 fn load(assignment: &Assignment) -> Result<Object> {
     let open = ObjectBuilder::default().open_memory(object!("assign"));
     let mut open = open.context("cannot open the BPF object")?;
@@ -260,7 +286,8 @@ fn program_of(object: &Object) -> Result<ProgramMut<'_>> {
     object.progs_mut().next().context("the BPF object has no program")
 }
 
-fn open_cgroup(path: &Path) -> Result<File> {
+/// The folder of a cgroup of version 2; an error where it is none.
+pub(crate) fn open_cgroup(path: &Path) -> Result<File> {
     let folder = File::open(path).with_context(|| format!("cannot open {}", path.display()))?;
     if !is_cgroup(folder.as_fd()) {
         return Err(Error::new(format!("{} is not a cgroup of version 2", path.display()))

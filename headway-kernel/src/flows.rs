@@ -17,7 +17,8 @@ use std::time::Duration;
 use headway_cc::cc::NO_RTT;
 use libbpf_rs::query::{ProgInfoIter, ProgInfoQueryOptions};
 use libbpf_rs::{
-    Iter, Link, MapCore, MapHandle, MapType, Object, ObjectBuilder, ProgramType, RingBufferBuilder,
+    Iter, Link, MapCore, MapHandle, MapType, Object, ObjectBuilder, ProgramType, RingBuffer,
+    RingBufferBuilder,
 };
 use rustix::time::{ClockId, clock_gettime};
 
@@ -342,7 +343,7 @@ fn load(offsets: &[u32], wanted: &[&str]) -> Result<Object> {
 }
 
 /// Attaches an iterator; over a map where it walks one.
-fn attach(object: &mut Object, program: &str, map: Option<&MapHandle>) -> Result<Link> {
+pub(crate) fn attach(object: &mut Object, program: &str, map: Option<&MapHandle>) -> Result<Link> {
     let found = object.progs_mut().find(|p| p.name() == program);
     let found = found.with_context(|| format!("the BPF object has no program `{program}`"))?;
     let link = match map {
@@ -358,7 +359,7 @@ fn load_for_tcp() -> Result<(Object, Link)> {
     Ok((object, link))
 }
 
-/// Runs an iterator to its end.
+/// Runs an iterator to its end, whose rows have so many words.
 fn read<const N: usize>(link: &Link, rows: &MapHandle, mut take: impl FnMut(&[u64; N])) -> Result<()> {
     let mut is_whole = true;
     let row = |bytes: &[u8]| {
@@ -368,25 +369,41 @@ fn read<const N: usize>(link: &Link, rows: &MapHandle, mut take: impl FnMut(&[u6
             *word = u64::from_ne_bytes(bytes.try_into().expect("chunks of 8"));
         }
         take(&words);
+    };
+    walk(link, rows, row).context("cannot look at the flows")?;
+    ensure!(is_whole, "an iterator gave rows of another length");
+    Ok(())
+}
+
+/// Runs an iterator to its end, whose rows come through a ring.
+pub(crate) fn walk(link: &Link, rows: &MapHandle, take: impl FnMut(&[u8])) -> Result<()> {
+    let ring = ring(rows, take)?;
+    let mut iterator = Iter::new(link).context("cannot start the iterator")?;
+    loop {
+        let read = iterator.read(&mut [0; 8]);
+        ring.consume().context("cannot read the ring")?;
+        match read {
+            Ok(_) => break Ok(()),
+            // The ring was full, or the kernel has looked at a million sockets and asks to go on.
+            Err(e) if matches!(e.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted) => continue,
+            Err(e) => return Err(e).context("the iterator fails"),
+        }
+    }
+}
+
+/// Takes what is in a ring.
+pub(crate) fn drain(rows: &MapHandle, take: impl FnMut(&[u8])) -> Result<()> {
+    ring(rows, take)?.consume().context("cannot read the ring")
+}
+
+fn ring<'a>(rows: &'a MapHandle, mut take: impl FnMut(&[u8]) + 'a) -> Result<RingBuffer<'a>> {
+    let row = move |bytes: &[u8]| {
+        take(bytes);
         0
     };
     let mut builder = RingBufferBuilder::new();
-    builder.add(rows, row).context("cannot open the ring of flows")?;
-    let ring = builder.build().context("cannot open the ring of flows")?;
-    let mut iterator = Iter::new(link).context("cannot look at the flows")?;
-    loop {
-        let read = iterator.read(&mut [0; 8]);
-        ring.consume().context("cannot read the flows")?;
-        match read {
-            Ok(_) => break,
-            // The ring was full, or the kernel has looked at a million sockets and asks to go on.
-            Err(e) if matches!(e.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted) => continue,
-            Err(e) => return Err(e).context("cannot read the flows"),
-        }
-    }
-    drop(ring);
-    ensure!(is_whole, "an iterator gave rows of another length");
-    Ok(())
+    builder.add(rows, row).context("cannot open the ring")?;
+    builder.build().context("cannot open the ring")
 }
 
 /// `CLOCK_MONOTONIC`, which is also TCP's.

@@ -24,6 +24,7 @@
 //! | use a controller while your program runs | [`attach`], [`Attached`] |
 //! | have a controller that stays until it is unloaded or the machine boots | [`Order`], [`loaded`], [`unload`]; [`Order::tune`] gives it new parameters |
 //! | give it to the connections of a cgroup or of some ports, whatever their programs choose | [`assign`], [`Assignment`] |
+//! | let a coin decide between two controllers for new connections, and have a record of how each went | [`Trial`], [`TrialOptions`], [`Record`] |
 //! | record every event a controller saw, and every decision it took | [`Options::trace`], [`Attached::trace`] |
 //! | see every flow of these controllers as it is now, in all network namespaces | [`Watcher`] |
 //! | check such a record against the controller's Rust twin | [`replay`] |
@@ -56,6 +57,7 @@ mod replay;
 #[cfg(test)]
 mod root_tests;
 mod trace;
+mod trial;
 mod tune;
 
 use std::fs;
@@ -74,6 +76,9 @@ pub use need::{Check, load_needs, needs, watch_needs};
 pub use programs::params_text;
 pub use replay::{ReplayReport, replay};
 pub use trace::{Trace, Traced};
+pub use trial::{
+    Direction, End, Neighbour, Neighbours, Record, Trial, TrialCounters, TrialOptions, TrialUnit,
+};
 pub use tune::Tuned;
 
 use btf::Api;

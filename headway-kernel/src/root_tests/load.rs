@@ -13,7 +13,7 @@ use libbpf_rs::libbpf_sys;
 use libbpf_rs::query::{LinkInfoIter, ProgInfoIter, ProgInfoQueryOptions};
 
 use super::*;
-use crate::private::{demand, here};
+use crate::private::{bind_any, demand, here, set_number, set_option, socket_of};
 
 /// What a controller has in the kernel, by the kernel's own numbers: what neighbours load meanwhile does not count.
 #[derive(Debug)]
@@ -595,41 +595,6 @@ fn send_stream(near: &mut TcpStream) -> u64 {
 
 fn count_of_streams() -> usize {
     std::env::var("COUNT").map_or(1, |n| n.parse().unwrap())
-}
-
-/// A socket that is not connected yet: of TCP, of TCP that sends data in its SYN, or of Multipath TCP.
-fn socket_of(kind: &str, is_ipv6: bool) -> OwnedFd {
-    let protocol = if kind == "multipath" { libc::IPPROTO_MPTCP } else { libc::IPPROTO_TCP };
-    let family = if is_ipv6 { libc::AF_INET6 } else { libc::AF_INET };
-    // SAFETY: the call takes numbers and returns a descriptor of ours, or a negative number.
-    let fd = unsafe { libc::socket(family, libc::SOCK_STREAM | libc::SOCK_CLOEXEC, protocol) };
-    assert!(fd >= 0, "{}", std::io::Error::last_os_error());
-    // SAFETY: it was just opened for us, and nobody else has it.
-    let socket = unsafe { OwnedFd::from_raw_fd(fd) };
-    if kind == "fastopen" {
-        // A listener's is the length of its queue, a connection's says that connect() is to wait for the first data.
-        let option = if is_ipv6 { libc::TCP_FASTOPEN } else { libc::TCP_FASTOPEN_CONNECT };
-        set_number(&socket, option, 1);
-    }
-    socket
-}
-
-fn bind_any(listener: &TcpListener, port: u16) {
-    let any = std::net::SocketAddr::new(std::net::Ipv6Addr::UNSPECIFIED.into(), port);
-    rustix::net::bind(listener, &any).unwrap();
-    rustix::net::listen(listener, 8).unwrap();
-}
-
-fn set_number(socket: &impl AsFd, option: i32, value: u32) {
-    set_option(socket, option, &value.to_ne_bytes());
-}
-
-fn set_option(socket: &impl AsFd, option: i32, value: &[u8]) {
-    let fd = socket.as_fd().as_raw_fd();
-    // SAFETY: the pointer and the length are those of `value`, which outlives the call.
-    let rc =
-        unsafe { libc::setsockopt(fd, libc::IPPROTO_TCP, option, value.as_ptr().cast(), value.len() as u32) };
-    assert_eq!(rc, 0, "option {option}: {}", std::io::Error::last_os_error());
 }
 
 /// Does what `ethtool -K CARD tso gso gro` does.
