@@ -16,7 +16,7 @@ use super::connection::{Connection, Key};
 use super::folder::{Ended, Folder, SlotRow, Trial};
 use super::guard::{Breach, Guard};
 use super::schedule::{self, By, Kind, Slot};
-use super::setup::{Scope, Setup};
+use super::setup::Setup;
 use anyhow::{Context, Result};
 use arms::Arms;
 pub use arms::{check as check_arm, check_simulated};

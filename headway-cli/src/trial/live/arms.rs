@@ -26,7 +26,7 @@ impl Arms {
         let mut names = arms.clone();
         for (at, arm) in arms.iter().enumerate() {
             if at == 1 && arms[0] == arms[1] {
-                names[1].clone_from(&names[0]);
+                names[1] = names[0].clone();
             } else if !kernel::is_registered(arm) {
                 let name = free_name(arm, at);
                 attached.push(kernel::attach(arm, &kernel::Options { name: Some(name.clone()), trace: false })?);
