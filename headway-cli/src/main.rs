@@ -22,6 +22,7 @@ mod raw;
 mod report;
 mod stats;
 mod sys;
+mod trial;
 mod watch;
 
 use anyhow::Result;
