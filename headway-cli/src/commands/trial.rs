@@ -3,18 +3,18 @@
 use crate::error::usage;
 use crate::operate::scope::{self, Ports, Prefix, cgroup_mount};
 use crate::operate::unit;
-use crate::plan::time;
+use crate::plan::{PathEntry, time};
 use crate::sys::{interrupt, out};
 use crate::trial::folder::{self, Ended, Folder, Trial};
 use crate::trial::live::{self, Stop};
 use crate::trial::schedule::By;
 use crate::trial::setup::{LEAST_SLOTS, Scope, Setup, VERSION};
-use crate::trial::{self, foretell, world};
+use crate::trial::world::{self, World};
+use crate::trial::{self, foretell};
 use anyhow::{Context, Result, anyhow, bail, ensure};
 use clap::{Args, Subcommand, ValueEnum};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
-use std::time::Duration;
 
 #[derive(Args)]
 #[command(args_conflicts_with_subcommands = true)]
@@ -85,6 +85,8 @@ struct BeginArgs {
     which: Which,
     #[command(flatten)]
     how: How,
+    #[command(flatten)]
+    world: WorldArgs,
 }
 
 #[derive(Args)]
@@ -99,6 +101,8 @@ struct PlanArgs {
     which: Which,
     #[command(flatten)]
     how: How,
+    #[command(flatten)]
+    world: WorldArgs,
 }
 
 #[derive(Args)]
@@ -183,6 +187,34 @@ struct How {
     quiet: bool,
 }
 
+/// The simulated service.
+#[derive(Args)]
+#[command(next_help_heading = "With --in sim")]
+struct WorldArgs {
+    /// The bottleneck, a preset or a path text
+    #[arg(long, value_name = "PATH", default_value = "20mbit 40ms queue=4bdp")]
+    path: String,
+    /// Client networks
+    #[arg(long, value_name = "N", default_value_t = 8)]
+    networks: u32,
+    /// Each network has a bottleneck of its own
+    #[arg(long)]
+    apart: bool,
+}
+
+impl WorldArgs {
+    fn world(&self) -> Result<World> {
+        Ok(World {
+            path: PathEntry::resolve(&self.path)?.path()?.to_string(),
+            networks: self.networks,
+            is_shared: !self.apart,
+            bytes: 300_000,
+            think_ms: 2000,
+            swing: 0.3,
+        })
+    }
+}
+
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum Where {
     Here,
@@ -214,33 +246,49 @@ impl TrialArgs {
             Some(Other::Plan(args)) => usage(args.setup().map(drop)),
             Some(Other::Status(_)) => Ok(()),
             None if self.begin.resume.is_some() => Ok(()),
-            None => usage(self.begin.setup().map(drop)),
+            None => usage(self.begin.setup(None).map(drop)),
         }
     }
 }
 
 fn begin(args: &BeginArgs) -> Result<ExitCode> {
-    let setup = usage(args.setup())?;
-    let dir = folder_of(&args.how, "headway-trial")?;
-    out::say(foretell::of(&setup, None))?;
-    conduct(&args.how, &dir, setup)
+    let known = args.known()?;
+    let setup = usage(args.setup(known.as_ref()))?;
+    let dir = folder_of(&args.how, TRIAL)?;
+    say_before(&setup, &dir, known.as_ref())?;
+    conduct(&args.how, &args.world, &dir, setup)
+}
+
+/// What it is, where it is kept, and what it can show: said before anything is touched.
+fn say_before(setup: &Setup, dir: &Path, known: Option<&foretell::Plan>) -> Result<()> {
+    let [first, second] = &setup.arms;
+    out::say(format_args!("{first} against {second}, {}, in {}", setup.scope.in_words(), dir.display()))?;
+    out::say(foretell::before(setup, known))
 }
 
 fn rehearse(args: &PlanArgs) -> Result<ExitCode> {
     let setup = usage(args.setup())?;
-    conduct(&args.how, &folder_of(&args.how, "headway-plan")?, setup)
+    let dir = folder_of(&args.how, PLAN)?;
+    out::say(format_args!("{} against itself, {}, in {}", args.cc, setup.scope.in_words(), dir.display()))?;
+    let code = conduct(&args.how, &args.world, &dir, setup)?;
+    let trial = folder::read(&dir)?;
+    let plan = foretell::plan(&trial).context("no connection has ended, so nothing can be foretold")?;
+    out::print(foretell::text(&plan, By::Slot))?;
+    Ok(code)
 }
 
 /// Runs a trial from its beginning, where it was asked for.
-fn conduct(how: &How, dir: &Path, setup: Setup) -> Result<ExitCode> {
+fn conduct(how: &How, world: &WorldArgs, dir: &Path, setup: Setup) -> Result<ExitCode> {
     if how.place == Where::Sim {
-        world::run(&setup, &world::World::default(), dir)?;
+        let world = usage(world.world())?;
+        usage(world.check(&setup))?;
+        world::run(&setup, &world, dir)?;
         return tell(dir, &Ended::Done { at_ms: 0 });
     }
     let cgroup = ready(&setup)?;
     let folder = Folder::create(dir, &setup)?;
     let order = live::Order { dir: dir.into(), cgroup, shows_networks: how.show_prefixes, is_quiet: how.quiet };
-    live_trial(&order, &setup, folder, None)
+    conduct_live(&order, &setup, folder, None)
 }
 
 fn resume(dir: &Path, is_quiet: bool) -> Result<ExitCode> {
@@ -249,10 +297,10 @@ fn resume(dir: &Path, is_quiet: bool) -> Result<ExitCode> {
     ensure!(!past.setup.is_simulated(), "the trial in `{}` is simulated: begin it again", dir.display());
     let cgroup = ready(&past.setup)?;
     let order = live::Order { dir: dir.into(), cgroup, shows_networks: false, is_quiet };
-    live_trial(&order, &past.setup.clone(), folder, Some(&past))
+    conduct_live(&order, &past.setup.clone(), folder, Some(&past))
 }
 
-fn live_trial(order: &live::Order, setup: &Setup, folder: Folder, past: Option<&Trial>) -> Result<ExitCode> {
+fn conduct_live(order: &live::Order, setup: &Setup, folder: Folder, past: Option<&Trial>) -> Result<ExitCode> {
     let stop = Stop::on_interrupt(&order.dir);
     let ended = live::run(order, setup, folder, past, &stop)?;
     let told = tell(&order.dir, &ended);
@@ -279,13 +327,14 @@ fn tell(dir: &Path, ended: &Ended) -> Result<ExitCode> {
 const ENDED_EARLY: u8 = 3;
 
 fn status(args: &StatusArgs) -> Result<ExitCode> {
-    let dir = match &args.dir {
-        Some(dir) => dir.clone(),
-        None => newest("headway-trial")?,
-    };
+    let dir = args.dir.clone().map_or_else(|| newest(TRIAL), Ok)?;
     out::print(trial::status(&dir, out::width())?)?;
     Ok(ExitCode::SUCCESS)
 }
+
+/// What the folders of trials, and of A/A phases, are called.
+const TRIAL: &str = "headway-trial";
+const PLAN: &str = "headway-plan";
 
 /// The folder with the largest number here.
 fn newest(stem: &str) -> Result<PathBuf> {
@@ -317,7 +366,26 @@ fn ready(setup: &Setup) -> Result<PathBuf> {
 }
 
 impl BeginArgs {
-    fn setup(&self) -> Result<Setup> {
+    /// What an A/A phase of the same connections has shown, if there is one.
+    fn known(&self) -> Result<Option<foretell::Plan>> {
+        let newest = || newest(PLAN).ok();
+        let Some(dir) = self.plan.clone().or_else(newest) else { return Ok(None) };
+        let phase = folder::read(&dir)?;
+        let is_same = phase.setup.scope == usage(self.which.scope())?;
+        ensure!(
+            is_same || self.plan.is_none(),
+            "`{}` is of other connections: {}\nhint: `headway trial plan` with the flags of this trial",
+            dir.display(),
+            phase.setup.scope.in_words()
+        );
+        let plan = foretell::plan(&phase).filter(|_| is_same);
+        if plan.is_some() {
+            out::note(format_args!("planned with {}", dir.display()));
+        }
+        Ok(plan)
+    }
+
+    fn setup(&self, known: Option<&foretell::Plan>) -> Result<Setup> {
         let arms: [String; 2] = self.cc.clone().try_into().map_err(|cc: Vec<String>| {
             anyhow!("a trial compares two controllers, and --cc names {}\nhint: --cc cubic,bbr3", cc.len())
         })?;
@@ -326,7 +394,7 @@ impl BeginArgs {
             by: self.by,
             canary: self.canary / 100.0,
             max_harm: self.max_harm / 100.0,
-            ..self.how.setup(arms, length_ms, &self.which)?
+            ..self.how.setup(arms, length_ms, &self.which, known)?
         };
         setup.check()?;
         Ok(setup)
@@ -336,7 +404,7 @@ impl BeginArgs {
 impl PlanArgs {
     fn setup(&self) -> Result<Setup> {
         let arms = [self.cc.clone(), self.cc.clone()];
-        let setup = self.how.setup(arms, self.length, &self.which)?;
+        let setup = self.how.setup(arms, self.length, &self.which, None)?;
         setup.check()?;
         Ok(setup)
     }
@@ -344,19 +412,27 @@ impl PlanArgs {
 
 impl How {
     /// A trial without a canary.
-    fn setup(&self, arms: [String; 2], length_ms: u64, which: &Which) -> Result<Setup> {
+    fn setup(
+        &self,
+        arms: [String; 2],
+        length_ms: u64,
+        which: &Which,
+        known: Option<&foretell::Plan>,
+    ) -> Result<Setup> {
         let is_simulated = self.place == Where::Sim;
         match is_simulated {
             true => arms.iter().try_for_each(|arm| live::check_simulated(arm))?,
             false => arms.iter().try_for_each(|arm| live::check_arm(arm))?,
         }
-        let slot_ms = self.slot.unwrap_or((length_ms / USUAL_SLOTS).clamp(1000, LONGEST_USUAL_SLOT_MS));
+        let usual_ms = (length_ms / USUAL_SLOTS).clamp(1000, LONGEST_USUAL_SLOT_MS);
+        let slot_ms = self.slot.or(known.map(|k| k.slot_ms)).unwrap_or(usual_ms);
+        let burn_in_ms = self.burn_in.or(known.map(|k| k.burn_in_ms)).unwrap_or(slot_ms / 10);
         let slots = length_ms / slot_ms.max(1);
         ensure!(
             slots >= u64::from(LEAST_SLOTS),
             "{} has {slots} slots of {}, and a verdict takes at least {LEAST_SLOTS}\nhint: a longer --for, or a shorter --slot",
-            live::time(Duration::from_millis(length_ms)),
-            live::time(Duration::from_millis(slot_ms))
+            foretell::length(length_ms),
+            foretell::length(slot_ms)
         );
         Ok(Setup {
             version: VERSION,
@@ -364,7 +440,7 @@ impl How {
             by: By::Slot,
             scope: which.scope()?,
             slot_ms,
-            burn_in_ms: self.burn_in.unwrap_or(slot_ms / 10),
+            burn_in_ms,
             slots: u32::try_from(slots).unwrap_or(u32::MAX),
             canary: 0.0,
             max_harm: 0.2,

@@ -24,7 +24,6 @@ use clock::Clock;
 pub use clock::unix_now;
 use headway_kernel::{Direction, Record, TrialCounters, TrialOptions, TrialUnit};
 use networks::Networks;
-pub use progress::time;
 use progress::{Progress, State};
 use std::collections::BTreeSet;
 use std::net::IpAddr;
@@ -73,7 +72,8 @@ pub fn run(
         trial,
         key,
         guard,
-        clock: Clock::start(setup.began_unix_s, past.map_or(0, Trial::last_ms)),
+        clock: past.map_or_else(Clock::begin, |p| Clock::go_on(setup.began_unix_s, p.last_ms())),
+        due: None,
         stop,
         progress: Progress::new(schedule.len() as u32, order.is_quiet),
         counted: TrialCounters::default(),
@@ -122,6 +122,8 @@ struct Run<'a> {
     clock: Clock,
     stop: &'a Stop,
     progress: Progress,
+    /// When the next slot is to begin.
+    due: Option<Duration>,
     /// The counters when the slot began.
     counted: TrialCounters,
     networks: Networks,
@@ -142,27 +144,31 @@ impl Run<'_> {
 
     /// Runs one slot. Answers what ended the trial, if something did before the slot was over.
     fn slot(&mut self, number: u32, slot: Slot, slots: u32) -> Result<Option<Ended>> {
-        let began = self.clock.age();
         let length = Duration::from_millis(self.setup.slot_ms);
+        let began = self.clock.age();
+        // A slot that begins a little late is a little shorter, so that the last one ends in time. Much too late begins the one
+        // after the machine has slept; it has its whole length, and so have those after it.
+        let due = self.due.filter(|due| began.saturating_sub(*due) < length / 2).unwrap_or(began);
+        let end = due + length;
+        self.due = Some(end);
         self.trial.set_slot(number, schedule::chance(slot.kind, self.setup.canary))?;
         let what = self.what(slot.kind);
-        let left = |over: Duration| length * (slots - number) - over.min(length);
-        let state = |over, enrolled| State { slot: number, slots, what: &what, left: left(over), enrolled };
-        self.progress.slot_begins(state(Duration::ZERO, self.counted.enrolled.iter().sum()));
+        let after = length * (slots - number - 1);
+        let state = |left, enrolled| State { slot: number, slots, what: &what, left: after + left, enrolled };
+        self.progress.slot_begins(state(end.saturating_sub(began), self.counted.enrolled.iter().sum()));
         loop {
-            let over = self.clock.age().saturating_sub(began);
-            if over >= length {
+            let left = end.saturating_sub(self.clock.age());
+            if left.is_zero() {
                 break;
             }
-            if self.stop.wait(POLL.min(length - over)) {
+            if self.stop.wait(POLL.min(left)) {
                 return Ok(Some(Ended::Interrupted { at_ms: self.clock.age_ms() }));
             }
             let counters = self.trial.counters()?;
             if let Some(Breach(because)) = self.poll(&counters)? {
                 return Ok(Some(Ended::Stopped { at_ms: self.clock.age_ms(), because }));
             }
-            let over = self.clock.age().saturating_sub(began);
-            self.progress.show(state(over, counters.enrolled.iter().sum()));
+            self.progress.show(state(end.saturating_sub(self.clock.age()), counters.enrolled.iter().sum()));
         }
         self.slot_is_over(number, began)?;
         Ok(None)

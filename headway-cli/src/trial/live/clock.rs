@@ -14,8 +14,13 @@ pub struct Clock {
 }
 
 impl Clock {
+    /// Of a trial that begins now.
+    pub fn begin() -> Clock {
+        Clock { from: Duration::ZERO, started: since_boot() }
+    }
+
     /// Of a trial that began at this date and was seen to be this old at least.
-    pub fn start(began_unix_s: u64, at_least_ms: u64) -> Clock {
+    pub fn go_on(began_unix_s: u64, at_least_ms: u64) -> Clock {
         let from = age(began_unix_s, unix_now(), Duration::from_millis(at_least_ms));
         Clock { from, started: since_boot() }
     }
@@ -54,7 +59,7 @@ mod tests {
         assert_eq!(age(1000, s(1600), s(100)), s(600));
         assert_eq!(age(1000, s(900), s(100)), s(100));
         assert_eq!(age(1000, s(1050), s(100)), s(100));
-        let clock = Clock::start(unix_now().as_secs() - 3600, 5);
+        let clock = Clock::go_on(unix_now().as_secs() - 3600, 5);
         assert!((s(3600)..s(3602)).contains(&clock.age()));
         let now = clock.offset_ns() + i128::from(monotonic_ns());
         assert!((now - clock.age().as_nanos() as i128).abs() < 1_000_000_000);

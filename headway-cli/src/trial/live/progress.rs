@@ -2,6 +2,7 @@
 //! log, a line for each slot, and with `--quiet` nothing.
 
 use crate::sys::{interrupt, out};
+use crate::trial::foretell;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use std::io::IsTerminal;
 use std::time::Duration;
@@ -43,7 +44,7 @@ impl Progress {
     pub fn slot_begins(&self, state: State<'_>) {
         if let Self::Lines = self {
             let (slot, all) = (state.slot + 1, state.slots);
-            out::note(format_args!("[{slot}/{all}] {} ({} left)", state.what, time(state.left)));
+            out::note(format_args!("[{slot}/{all}] {} ({} left)", state.what, length(state.left)));
         }
         self.show(state);
     }
@@ -51,7 +52,7 @@ impl Progress {
     pub fn show(&self, state: State<'_>) {
         if let Self::Bar(bar, _) = self {
             bar.set_position(u64::from(state.slot) + 1);
-            bar.set_message(format!("{} left  {}  {} connections", time(state.left), state.what, state.enrolled));
+            bar.set_message(format!("{} left  {}  {} connections", length(state.left), state.what, state.enrolled));
         }
     }
 }
@@ -64,22 +65,7 @@ impl Drop for Progress {
     }
 }
 
-/// `1h 5m`, `12m` or `45s`: no finer than it matters.
-pub fn time(time: Duration) -> String {
-    match time.as_secs() {
-        s if s >= 3600 => format!("{}h {}m", s / 3600, s % 3600 / 60),
-        s if s >= 120 => format!("{}m", s / 60),
-        s => format!("{s}s"),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn times_are_short() {
-        let texts = [0, 45, 119, 120, 3599, 3600, 90_000].map(|s| time(Duration::from_secs(s)));
-        assert_eq!(texts, ["0s", "45s", "119s", "2m", "59m", "1h 0m", "25h 0m"]);
-    }
+/// In whole seconds: what is left of a trial matters no finer.
+fn length(left: Duration) -> String {
+    foretell::length(left.as_secs() * 1000)
 }
