@@ -14,8 +14,12 @@
 pub mod connection;
 pub mod findings;
 pub mod folder;
+pub mod foretell;
 pub mod guard;
+mod outcome;
 mod page;
+#[cfg(test)]
+mod rehearse;
 pub mod schedule;
 pub mod setup;
 pub mod text;

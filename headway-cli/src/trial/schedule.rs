@@ -61,7 +61,7 @@ pub fn slots(count: u32, by: By, has_canary: bool, seed: u64) -> Vec<Slot> {
     let (mut pair, mut group) = (0, 0);
     while (slots.len() as u32) < count {
         let half_at = rng.below(3);
-        let coins = [rng.below(2), rng.below(2)];
+        let mut coins = [rng.below(2), rng.below(2)].into_iter();
         let mut next = |kinds: &[Kind]| {
             slots.extend(kinds.iter().map(|kind| Slot { pair, group, kind: *kind }));
             pair += 1;
@@ -71,7 +71,7 @@ pub fn slots(count: u32, by: By, has_canary: bool, seed: u64) -> Vec<Slot> {
             By::Slot => (0..3).for_each(|place| match place {
                 _ if place == half_at => next(&[Kind::Half]),
                 _ => {
-                    let first = coins[usize::from(place > half_at)] as usize;
+                    let first = coins.next().map_or(0, |coin| coin as usize);
                     next(&[Kind::Whole(first), Kind::Whole(1 - first)]);
                 }
             }),

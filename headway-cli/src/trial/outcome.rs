@@ -1,0 +1,279 @@
+//! What is measured: which connections count, and one summary for each slot and metric.
+//!
+//! Connections of a slot are not independent of each other, since they meet the same traffic at the same time. So a slot gives one
+//! value of each metric, however many connections it had, and slots are what is compared.
+
+use super::connection::Connection;
+use super::folder::{SlotRow, Trial};
+use super::schedule::{Kind, Slot};
+use crate::metric::{Better, Margin, Unit};
+use crate::stats;
+use std::collections::HashMap;
+
+/// What is summarised over the connections of a slot.
+#[derive(Debug)]
+pub struct Metric {
+    /// In files, unit included.
+    pub name: &'static str,
+    pub label: &'static str,
+    pub unit: &'static Unit,
+    pub better: Better,
+    /// Metrics with a margin get a verdict, and all their verdicts are one family.
+    pub margin: Option<Margin>,
+    /// A sentence without its full stop.
+    pub about: &'static str,
+    /// A slot with fewer connections that have it has no value.
+    pub least: usize,
+    of: fn(&[Value]) -> (usize, f64),
+}
+
+/// What the metrics need of one connection.
+#[derive(Clone, Copy, Debug)]
+pub struct Value {
+    goodput: Option<f64>,
+    above_min_us: Option<f64>,
+    retransmitted: f64,
+    sent: f64,
+    has_error: bool,
+    rtos: f64,
+}
+
+const RATE: Unit = Unit { factor: 8e-6, word: "Mbit/s" };
+const DELAY: Unit = Unit { factor: 1e-3, word: "ms" };
+const SHARE: Unit = Unit { factor: 100.0, word: "%" };
+const COUNT: Unit = Unit { factor: 1.0, word: "" };
+
+pub const RTT_P95: usize = 0;
+pub const GOODPUT: usize = 1;
+
+/// Every metric of a trial. The first three get a verdict.
+pub const METRICS: [Metric; 6] = [
+    Metric {
+        name: "rtt_above_min_p95_us",
+        label: "RTT above minimum, p95",
+        unit: &DELAY,
+        better: Better::Lower,
+        margin: Some(Margin { share: 0.05, amount: 500.0 }),
+        about: "Of each connection the 95th percentile of its round-trip times less the smallest that any connection of its network had; \
+                of these the 95th percentile over the connections of a slot",
+        least: 20,
+        of: |all| of_those(all, |v| v.above_min_us, 0.95),
+    },
+    Metric {
+        name: "goodput_bytes_s",
+        label: "Goodput in busy time",
+        unit: &RATE,
+        better: Better::Higher,
+        margin: Some(Margin { share: 0.02, amount: 0.0 }),
+        about: "Bytes that were acknowledged over the time in which a connection had data to send and neither the receiver's window nor \
+                its own buffer was in the way; the median over the connections of a slot that sent at least 64 kB",
+        least: 5,
+        of: |all| of_those(all, |v| v.goodput, 0.5),
+    },
+    Metric {
+        name: "retransmitted_share",
+        label: "Retransmitted share",
+        unit: &SHARE,
+        better: Better::Lower,
+        margin: Some(Margin { share: 0.10, amount: 0.0001 }),
+        about: "Bytes that were sent again of all bytes that the connections of a slot sent",
+        least: 5,
+        of: |all| {
+            let sum = |of: fn(&Value) -> f64| all.iter().map(of).sum::<f64>();
+            let sent = sum(|v| v.sent);
+            (if sent > 0.0 { all.len() } else { 0 }, sum(|v| v.retransmitted) / sent)
+        },
+    },
+    Metric {
+        name: "rtt_above_min_p50_us",
+        label: "RTT above minimum, median",
+        unit: &DELAY,
+        better: Better::Lower,
+        margin: None,
+        about: "The same as at p95, with the median over the connections of a slot",
+        least: 5,
+        of: |all| of_those(all, |v| v.above_min_us, 0.5),
+    },
+    Metric {
+        name: "error_share",
+        label: "Ended with an error",
+        unit: &SHARE,
+        better: Better::Lower,
+        margin: None,
+        about: "Connections that ended with an error of the socket, such as a reset or a timeout, of all of a slot",
+        least: 5,
+        of: |all| (all.len(), all.iter().filter(|v| v.has_error).count() as f64 / all.len() as f64),
+    },
+    Metric {
+        name: "rtos_per_connection",
+        label: "Retransmission timeouts",
+        unit: &COUNT,
+        better: Better::Lower,
+        margin: None,
+        about: "Retransmission timeouts of a connection, the mean over those of a slot",
+        least: 5,
+        of: |all| (all.len(), all.iter().map(|v| v.rtos).sum::<f64>() / all.len() as f64),
+    },
+];
+
+/// How many connections have the value, and its quantile over them.
+fn of_those(all: &[Value], of: fn(&Value) -> Option<f64>, q: f64) -> (usize, f64) {
+    let values: Vec<f64> = all.iter().filter_map(of).collect();
+    (values.len(), if q == 0.5 { stats::median(&values) } else { stats::quantile(&values, q) }.unwrap_or(0.0))
+}
+
+/// One controller in one slot.
+#[derive(Clone, Debug)]
+pub struct Outcome {
+    pub slot: u32,
+    pub schedule: Slot,
+    pub arm: usize,
+    /// When the slot began, in milliseconds since the trial did.
+    pub began_ms: u64,
+    pub connections: usize,
+    /// In the order of [`METRICS`]; `None` where too few connections have it.
+    pub values: [Option<f64>; METRICS.len()],
+}
+
+/// Connections by what became of them. A connection is in one of the first six only.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Counts {
+    /// By arm.
+    pub counted: [usize; 2],
+    /// Began in the burn-in of a slot.
+    pub burn_in: usize,
+    /// Began in a slot that was not run to its end, or in one that a kill had cut.
+    pub unfinished: usize,
+    pub canary: usize,
+    /// Its controller is not the one that its slot gives.
+    pub other_arm: usize,
+    /// Of those that count: still open at the end of the trial, so that they count with what they had done by then.
+    pub open: usize,
+    /// Of those that count: not the controller that it was given, at its end.
+    pub not_as_set: usize,
+    /// Of those that count: too few bytes for a goodput.
+    pub small: usize,
+    /// Of those that count: no round-trip time.
+    pub without_rtt: usize,
+}
+
+/// A trial's connections that count, by slot and arm.
+pub struct Counted<'a> {
+    pub trial: &'a Trial,
+    pub schedule: Vec<Slot>,
+    pub connections: Vec<&'a Connection>,
+    pub counts: Counts,
+    /// The smallest round-trip time of each network.
+    min_rtt_us: HashMap<u64, u64>,
+}
+
+impl<'a> Counted<'a> {
+    pub fn of(trial: &'a Trial) -> Self {
+        let schedule = trial.setup.schedule();
+        let rows: HashMap<u32, &SlotRow> = trial.slots.iter().map(|row| (row.slot, row)).collect();
+        let mut counted = Self {
+            trial,
+            schedule,
+            connections: Vec::new(),
+            counts: Counts::default(),
+            min_rtt_us: HashMap::new(),
+        };
+        for connection in &trial.connections {
+            if connection.min_rtt_us > 0 {
+                let least = counted.min_rtt_us.entry(connection.prefix).or_insert(u64::MAX);
+                *least = (*least).min(connection.min_rtt_us);
+            }
+            counted.sort(connection, rows.get(&connection.slot).copied());
+        }
+        counted
+    }
+
+    /// Counts a connection, or says why not.
+    fn sort(&mut self, c: &'a Connection, row: Option<&SlotRow>) {
+        let counts = &mut self.counts;
+        let Some(row) = row.filter(|row| (row.began_ms..=row.ended_ms).contains(&c.began_ms)) else {
+            counts.unfinished += 1;
+            return;
+        };
+        match self.schedule[c.slot as usize].kind {
+            Kind::Canary => counts.canary += 1,
+            _ if c.began_ms - row.began_ms < self.trial.setup.burn_in_ms => counts.burn_in += 1,
+            Kind::Whole(arm) if arm != usize::from(c.arm) => counts.other_arm += 1,
+            Kind::Whole(_) | Kind::Half => {
+                counts.counted[usize::from(c.arm)] += 1;
+                counts.open += usize::from(c.is_open);
+                counts.not_as_set += usize::from(!c.is_as_set);
+                counts.small += usize::from(c.goodput().is_none());
+                counts.without_rtt += usize::from(c.rtts.is_empty());
+                self.connections.push(c);
+            }
+        }
+    }
+
+    pub fn network_min_us(&self, c: &Connection) -> Option<u64> {
+        self.min_rtt_us.get(&c.prefix).copied()
+    }
+
+    fn value(&self, c: &Connection) -> Value {
+        let above = |p95: f64| Some((p95 - self.network_min_us(c)? as f64).max(0.0));
+        Value {
+            goodput: c.goodput(),
+            above_min_us: c.rtt_p95_us().and_then(above),
+            retransmitted: c.bytes_retransmitted as f64,
+            sent: c.bytes_sent as f64,
+            has_error: c.error != 0,
+            rtos: f64::from(c.rtos),
+        }
+    }
+
+    /// One outcome for each slot and controller, over the connections that are wanted.
+    pub fn outcomes(&self, is_wanted: impl Fn(&Connection) -> bool) -> Vec<Outcome> {
+        let mut values: HashMap<(u32, usize), Vec<Value>> = HashMap::new();
+        for c in self.connections.iter().filter(|c| is_wanted(c)) {
+            values.entry((c.slot, usize::from(c.arm))).or_default().push(self.value(c));
+        }
+        let began: HashMap<u32, u64> = self.trial.slots.iter().map(|row| (row.slot, row.began_ms)).collect();
+        let mut outcomes: Vec<Outcome> = values
+            .into_iter()
+            .map(|((slot, arm), values)| Outcome {
+                slot,
+                schedule: self.schedule[slot as usize],
+                arm,
+                began_ms: began[&slot],
+                connections: values.len(),
+                values: METRICS.each_ref().map(|metric| {
+                    let (having, value) = (metric.of)(&values);
+                    (having >= metric.least).then_some(value)
+                }),
+            })
+            .collect();
+        outcomes.sort_by_key(|o| (o.slot, o.arm));
+        outcomes
+    }
+
+    /// Of the bytes that moved in slots that count after their burn-in, the share of connections that an earlier slot had
+    /// given another controller. A connection's bytes are taken to be spread evenly over its life.
+    pub fn foreign_share(&self) -> f64 {
+        let (mut foreign, mut all) = (0.0, 0.0);
+        let whole: Vec<(&SlotRow, usize)> = self
+            .trial
+            .slots
+            .iter()
+            .filter_map(|row| match self.schedule[row.slot as usize].kind {
+                Kind::Whole(arm) => Some((row, arm)),
+                Kind::Half | Kind::Canary => None,
+            })
+            .collect();
+        for c in &self.trial.connections {
+            let from = whole.partition_point(|(row, _)| row.ended_ms < c.began_ms);
+            for (row, arm) in whole[from..].iter().take_while(|(row, _)| row.began_ms <= c.ended_ms) {
+                let begin = (row.began_ms + self.trial.setup.burn_in_ms).max(c.began_ms);
+                let overlap = row.ended_ms.min(c.ended_ms).saturating_sub(begin);
+                let bytes = c.bytes_acked as f64 * overlap as f64 / c.life_ms().max(1) as f64;
+                all += bytes;
+                foreign += if usize::from(c.arm) == *arm { 0.0 } else { bytes };
+            }
+        }
+        if all > 0.0 { foreign / all } else { 0.0 }
+    }
+}
