@@ -16,19 +16,25 @@ pub mod findings;
 pub mod folder;
 pub mod foretell;
 pub mod guard;
+pub mod live;
 mod outcome;
 mod page;
 #[cfg(test)]
 mod rehearse;
 pub mod schedule;
 pub mod setup;
+mod status;
 pub mod text;
 pub mod world;
 
 use crate::raw::folder::write_atomic;
 use anyhow::Result;
 use findings::Findings;
+pub use status::of as status;
 use std::path::Path;
+
+/// What other programs read of a trial, in its folder.
+pub const JSON: &str = "results.json";
 
 /// Makes the sentences and tables of a trial from its raw files, and its page `report.html` in the folder. Works while the trial
 /// runs, too.
@@ -40,6 +46,6 @@ pub fn report(dir: &Path, width: Option<usize>) -> Result<String> {
     let findings = Findings::of(&trial);
     let page = dir.join("report.html");
     write_atomic(&page, &page::html(&trial, &findings))?;
-    write_atomic(&dir.join("results.json"), &text::json(&trial, &findings)?)?;
+    write_atomic(&dir.join(JSON), &text::json(&trial, &findings)?)?;
     Ok(format!("{}\n{}\n", text::of(&trial, &findings, width.unwrap_or(usize::MAX)), page.display()))
 }

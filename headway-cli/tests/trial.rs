@@ -48,7 +48,9 @@ fn script(name: &str, seconds: u32, text: &str) -> Option<String> {
         return None;
     }
     if !["/usr/sbin/nginx", "/usr/bin/nginx", "/sbin/nginx"].iter().any(|file| Path::new(file).exists()) {
-        println!("skipped: this test needs nginx, whose package starts a web server on port 80: apt-get install nginx-light");
+        println!(
+            "skipped: this test needs nginx, whose package starts a web server on port 80: apt-get install nginx-light"
+        );
         return None;
     }
     let service = Path::new(env!("CARGO_MANIFEST_DIR")).join("../scripts/example-service");
@@ -123,9 +125,12 @@ echo END
             "T/networks.txt\n10.77.1.0/24\n10.77.2.0/24\n10.77.3.0/24\n10.77.4.0/24\n10.77.5.0/24\n10.77.6.0/24\n600\n",
         ],
     );
-    let slots =
-        columns(part(&said, "SLOTS", "CONNECTIONS"), &["slot", "enrolled_0", "enrolled_1", "lost", "refused", "no_storage"]);
-    let rows = columns(part(&said, "CONNECTIONS", "LOG"), &["slot", "arm", "as_set", "inbound", "bytes_acked"]);
+    let slots = columns(
+        part(&said, "SLOTS", "CONNECTIONS"),
+        &["slot", "enrolled_0", "enrolled_1", "lost", "refused", "no_storage"],
+    );
+    let rows =
+        columns(part(&said, "CONNECTIONS", "LOG"), &["slot", "arm", "as_set", "inbound", "bytes_acked"]);
     assert!(slots.len() >= 20 && rows.len() > 100, "{} slots, {} connections", slots.len(), rows.len());
     for slot in &slots {
         // What was enrolled is closed or was open at the end, and each has its row.
@@ -151,7 +156,16 @@ echo END
 "#
     );
     let Some(said) = script("harm", 220, &text) else { return };
-    in_order(&said, &["the trial ended before its time: ", "exit 3\n", "\"why\": \"stopped\"", "was stopped: ", "exit 1\n"]);
+    in_order(
+        &said,
+        &[
+            "the trial ended before its time: ",
+            "exit 3\n",
+            "\"why\": \"stopped\"",
+            "was stopped: ",
+            "exit 1\n",
+        ],
+    );
 }
 
 /// The seed makes the moments; give it in HEADWAY_SEED to have them again.
@@ -213,7 +227,16 @@ echo END
     let Some(said) = script("disk", 160, text) else { return };
     in_order(
         &said,
-        &["error: ", "No space left on device", "hint: ", "exit 1\n", " 0a\nrows ", "exit 0\n", "\"done\"", "more\n"],
+        &[
+            "error: ",
+            "No space left on device",
+            "hint: ",
+            "exit 1\n",
+            " 0a\nrows ",
+            "exit 0\n",
+            "\"done\"",
+            "more\n",
+        ],
     );
 }
 

@@ -95,7 +95,9 @@ fn of_trial(args: &ReportArgs) -> Result<ExitCode> {
         && args.about.note.is_none();
     if !is_plain {
         let dir = args.dir.display();
-        return usage(Err(anyhow!("`{dir}` holds a trial, and only --json is for trials\nhint: headway report {dir}")));
+        return usage(Err(anyhow!(
+            "`{dir}` holds a trial, and only --json is for trials\nhint: headway report {dir}"
+        )));
     }
     let text = trial::report(&args.dir, out::width())?;
     match args.json {

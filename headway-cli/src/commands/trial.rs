@@ -180,7 +180,13 @@ struct How {
     /// here, or sim
     ///
     /// sim is traffic in the simulator of which the truth is known, to see what a trial says of it.
-    #[arg(long = "in", value_enum, value_name = "PLACE", hide_possible_values = true, default_value = "here")]
+    #[arg(
+        long = "in",
+        value_enum,
+        value_name = "PLACE",
+        hide_possible_values = true,
+        default_value = "here"
+    )]
     place: Where,
     /// Say nothing about the progress
     #[arg(long, short)]
@@ -287,7 +293,8 @@ fn conduct(how: &How, world: &WorldArgs, dir: &Path, setup: Setup) -> Result<Exi
     }
     let cgroup = ready(&setup)?;
     let folder = Folder::create(dir, &setup)?;
-    let order = live::Order { dir: dir.into(), cgroup, shows_networks: how.show_prefixes, is_quiet: how.quiet };
+    let order =
+        live::Order { dir: dir.into(), cgroup, shows_networks: how.show_prefixes, is_quiet: how.quiet };
     conduct_live(&order, &setup, folder, None)
 }
 
@@ -300,7 +307,12 @@ fn resume(dir: &Path, is_quiet: bool) -> Result<ExitCode> {
     conduct_live(&order, &past.setup.clone(), folder, Some(&past))
 }
 
-fn conduct_live(order: &live::Order, setup: &Setup, folder: Folder, past: Option<&Trial>) -> Result<ExitCode> {
+fn conduct_live(
+    order: &live::Order,
+    setup: &Setup,
+    folder: Folder,
+    past: Option<&Trial>,
+) -> Result<ExitCode> {
     let stop = Stop::on_interrupt(&order.dir);
     let ended = live::run(order, setup, folder, past, &stop)?;
     let told = tell(&order.dir, &ended);
@@ -338,13 +350,16 @@ const PLAN: &str = "headway-plan";
 
 /// The folder with the largest number here.
 fn newest(stem: &str) -> Result<PathBuf> {
-    let last = (1..MOST_FOLDERS).map(|n| PathBuf::from(format!("{stem}-{n}"))).take_while(|p| p.exists()).last();
+    let last =
+        (1..MOST_FOLDERS).map(|n| PathBuf::from(format!("{stem}-{n}"))).take_while(|p| p.exists()).last();
     last.with_context(|| format!("there is no {stem}-1 here\nhint: name the folder of the trial"))
 }
 
 fn folder_of(how: &How, stem: &str) -> Result<PathBuf> {
     let mut numbered = (1..MOST_FOLDERS).map(|n| PathBuf::from(format!("{stem}-{n}")));
-    let free = || numbered.find(|p| !p.exists()).with_context(|| format!("there are {MOST_FOLDERS} of {stem}-N here"));
+    let free = || {
+        numbered.find(|p| !p.exists()).with_context(|| format!("there are {MOST_FOLDERS} of {stem}-N here"))
+    };
     how.out.clone().map_or_else(free, Ok)
 }
 
@@ -446,7 +461,11 @@ impl How {
             max_harm: 0.2,
             seed: self.seed.unwrap_or_else(|| live::unix_now().subsec_nanos().into()),
             began_unix_s: if is_simulated { 0 } else { live::unix_now().as_secs() },
-            place: if is_simulated { "the simulator".into() } else { format!("Linux {}", headway_kernel::release()) },
+            place: if is_simulated {
+                "the simulator".into()
+            } else {
+                format!("Linux {}", headway_kernel::release())
+            },
         })
     }
 }
@@ -475,7 +494,10 @@ impl Which {
     fn cgroup(&self) -> Result<String> {
         match (&self.cgroup, &self.unit) {
             (Some(path), _) => {
-                ensure!(!path.trim_matches('/').is_empty(), "the root cgroup is every process\nhint: leave --cgroup out");
+                ensure!(
+                    !path.trim_matches('/').is_empty(),
+                    "the root cgroup is every process\nhint: leave --cgroup out"
+                );
                 scope::cgroup(path)
             }
             (None, Some(name)) => {

@@ -230,6 +230,12 @@ pub fn is_trial(dir: &Path) -> bool {
     dir.join(SETUP).exists()
 }
 
+/// Whether somebody is running it now.
+pub fn is_running(dir: &Path) -> bool {
+    let lock = File::open(dir.join(SETUP));
+    lock.is_ok_and(|lock| flock(&lock, FlockOperation::NonBlockingLockShared).is_err())
+}
+
 /// Reads the folder of a trial, also while it runs.
 ///
 /// # Errors

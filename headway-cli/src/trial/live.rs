@@ -17,20 +17,21 @@ use super::folder::{Ended, Folder, SlotRow, Trial};
 use super::guard::{Breach, Guard};
 use super::schedule::{self, By, Kind, Slot};
 use super::setup::Setup;
+use crate::sys::out;
 use anyhow::{Context, Result};
 use arms::Arms;
 pub use arms::{check as check_arm, check_simulated};
 use clock::Clock;
 pub use clock::unix_now;
-use headway_kernel::{Direction, Record, TrialCounters, TrialOptions, TrialUnit};
+use headway_kernel::{Direction, Neighbour, Record, TrialCounters, TrialOptions, TrialUnit};
 use networks::Networks;
 use progress::{Progress, State};
 use std::collections::BTreeSet;
 use std::net::IpAddr;
 use std::path::{Path, PathBuf};
-pub use stop::Stop;
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
+pub use stop::Stop;
 
 /// A trial looks at its connections this often, and ends within this time when it must.
 const POLL: Duration = Duration::from_secs(1);
@@ -51,16 +52,11 @@ pub struct Order {
 ///
 /// # Errors
 /// It cannot be put into the kernel, or its folder cannot be written. It can go on then.
-pub fn run(
-    order: &Order,
-    setup: &Setup,
-    folder: Folder,
-    past: Option<&Trial>,
-    stop: &Stop,
-) -> Result<Ended> {
+pub fn run(order: &Order, setup: &Setup, folder: Folder, past: Option<&Trial>, stop: &Stop) -> Result<Ended> {
     let key = key::of_machine(Path::new(key::FILE))?;
     let arms = Arms::up(&setup.arms)?;
     let trial = headway_kernel::Trial::attach(&options(setup, &arms.names)?, &order.cgroup)?;
+    say_who_else(&trial)?;
     let mut guard = Guard::new(setup);
     let seen = past.map_or(&[][..], |p| &p.connections);
     seen.iter().for_each(|c| drop(guard.see(c)));
@@ -82,6 +78,19 @@ pub fn run(
     };
     let ended = run.slots(&schedule, past.map_or(0, Trial::next_slot))?;
     run.finish(ended)
+}
+
+/// A program that was there before may choose controllers, too, or not: if it does, "as set" will show it.
+fn say_who_else(trial: &headway_kernel::Trial) -> Result<()> {
+    let before = named(&trial.neighbours()?.before);
+    if !before.is_empty() {
+        out::note(format_args!("note: other programs see these connections as well: {}", before.join(", ")));
+    }
+    Ok(())
+}
+
+fn named(programs: &[Neighbour]) -> Vec<String> {
+    programs.iter().map(|n| format!("`{}` (program {})", n.name, n.id)).collect()
 }
 
 /// What the kernel is asked for.
@@ -190,18 +199,17 @@ impl Run<'_> {
         self.networks.note(&self.key, &records)?;
         self.folder.add(&rows)?;
         let seen = rows.iter().filter_map(|c| self.guard.see(c)).next();
-        let not_set = || self.not_as_set(counters);
-        Ok(seen.or_else(|| self.guard.lost(counters.lost)).or_else(not_set).or(self.others()?))
+        let lost = || self.guard.lost(counters.lost);
+        Ok(seen.or_else(lost).or_else(|| Self::refused(counters)).or(self.others()?))
     }
 
-    /// Whether too many connections have another controller than they were given: then the arms are not what they are called. One
-    /// may be an accident.
-    fn not_as_set(&self, counters: &TrialCounters) -> Option<Breach> {
-        let refused: u64 = counters.refused.iter().sum();
-        let (wrong, all) = (counters.not_as_set + refused, counters.recorded + refused);
-        (wrong > 1 && wrong * 100 > all).then(|| {
+    /// Whether the kernel refuses too many connections their controller, as when somebody has unloaded it. One may be an accident.
+    fn refused(counters: &TrialCounters) -> Option<Breach> {
+        let [refused, enrolled] = [counters.refused, counters.enrolled].map(|arms| arms.iter().sum::<u64>());
+        let all = refused + enrolled;
+        (refused > 1 && refused * 100 > all).then(|| {
             Breach(format!(
-                "{wrong} of {all} connections did not have the controller that they were given, so the two cannot be compared"
+                "the kernel refused {refused} of {all} connections the controller that they were to have"
             ))
         })
     }
@@ -213,8 +221,7 @@ impl Run<'_> {
             let why = "somebody has detached the trial from its connections, or their cgroup is gone";
             return Ok(Some(Breach(why.into())));
         }
-        let named = |n: &headway_kernel::Neighbour| format!("`{}` (program {})", n.name, n.id);
-        Ok(self.guard.foreign(&neighbours.since.iter().map(named).collect::<Vec<_>>()))
+        Ok(self.guard.foreign(&named(&neighbours.since)))
     }
 
     /// Ends the row of the slot, and has the page made anew.

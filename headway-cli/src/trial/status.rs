@@ -37,7 +37,8 @@ mod tests {
 
     #[test]
     fn a_killed_trial_is_told_from_one_that_runs() {
-        let trial = Trial { setup: sample(), connections: vec![], slots: vec![], ended: None, damage: vec![] };
+        let trial =
+            Trial { setup: sample(), connections: vec![], slots: vec![], ended: None, damage: vec![] };
         let said = |is_running| progress(Path::new("t"), &trial, is_running);
         assert_eq!(said(true), "t runs: 0 of 40 slots are over, 40 min to go.\n");
         assert!(said(false).ends_with("headway trial --resume t\n"));

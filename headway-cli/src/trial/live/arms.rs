@@ -2,10 +2,10 @@
 //! ours go, connections that have them keep them until they close.
 
 use crate::bench::need;
+use crate::plan::Place;
 use crate::plan::check::check_controller;
 use crate::plan::label::Label;
 use crate::plan::transport::Transport;
-use crate::plan::Place;
 use crate::sys::interrupt::{self, Guard};
 use anyhow::{Result, ensure};
 use headway_kernel as kernel;
@@ -29,7 +29,8 @@ impl Arms {
                 names[1] = names[0].clone();
             } else if !kernel::is_registered(arm) {
                 let name = free_name(arm, at);
-                attached.push(kernel::attach(arm, &kernel::Options { name: Some(name.clone()), trace: false })?);
+                attached
+                    .push(kernel::attach(arm, &kernel::Options { name: Some(name.clone()), trace: false })?);
                 names[at] = name;
             }
         }

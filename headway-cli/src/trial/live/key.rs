@@ -30,7 +30,9 @@ fn of(bytes: &[u8], file: &Path) -> Result<Key> {
     let secret: Option<&[u8; BYTES]> = bytes.try_into().ok();
     let secret = secret.with_context(|| {
         let (file, length) = (file.display(), bytes.len());
-        format!("{file} is no key: it has {length} bytes and not {BYTES}\nhint: remove it, and a new one is drawn")
+        format!(
+            "{file} is no key: it has {length} bytes and not {BYTES}\nhint: remove it, and a new one is drawn"
+        )
     })?;
     Ok(Key::new(secret))
 }

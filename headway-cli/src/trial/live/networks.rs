@@ -39,7 +39,8 @@ impl Networks {
                 text += &format!("{number:016x} {}\n", network(record.remote));
             }
         }
-        file.write_all(text.as_bytes()).with_context(|| format!("cannot write {NAME}\nhint: is the disk full?"))
+        file.write_all(text.as_bytes())
+            .with_context(|| format!("cannot write {NAME}\nhint: is the disk full?"))
     }
 }
 

@@ -52,7 +52,12 @@ impl Progress {
     pub fn show(&self, state: State<'_>) {
         if let Self::Bar(bar, _) = self {
             bar.set_position(u64::from(state.slot) + 1);
-            bar.set_message(format!("{} left  {}  {} connections", length(state.left), state.what, state.enrolled));
+            bar.set_message(format!(
+                "{} left  {}  {} connections",
+                length(state.left),
+                state.what,
+                state.enrolled
+            ));
         }
     }
 }
