@@ -2,6 +2,7 @@
 //! cgroup of their own. What the trial says of itself is held against its raw files, against what the clients have noted of
 //! each download, and against what the kernel has when the trial is gone.
 
+use std::collections::BTreeSet;
 use std::fs;
 use std::path::Path;
 use std::process::Command;
@@ -132,17 +133,25 @@ echo END
     let rows =
         columns(part(&said, "CONNECTIONS", "LOG"), &["slot", "arm", "as_set", "inbound", "bytes_acked"]);
     assert!(slots.len() >= 20 && rows.len() > 100, "{} slots, {} connections", slots.len(), rows.len());
-    for slot in &slots {
-        // What was enrolled is closed or was open at the end, and each has its row.
-        let of = |arm| rows.iter().filter(|r| r[0] == slot[0] && r[1] == arm).count() as u64;
-        assert_eq!([of(0), of(1)], [slot[1], slot[2]], "slot {}", slot[0]);
-        assert_eq!(slot[3..], [0, 0, 0]);
+    // What was enrolled is closed or was open at the end, and each has its row. A connection that begins while one slot gives way
+    // to the next may be counted with the next.
+    for arm in [0, 1] {
+        let has_row = |r: &&Vec<u64>| r[1] == arm;
+        let enrolled: u64 = slots.iter().map(|slot| slot[1 + arm as usize]).sum();
+        assert_eq!(rows.iter().filter(has_row).count() as u64, enrolled);
+        for slot in &slots {
+            let of_slot = rows.iter().filter(has_row).filter(|r| r[0] == slot[0]).count() as u64;
+            assert!(of_slot.abs_diff(slot[1 + arm as usize]) <= 3, "slot {}: {of_slot}", slot[0]);
+        }
     }
+    assert!(slots.iter().all(|slot| slot[3..] == [0, 0, 0]), "{slots:?}");
+    let kinds: BTreeSet<[bool; 2]> = slots.iter().map(|slot| [slot[1] > 3, slot[2] > 3]).collect();
+    assert!(kinds.is_superset(&[[true, false], [false, true], [true, true]].into()), "{slots:?}");
     assert!(rows.iter().all(|r| r[2] == 1 && r[3] == 1 && r[4] > 0), "each as set, inbound, and with bytes");
 }
 
 /// bbr3 that paces at half of what it knows to be there, and with half of the usual window.
-const BAD: &str = "bbr3:startup_pacing_gain=1.01:cruise_pacing_gain=0.5:up_pacing_gain=1:default_cwnd_gain=1:up_cwnd_gain=1:pacing_margin_percent=50%";
+const BAD: &str = "bbr3:startup_pacing_gain=1.01:cruise_pacing_gain=0.5:up_pacing_gain=1:default_cwnd_gain=1:up_cwnd_gain=1:pacing_margin_percent=50";
 
 #[test]
 fn root_harm_ends_a_trial() {
@@ -179,7 +188,7 @@ served {seconds}
 RANDOM={seed}
 begin --cc cubic,bbr3 --for 25s --slot 1s --burn-in 200ms --seed 3 --out T --quiet
 for round in $(seq {rounds}); do
-    ms=$((RANDOM % 5000)); sleep $(printf '%d.%03d' $((ms / 1000)) $((ms % 1000)))
+    ms=$((RANDOM % 9000)); sleep $(printf '%d.%03d' $((ms / 1000)) $((ms % 1000)))
     kill -9 $trial; wait $trial
     goes_on "kill $round"; nothing_left "kill $round"
     [ -e T/trial.json ] || {{ begin --cc cubic,bbr3 --for 25s --slot 1s --burn-in 200ms --seed 3 --out T --quiet; continue; }}
@@ -249,10 +258,10 @@ sleep 6; $H enable bbr1 --as hwother --cgroup $GROUP; s=$(date +%s%N)
 wait $trial; echo "exit $?"; echo "after $((($(date +%s%N) - s) / 1000000)) ms"
 cat T/ended.json; $H disable --all; goes_on 'a stranger'; nothing_left 'a stranger'
 begin --cc cubic,bbr3 --for 80s --slot 2s --seed 3 --out U --quiet
-sleep 5; kill -INT $trial 2> /dev/null; sleep 0.1; kill -TERM $trial; wait $trial; echo "interrupted with $?"
+sleep 9; kill -TERM $trial; wait $trial; echo "interrupted with $?"
 cat U/ended.json; ls U/report.html; nothing_left 'an interrupt'
 $H trial --resume U --quiet & trial=$!
-sleep 4; over; wait $trial; echo "exit $?"; cat U/ended.json
+sleep 9; over; wait $trial; echo "exit $?"; cat U/ended.json
 echo END
 "#;
     let Some(said) = script("others", 160, text) else { return };
@@ -262,7 +271,7 @@ echo END
             "exit 3\n",
             "\"why\": \"stopped\"",
             "another program",
-            "interrupted with 1",
+            "interrupted with 143",
             "\"why\": \"interrupted\"",
             "U/report.html",
             "exit 3\n",
@@ -294,6 +303,7 @@ fn what_cannot_be_tried_is_said_before_anything_is_touched() {
         ("trial --cc cubic,bbr3 --for 1h --canary 60%", 2, "at most half"),
         ("trial --cc cubic,bbr3 --for 1h --max-harm 200", 2, "between 0 and 100 %"),
         ("trial --cc cubic,bbr3 --for 1h --by flow", 2, "--by"),
+        ("trial --resume T --for 1h", 2, "cannot be used with"),
         ("trial --cc cubic,bbr3 --for 1h --in lab", 2, "--in"),
         ("trial --resume", 2, "--resume"),
         ("trial --resume nosuch", 1, "holds no trial"),

@@ -79,7 +79,7 @@ struct BeginArgs {
     ///
     /// One that was interrupted, killed, or ended by a full disk. Its schedule stands since its beginning, so what is over by now is
     /// left out.
-    #[arg(long, value_name = "DIR", exclusive = true)]
+    #[arg(long, value_name = "DIR", conflicts_with_all = ["cc", "length", "plan", "port", "prefix", "cgroup", "unit", "mptcp", "slot", "burn_in", "seed", "out", "show_prefixes"])]
     resume: Option<PathBuf>,
     #[command(flatten)]
     which: Which,

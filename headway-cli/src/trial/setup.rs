@@ -101,7 +101,7 @@ impl Setup {
     pub fn check(&self) -> Result<()> {
         ensure!(self.version == VERSION, "its layout is {}, and this headway knows {VERSION}", self.version);
         for arm in &self.arms {
-            let is_name = |c: char| c.is_ascii_alphanumeric() || "_-:=.".contains(c);
+            let is_name = |c: char| c.is_ascii_alphanumeric() || "_-:=.%".contains(c);
             ensure!(
                 !arm.is_empty() && arm.len() < 200 && arm.chars().all(is_name),
                 "`{}` is no name of a controller",
