@@ -151,7 +151,7 @@ echo END
 }
 
 /// bbr3 that paces at half of what it knows to be there, and with half of the usual window.
-const BAD: &str = "bbr3:startup_pacing_gain=1.01:cruise_pacing_gain=0.5:up_pacing_gain=1:default_cwnd_gain=1:up_cwnd_gain=1:pacing_margin_percent=50";
+const BAD: &str = "bbr3:startup_pacing_gain=1.01:cruise_pacing_gain=0.5:up_pacing_gain=1:default_cwnd_gain=1:up_cwnd_gain=1:pacing_margin_percent=50%";
 
 #[test]
 fn root_harm_ends_a_trial() {
@@ -204,7 +204,7 @@ echo SLOTS; cat T/slots.txt; echo END
     let Some(said) = script("kills", seconds + 60, &text) else { return };
     assert!(!said.contains("other programs"), "a program of a killed trial was still there: {said}");
     in_order(&said, &["exit 0\n", "\"why\": \"done\"", "the service is over\n"]);
-    let slots: Vec<u64> = columns(part(&said, "SLOTS", "END\n").trim_end(), &["slot"]).concat();
+    let slots: Vec<u64> = columns(part(&said, "SLOTS", "END"), &["slot"]).concat();
     assert_eq!(slots, (0..slots.len() as u64).collect::<Vec<_>>(), "each slot once, in order");
 }
 
