@@ -8,8 +8,8 @@ use super::findings::Comparison;
 use super::judge::Scale;
 use super::mean::Mean;
 use super::run::{Run, RunCell};
-use super::scale::{Linear, grid_line, pct};
 pub use super::scale::typeset;
+use super::scale::{self, Linear, grid_line, pct};
 use crate::metric::{METRICS, Metric};
 use crate::stats::{self, MIN_BLOCKS};
 use maud::{Markup, html};
@@ -32,17 +32,7 @@ pub fn key(run: &Run, cc: &str) -> Markup {
 }
 
 fn mark(run: &Run, cc: &str, x: &str, y: &str, hollow: bool, title: &str) -> Markup {
-    let shape = match index_of(run, cc) % 4 {
-        0 => "M4 0A4 4 0 1 1-4 0A4 4 0 1 1 4 0Z",
-        1 => "M-3.5-3.5H3.5V3.5H-3.5Z",
-        2 => "M0-4.6L4.4 3.2H-4.4Z",
-        _ => "M0-4.8L4.8 0L0 4.8L-4.8 0Z",
-    };
-    html! {
-        svg x=(x) y=(y) overflow="visible" {
-            path d=(shape) class=(if hollow { "mark hollow" } else { "mark" }) { @if !title.is_empty() { title { (title) } } }
-        }
-    }
+    scale::mark(index_of(run, cc), [x, y], hollow, title)
 }
 
 /// Improvements with their intervals, one row a comparison, on a scale that shows 1 % and 500 % in one chart.

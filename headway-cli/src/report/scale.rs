@@ -80,6 +80,22 @@ pub fn pct(x: f64) -> String {
     format!("{x:.2}%")
 }
 
+/// The mark of the candidate with this number. Marks differ in colour, by the class around them, and in shape, so that a reader
+/// who sees no colours can tell two apart.
+pub fn mark(index: usize, [x, y]: [&str; 2], hollow: bool, title: &str) -> Markup {
+    let shape = match index % 4 {
+        0 => "M4 0A4 4 0 1 1-4 0A4 4 0 1 1 4 0Z",
+        1 => "M-3.5-3.5H3.5V3.5H-3.5Z",
+        2 => "M0-4.6L4.4 3.2H-4.4Z",
+        _ => "M0-4.8L4.8 0L0 4.8L-4.8 0Z",
+    };
+    html! {
+        svg x=(x) y=(y) overflow="visible" {
+            path d=(shape) class=(if hollow { "mark hollow" } else { "mark" }) { @if !title.is_empty() { title { (title) } } }
+        }
+    }
+}
+
 /// Text of the terminal with the minus signs and dashes that a page should have.
 pub fn typeset(text: &str) -> String {
     if text == "-" {

@@ -50,7 +50,7 @@ pub const GOODPUT: usize = 1;
 pub const METRICS: [Metric; 6] = [
     Metric {
         name: "rtt_above_min_p95_us",
-        label: "RTT above minimum, p95",
+        label: "RTT above minimum at p95",
         unit: &DELAY,
         better: Better::Lower,
         margin: Some(Margin { share: 0.05, amount: 500.0 }),
