@@ -11,6 +11,7 @@
 //! the truth is known. `outcome` is what is measured in a slot, `findings` what follows from all slots, `foretell` what
 //! a trial can show, and `text` and `page` say it.
 
+mod answer;
 pub mod connection;
 pub mod findings;
 pub mod folder;

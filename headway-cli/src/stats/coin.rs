@@ -57,7 +57,7 @@ const BETS: [f64; 6] = [0.125, 0.25, 0.5, 1.0, 2.0, 4.0];
 /// far, which tells nothing of the signs.
 ///
 /// An asymptotic confidence sequence (Waudby-Smith and others 2024) is narrower and needs many pairs before it holds; this one
-/// holds from the first pair on, and has ends from the sixth on. `None` for an empty sample.
+/// holds from the first pair on, and has ends from the seventh on. `None` for an empty sample.
 pub fn always_valid(differences: &[f64]) -> Option<Shift> {
     let center = median_of_sorted(&walsh_averages(differences))?;
     let n = differences.len();
@@ -188,11 +188,11 @@ mod tests {
     }
 
     #[test]
-    fn an_interval_has_ends_from_the_sixth_pair_on() {
+    fn an_interval_has_ends_from_the_seventh_pair_on() {
         let x = [0.2, 0.25, 0.15, 0.22, 0.18, 0.21, 0.19];
         for n in 1..=7 {
             let shift = always_valid(&x[..n]).unwrap();
-            assert_eq!(shift.low.is_finite() && shift.high.is_finite(), n >= 6, "{n}: {shift:?}");
+            assert_eq!(shift.low.is_finite() && shift.high.is_finite(), n >= 7, "{n}: {shift:?}");
             assert!(shift.low <= shift.low90 && shift.high90 <= shift.high);
         }
         assert!(always_valid(&[]).is_none());

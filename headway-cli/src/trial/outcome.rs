@@ -50,7 +50,7 @@ pub const GOODPUT: usize = 1;
 pub const METRICS: [Metric; 6] = [
     Metric {
         name: "rtt_above_min_p95_us",
-        label: "RTT above minimum, p95",
+        label: "RTT above minimum at p95",
         unit: &DELAY,
         better: Better::Lower,
         margin: Some(Margin { share: 0.05, amount: 500.0 }),
@@ -135,13 +135,15 @@ pub struct Outcome {
     pub values: [Option<f64>; METRICS.len()],
 }
 
-/// Connections by what became of them. A connection is in one of the first six only.
+/// Connections by what became of them. A connection is in one of the first seven only.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
     /// By arm.
     pub counted: [usize; 2],
     /// Began in the burn-in of a slot.
     pub burn_in: usize,
+    /// Began so shortly before the end of a slot, less than the burn-in, that most of their life was in the next one.
+    pub at_end: usize,
     /// Began in a slot that was not run to its end, or in one that a kill had cut.
     pub unfinished: usize,
     pub canary: usize,
@@ -198,6 +200,7 @@ impl<'a> Counted<'a> {
         match self.schedule[c.slot as usize].kind {
             Kind::Canary => counts.canary += 1,
             _ if c.began_ms - row.began_ms < self.trial.setup.burn_in_ms => counts.burn_in += 1,
+            _ if row.ended_ms - c.began_ms < self.trial.setup.burn_in_ms => counts.at_end += 1,
             Kind::Whole(arm) if arm != usize::from(c.arm) => counts.other_arm += 1,
             Kind::Whole(_) | Kind::Half => {
                 counts.counted[usize::from(c.arm)] += 1;

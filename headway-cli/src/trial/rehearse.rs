@@ -67,7 +67,8 @@ fn long_explore() {
     let (mut found, mut verdicts, mut stopped) = (0, 0, 0);
     let seeds = number("T_SEEDS", "3") as u64;
     let has_truth = number("T_TRUTH", "1") != 0.0;
-    for seed in 1..=seeds {
+    let from = number("T_FROM", "1") as u64;
+    for seed in from..from + seeds {
         let setup = Setup {
             arms: [a.into(), b.into()],
             seed,
@@ -111,7 +112,7 @@ fn long_explore() {
             off[i] += side.unwrap_or(0.0) - true_one.unwrap_or(0.0);
             any |=
                 e.judged.verdict.is_some_and(|v| v.word().contains("better") || v.word().contains("worse"));
-            if seed <= 4 {
+            if seed < from + number("T_SHOW", "2") as u64 {
                 println!(
                     "  {:24} base {:10.4} truth {:?} {} est {:.4} [{:.4}, {:.4}] n {} p {:.4} coin {:.4} {:?} side {:?} mde {:?}",
                     metric.name,
@@ -131,7 +132,7 @@ fn long_explore() {
             }
         }
         verdicts += u32::from(any);
-        if seed <= 4 {
+        if seed < from + number("T_SHOW", "2") as u64 {
             for s in &findings.spill {
                 println!(
                     "  spill {} groups {} diff {:.3} p {:.4}",

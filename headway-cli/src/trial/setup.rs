@@ -61,7 +61,8 @@ pub struct Setup {
     /// Which connections take part.
     pub scope: Scope,
     pub slot_ms: u64,
-    /// What begins in this first part of a slot is left out, because connections of the slot before are still there.
+    /// What begins in this first part of a slot is left out, because connections of the slot before are still there; and what
+    /// begins in a last part as long, because it lives on in the next slot.
     pub burn_in_ms: u64,
     /// How many slots.
     pub slots: u32,
@@ -116,7 +117,7 @@ impl Setup {
         ensure!(self.slot_ms >= 100, "a slot is at least 100 ms long");
         ensure!(self.slot_ms <= 7 * 24 * 3_600_000, "a slot is at most a week long");
         ensure!(
-            self.burn_in_ms < self.slot_ms,
+            self.burn_in_ms < self.slot_ms / 2,
             "the burn-in of {} ms leaves nothing of a slot of {} ms",
             self.burn_in_ms,
             self.slot_ms
@@ -162,7 +163,7 @@ mod tests {
         assert!(wrong(|s| s.arms[1] = "bbr3 <b>".into()).contains("bbr3 <b>"));
         assert!(wrong(|s| s.slots = 0).contains("slots"));
         assert!(wrong(|s| s.slots = u32::MAX).contains("slots"));
-        assert!(wrong(|s| s.burn_in_ms = 60_000).contains("leaves nothing"));
+        assert!(wrong(|s| s.burn_in_ms = 30_000).contains("leaves nothing"));
         assert!(wrong(|s| s.slot_ms = u64::MAX).contains("a week"));
         assert!(wrong(|s| s.canary = f64::NAN).contains("canary"));
         assert!(wrong(|s| s.max_harm = -0.1).contains("harm"));
