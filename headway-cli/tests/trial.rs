@@ -20,9 +20,9 @@ mkdir -p /etc/headway && mount -t tmpfs none /etc/headway
 mount -t bpf bpf /sys/fs/bpf; ip link set lo up
 grep -q ' cgroup2 ' /proc/self/mounts || mount -t cgroup2 none /sys/fs/cgroup
 cd /mnt; touch log
-served() { # for so many seconds
-    $SERVICE --seconds=$1 --cgroup=$GROUP --log=/mnt/log > up & service=$!
-    for i in $(seq 200); do grep -q 'is up' up && break; sleep 0.1; done
+served() { # for so many seconds, with more flags
+    $SERVICE --cgroup=$GROUP --log=/mnt/log --seconds="$@" > up & service=$!
+    for i in $(seq 200); do grep -qs 'is up' up && break; sleep 0.1; done
     cat up
 }
 over() { kill $service; wait $service; echo "the service is over"; }
@@ -157,8 +157,8 @@ const BAD: &str = "bbr3:startup_pacing_gain=1.01:cruise_pacing_gain=0.5:up_pacin
 fn root_harm_ends_a_trial() {
     let text = format!(
         r#"
-served 170
-trial --cc cubic,{BAD} --for 150s --slot 5s --burn-in 500ms --canary 0 --seed 3 --out T --quiet
+served 170 --shared='100mbit 30ms up=30mbit upqueue=450kB'
+trial --cc cubic,{BAD} --by connection --for 150s --slot 5s --burn-in 500ms --canary 0 --seed 3 --out T --quiet
 goes_on harm; nothing_left harm; cat T/ended.json; over
 $H trial --resume T; echo "exit $?"
 echo END
@@ -185,15 +185,18 @@ fn kills(rounds: u32, seconds: u32) {
     let text = format!(
         r#"
 served {seconds}
-RANDOM={seed}
+RANDOM={seed}; seen=0
+slots() {{ grep -vc '#' T/slots.txt 2> /dev/null || true; }}
 begin --cc cubic,bbr3 --for 25s --slot 1s --burn-in 200ms --seed 3 --out T --quiet
 for round in $(seq {rounds}); do
-    ms=$((RANDOM % 9000)); sleep $(printf '%d.%03d' $((ms / 1000)) $((ms % 1000)))
+    # Every second time after one more slot, so that the trial gets on, and otherwise perhaps while it begins.
+    [ $((round % 2)) = 0 ] && for i in $(seq 200); do [ $(slots) -gt $seen ] && break; sleep 0.1; done
+    ms=$((RANDOM % 3000)); sleep $(printf '%d.%03d' $((ms / 1000)) $((ms % 1000)))
     kill -9 $trial; wait $trial
     goes_on "kill $round"; nothing_left "kill $round"
     [ -e T/trial.json ] || {{ begin --cc cubic,bbr3 --for 25s --slot 1s --burn-in 200ms --seed 3 --out T --quiet; continue; }}
     [ -e T/ended.json ] && {{ echo "ended before kill $round"; rm T/ended.json; sed -i '$d' T/slots.txt; }}
-    echo "killed after $ms ms with $(grep -vc '#' T/slots.txt) slots"
+    seen=$(slots); echo "killed after $ms ms with $seen slots"
     $H trial --resume T --quiet & trial=$!
 done
 wait $trial; echo "exit $?"
@@ -210,13 +213,13 @@ echo SLOTS; cat T/slots.txt; echo END
 
 #[test]
 fn root_a_killed_trial_leaves_nothing_and_goes_on() {
-    kills(5, 110);
+    kills(5, 300);
 }
 
 #[test]
 #[ignore = "ten minutes: `make test-long`"]
 fn long_fifty_kills_of_a_trial_leave_nothing() {
-    kills(50, 900);
+    kills(50, 1500);
 }
 
 /// A full disk ends a trial in a sentence; what was recorded is kept, and it goes on when there is room.
