@@ -12,7 +12,7 @@ use super::findings::{Effect, Findings, bare_change, change_text, interval_text,
 use super::folder::Trial;
 use super::foretell::length;
 use super::outcome::METRICS;
-use crate::report::scale::{mark, pct, typeset};
+use crate::report::scale::{self, mark, pct};
 use crate::report::shell;
 use crate::stats::{MIN_BLOCKS, Verdict};
 use maud::{Markup, html};
@@ -25,6 +25,11 @@ fn colour(arm: usize) -> &'static str {
 /// A controller's mark.
 fn key(arm: usize) -> Markup {
     html! { svg class={ "key " (colour(arm)) } width="12" height="12" aria-hidden="true" { (mark(arm, ["50%", "50%"], false, "")) } }
+}
+
+/// Text of the terminal with the minus signs that a page should have, also within brackets.
+fn typeset(text: &str) -> String {
+    scale::typeset(&text.replace("[-", "[−").replace("(-", "(−"))
 }
 
 pub fn html(trial: &Trial, findings: &Findings) -> String {
@@ -57,7 +62,6 @@ fn header(trial: &Trial, findings: &Findings) -> Markup {
     let setup = &trial.setup;
     let counted = findings.counts.counted;
     let facts = [
-        ("Where", setup.place.clone()),
         ("Connections", setup.scope.in_words()),
         (
             "Slots",
@@ -72,7 +76,7 @@ fn header(trial: &Trial, findings: &Findings) -> Markup {
         header class="top" {
             p class="brand" { "Headway · trial" }
             h1 { (title(trial)) }
-            p class="lead" { "On this machine's own traffic" @if setup.is_simulated() { ", simulated" } "." }
+            p class="lead" { @if setup.is_simulated() { "In " (setup.place) "." } @else { "On this machine's own traffic: " (setup.place) "." } }
             div class="answer" { @for sentence in answer::sentences(trial, findings) { p { (typeset(&sentence)) } } }
             @if !trial.damage.is_empty() { ul class="notes" { @for note in &trial.damage { li { (note) } } } }
             dl class="facts" { @for (name, value) in facts { div { dt { (name) } dd { (value) } } } }
@@ -116,7 +120,11 @@ fn verdicts(trial: &Trial, findings: &Findings) -> Markup {
 fn verdict_row(e: &Effect) -> Markup {
     let (j, unit) = (&e.judged, e.metric.unit);
     let noise = j.noise.map_or("-".into(), |n| format!("±{}", size_text(e.metric, j.scale, n)));
-    let p = if j.improvement.n >= MIN_BLOCKS { format!("{:.3}", e.p_coin) } else { "-".into() };
+    let p = match e.p_coin {
+        _ if j.improvement.n < MIN_BLOCKS => "-".into(),
+        p if p < 0.001 => "< 0.001".into(),
+        p => format!("{p:.3}"),
+    };
     let cells = [
         (HEADS[2], j.baseline_spread.show(unit)),
         (HEADS[3], j.candidate_spread.show(unit)),

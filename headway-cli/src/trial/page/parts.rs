@@ -5,9 +5,8 @@ use super::super::findings::{Effect, Findings, Part, change_text, interval_text}
 use super::super::folder::Trial;
 use super::super::schedule::By;
 use super::super::text::left_out as kinds;
-use super::Bent;
+use super::{Bent, typeset};
 use crate::report::judge::{Judgement, Scale};
-use crate::report::scale::typeset;
 use maud::{Markup, html};
 
 /// The gap between connections side by side beside that between whole slots.
@@ -91,7 +90,7 @@ fn change(part: &Part) -> Markup {
             b { (typeset(&change_text(part.metric, j.scale, j.improvement.center))) }
             span class="sub" {
                 @let interval = interval_text(part.metric, j);
-                @if interval.is_empty() { (j.improvement.n) " pairs" } @else { (typeset(&interval).replace("[-", "[−")) }
+                @if interval.is_empty() { (j.improvement.n) " pairs" } @else { (typeset(&interval)) }
             }
         } @else { "–" }
     }
