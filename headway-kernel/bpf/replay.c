@@ -16,6 +16,7 @@
 #include "bbr1.h"
 #include "bbr3.h"
 #include "ring.h"
+#include "trial.h"
 
 /* How many words of 64 bits something has. */
 #define WORDS(x) (sizeof(x) / sizeof(u64))
@@ -98,6 +99,26 @@ static void run_ring(const struct ack *ack, struct control *out)
 	found.sample_lost = ring.sample_lost;
 }
 
+static struct connection connection;
+
+/* What is compared of it. */
+static struct {
+	u64 samples;
+	u64 halvings;
+	u64 words[RTT_BUCKETS / 4];
+} counted;
+
+/* Nor is this: what a trial does with a round trip, and the coin that it tosses. */
+static void run_trial(const struct ack *ack, struct control *out)
+{
+	count_rtt(&connection, ack->delivered);
+	out->cwnd = rtt_bucket(ack->delivered);
+	out->pacing_rate = coin(ack->now_us, ack->smss, ack->cwnd, ack->unit_bytes);
+	counted.samples = connection.samples;
+	counted.halvings = connection.halvings;
+	memcpy(counted.words, connection.words, sizeof(counted.words));
+}
+
 /* Every controller with a C twin; a new one is one row. */
 static const struct twin {
 	const char *name;	/* as the first line of the input has it */
@@ -111,6 +132,7 @@ static const struct twin {
 	{ "bbr3", &bbr3_params, WORDS(bbr3_params), &bbr3_state, WORDS(bbr3_state), run_bbr3 },
 	{ "fixed", NULL, 0, &fixed, WORDS(fixed), run_fixed },
 	{ "ring", NULL, 0, &found, WORDS(found), run_ring },
+	{ "trial", NULL, 0, &counted, WORDS(counted), run_trial },
 };
 
 static void fail(size_t line, const char *what)

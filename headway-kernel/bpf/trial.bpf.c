@@ -46,10 +46,10 @@ struct {
 	u64 recorded;		/* records of connections that have ended */
 	u64 lost;		/* connections that have ended and found the ring full */
 	u64 not_as_set;		/* of those recorded or lost: ended with another congestion control than their arm's */
-	u64 spare;		/* of those enrolled: without socket storage, in the spare table */
+	u64 spare;		/* connections without socket storage, in the spare table */
 	u64 without_storage;	/* connections that were left out because there was room in neither */
 	u64 mptcp;		/* subflows that were left out */
-	u64 restarted;		/* of those enrolled: their controller had been started before the handshake was done */
+	u64 restarted;		/* connections whose controller had been started before the handshake was done */
 } counters SEC(".bss");
 
 #define count(counter) __sync_fetch_and_add(&counters.counter, 1)
@@ -143,10 +143,9 @@ static __always_inline bool is_in_range(u32 port)
 }
 
 /* Either end, so that a port stands for the service behind it, whether that is here or over there. */
-static __always_inline bool has_port(const struct bpf_sock_ops *ops)
+static __always_inline bool has_port(struct sock_common *sk)
 {
-	/* The kernel keeps the remote port as it came from the network. */
-	return !config.ranges || is_in_range(ops->local_port) || is_in_range(swap16(ops->remote_port));
+	return !config.ranges || is_in_range(sk->skc_num) || is_in_range(swap16(sk->skc_dport));
 }
 
 /* The remote address in 128 bits, IPv4 as ::ffff:a.b.c.d, which is also how an IPv6 socket has it. */
@@ -198,10 +197,14 @@ static __always_inline u64 network_of(const u32 *remote)
 
 /* ---- Enrolment ---- */
 
-static __always_inline bool has_name(const struct tcp_congestion_ops___named *ops, u32 arm)
+/* Whether the connection has the congestion control of this arm. */
+static __always_inline bool has_choice(struct tcp_sock *tp, u32 arm, const bool is_handed)
 {
-	return *(u64 *)&ops->name[0] == config.arms[arm & 1][0] &&
-	       *(u64 *)&ops->name[8] == config.arms[arm & 1][1];
+	struct inet_connection_sock *icsk = (struct inet_connection_sock *)tp;
+	const struct tcp_congestion_ops___named *ops = look(is_handed, icsk->icsk_ca_ops);
+
+	return look(is_handed, *(u64 *)&ops->name[0]) == config.arms[arm & 1][0] &&
+	       look(is_handed, *(u64 *)&ops->name[8]) == config.arms[arm & 1][1];
 }
 
 /* Memory for the connection; NULL where there is none. */
@@ -242,7 +245,7 @@ static __always_inline long choose_alike(struct bpf_sock_ops *ops, struct tcp_so
 
 	if (read_bits(icsk, icsk_ca_initialized)) {
 		count(restarted);
-		if (has_name(icsk->icsk_ca_ops, arm))
+		if (has_choice(tp, arm, 1))
 			choose(ops, arm ^ 1);
 	}
 	return choose(ops, arm);
@@ -251,11 +254,12 @@ static __always_inline long choose_alike(struct bpf_sock_ops *ops, struct tcp_so
 /* Whether the connection takes part; tells where it comes from, too. */
 static __always_inline bool is_wanted(const struct bpf_sock_ops *ops, struct tcp_sock *tp, u32 *remote)
 {
+	struct sock_common *sk = &((struct sock *)tp)->__sk_common;
 	u32 direction = ops->op == BPF_SOCK_OPS_PASSIVE_ESTABLISHED_CB ? INBOUND : OUTBOUND;
 
-	if (!(config.directions & direction) || !has_port(ops))
+	if (!(config.directions & direction) || !has_port(sk))
 		return 0;
-	remote_of(&((struct sock *)tp)->__sk_common, remote);
+	remote_of(sk, remote);
 	if (!has_prefix(remote))
 		return 0;
 	if (!config.with_mptcp && __builtin_preserve_field_info(tp->is_mptcp, BPF_FIELD_EXISTS) &&
@@ -373,15 +377,6 @@ static __always_inline void look_transfer(struct record *r, struct tcp_sock *tp,
 	r->srtt = look(is_handed, tp->srtt_us);
 }
 
-static __always_inline void look_choice(struct record *r, struct tcp_sock *tp, const bool is_handed)
-{
-	struct inet_connection_sock *icsk = (struct inet_connection_sock *)tp;
-	const struct tcp_congestion_ops___named *ops = look(is_handed, icsk->icsk_ca_ops);
-
-	r->is_as_set = look(is_handed, *(u64 *)&ops->name[0]) == config.arms[r->arm & 1][0] &&
-		       look(is_handed, *(u64 *)&ops->name[8]) == config.arms[r->arm & 1][1];
-}
-
 /* The kernel's minimum is that of the last 5 minutes, and ours the least of these. */
 static __always_inline u32 least_rtt(const struct connection *c, u32 of_kernel)
 {
@@ -397,6 +392,7 @@ static __always_inline void fill(struct record *r, const struct connection *c, s
 	r->slot = c->slot;
 	r->arm = c->arm;
 	r->is_inbound = c->is_inbound;
+	r->is_as_set = has_choice(tp, c->arm, is_handed);
 	r->rtos = c->rtos;
 	r->min_rtt_us = least_rtt(c, look(is_handed, tp->rtt_min.s[0].v));
 	r->halvings = c->halvings;
@@ -405,7 +401,6 @@ static __always_inline void fill(struct record *r, const struct connection *c, s
 		r->words[i] = c->words[i];
 	look_ends(r, &((struct sock *)tp)->__sk_common, is_handed);
 	look_transfer(r, tp, is_handed);
-	look_choice(r, tp, is_handed);
 	look_chrono(r, tp, is_handed);
 }
 
@@ -423,14 +418,13 @@ static __always_inline struct connection *find(void *sk, u64 cookie)
 /* The kernel calls before it changes anything, so the socket is still as it was. */
 static __always_inline void end(struct bpf_sock_ops *ops, void *sk, struct tcp_sock *tp)
 {
-	struct inet_connection_sock *icsk = (struct inet_connection_sock *)tp;
 	u64 cookie = bpf_get_socket_cookie(ops);
 	struct connection *c = find(sk, cookie);
 	struct record *r;
 
 	if (!c)
 		return;
-	if (!has_name(icsk->icsk_ca_ops, c->arm))
+	if (!has_choice(tp, c->arm, 1))
 		count(not_as_set);
 	r = bpf_ringbuf_reserve(&ended, sizeof(*r), 0);
 	if (r) {

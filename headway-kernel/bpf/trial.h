@@ -55,15 +55,24 @@ struct connection {
 	};
 };
 
+/* Turns a number into one all of whose bits depend on all of its bits: the finaliser of SplitMix64. */
+static __always_inline u64 mixed(u64 x)
+{
+	x = (x ^ x >> 30) * 0xbf58476d1ce4e5b9ULL;
+	x = (x ^ x >> 27) * 0x94d049bb133111ebULL;
+	return x ^ x >> 31;
+}
+
 /*
- * Counts have 16 bits. When one is full, all are halved, and from then on only every second sample counts, then every fourth:
- * so old and new samples keep their proportions, however long the connection lasts.
+ * Counts have 16 bits. When one is full, all are halved, and from then on one in two samples counts, then one in four: so old
+ * and new samples keep their proportions, however long the connection lasts. Which ones count looks random, because round trips
+ * may alternate.
  */
 static __always_inline void count_rtt(struct connection *c, u32 us)
 {
 	u32 bucket = rtt_bucket(us), halvings = c->halvings & 31;
 
-	if (c->samples++ & ((1U << halvings) - 1))
+	if (mixed(c->samples++) & ((1U << halvings) - 1))
 		return;
 	if (c->count[bucket] == 0xffff) {
 		/* Upwards, so that a sample that stands alone in its bucket does not vanish. */
@@ -72,14 +81,6 @@ static __always_inline void count_rtt(struct connection *c, u32 us)
 		c->halvings = halvings + 1;
 	}
 	c->count[bucket]++;
-}
-
-/* Turns a number into one all of whose bits depend on all of its bits: the finaliser of SplitMix64. */
-static __always_inline u64 mixed(u64 x)
-{
-	x = (x ^ x >> 30) * 0xbf58476d1ce4e5b9ULL;
-	x = (x ^ x >> 27) * 0x94d049bb133111ebULL;
-	return x ^ x >> 31;
 }
 
 /* The arm, 0 or 1, of what has this key in this slot: arm 1 for `chance` of 65,536 keys. */

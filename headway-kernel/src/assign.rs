@@ -381,7 +381,7 @@ fn read_back(program: u32) -> Result<(Assignment, [u64; 2])> {
 }
 
 #[cfg(test)]
-mod root_tests;
+pub(crate) mod root_tests;
 
 #[cfg(test)]
 mod tests {

@@ -8,21 +8,17 @@
 //! sockets keep the old one, and `headway bench` attaches without a pin.
 
 use std::collections::HashMap;
-use std::io::{ErrorKind, Read};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
-use std::os::fd::AsFd;
 use std::sync::Arc;
 use std::time::Duration;
 
 use headway_cc::cc::NO_RTT;
 use libbpf_rs::query::{ProgInfoIter, ProgInfoQueryOptions};
-use libbpf_rs::{
-    Iter, Link, MapCore, MapHandle, MapType, Object, ObjectBuilder, ProgramType, RingBuffer,
-    RingBufferBuilder,
-};
+use libbpf_rs::{Link, MapCore, MapHandle, MapType, Object, ObjectBuilder, ProgramType};
 use rustix::time::{ClockId, clock_gettime};
 
 use crate::error::{Context, Error, Result, ensure};
+use crate::iterator::{attach, walk};
 use crate::need::demand_bpf;
 use crate::object::{
     COUNTERS, SETTINGS, SPARE, SWITCHES, explain, is_named, map_of, read_counters, with_log,
@@ -342,17 +338,6 @@ fn load(offsets: &[u32], wanted: &[&str]) -> Result<Object> {
         .context("flows cannot be looked at")
 }
 
-/// Attaches an iterator; over a map where it walks one.
-pub(crate) fn attach(object: &mut Object, program: &str, map: Option<&MapHandle>) -> Result<Link> {
-    let found = object.progs_mut().find(|p| p.name() == program);
-    let found = found.with_context(|| format!("the BPF object has no program `{program}`"))?;
-    let link = match map {
-        Some(map) => found.attach_iter(map.as_fd()),
-        None => found.attach(),
-    };
-    link.with_context(|| format!("cannot attach the iterator `{program}`"))
-}
-
 fn load_for_tcp() -> Result<(Object, Link)> {
     let mut object = load(&[0; 1 + COLUMNS], &[OF_TCP])?;
     let link = attach(&mut object, OF_TCP, None)?;
@@ -373,37 +358,6 @@ fn read<const N: usize>(link: &Link, rows: &MapHandle, mut take: impl FnMut(&[u6
     walk(link, rows, row).context("cannot look at the flows")?;
     ensure!(is_whole, "an iterator gave rows of another length");
     Ok(())
-}
-
-/// Runs an iterator to its end, whose rows come through a ring.
-pub(crate) fn walk(link: &Link, rows: &MapHandle, take: impl FnMut(&[u8])) -> Result<()> {
-    let ring = ring(rows, take)?;
-    let mut iterator = Iter::new(link).context("cannot start the iterator")?;
-    loop {
-        let read = iterator.read(&mut [0; 8]);
-        ring.consume().context("cannot read the ring")?;
-        match read {
-            Ok(_) => break Ok(()),
-            // The ring was full, or the kernel has looked at a million sockets and asks to go on.
-            Err(e) if matches!(e.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted) => continue,
-            Err(e) => return Err(e).context("the iterator fails"),
-        }
-    }
-}
-
-/// Takes what is in a ring.
-pub(crate) fn drain(rows: &MapHandle, take: impl FnMut(&[u8])) -> Result<()> {
-    ring(rows, take)?.consume().context("cannot read the ring")
-}
-
-fn ring<'a>(rows: &'a MapHandle, mut take: impl FnMut(&[u8]) + 'a) -> Result<RingBuffer<'a>> {
-    let row = move |bytes: &[u8]| {
-        take(bytes);
-        0
-    };
-    let mut builder = RingBufferBuilder::new();
-    builder.add(rows, row).context("cannot open the ring")?;
-    builder.build().context("cannot open the ring")
 }
 
 /// `CLOCK_MONOTONIC`, which is also TCP's.

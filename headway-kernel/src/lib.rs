@@ -46,6 +46,7 @@ mod btf;
 mod calls;
 mod error;
 mod flows;
+mod iterator;
 mod listeners;
 mod loaded;
 mod need;

@@ -1,12 +1,15 @@
 //! Where the root tests of assignments and of tuning run: a child of the test in namespaces of its own, or this very test
 //! program in a guest of the lab, for kernels that are not the running one. Nothing of the machine's is touched.
 
+use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader, Write};
 use std::net::TcpListener;
 use std::os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd};
 use std::path::PathBuf;
 use std::process::{Child, Command, Output, Stdio};
+use std::time::{Duration, Instant};
 
+use libbpf_rs::libbpf_sys;
 use rustix::mount::{MountFlags, UnmountFlags, mount, unmount};
 
 use crate::need::has_rights;
@@ -204,4 +207,31 @@ pub(crate) fn set_option(socket: &impl AsFd, option: i32, value: &[u8]) {
     let rc =
         unsafe { libc::setsockopt(fd, libc::IPPROTO_TCP, option, value.as_ptr().cast(), value.len() as u32) };
     assert_eq!(rc, 0, "option {option}: {}", std::io::Error::last_os_error());
+}
+
+pub(crate) fn wait_until(what: &str, is_so: impl Fn() -> bool) {
+    let deadline = Instant::now() + Duration::from_secs(20);
+    while !is_so() {
+        assert!(Instant::now() < deadline, "not within 20 s: {what}");
+        std::thread::sleep(Duration::from_millis(50));
+    }
+}
+
+/// Bytes in use in each of the kernel's slab caches.
+pub(crate) fn slab() -> BTreeMap<String, i64> {
+    let text = std::fs::read_to_string("/proc/slabinfo").unwrap();
+    let caches = text.lines().skip(2).map(|line| {
+        let words: Vec<&str> = line.split_whitespace().collect();
+        (words[0].to_string(), words[1].parse::<i64>().unwrap() * words[3].parse::<i64>().unwrap())
+    });
+    caches.collect()
+}
+
+/// Lets the kernel count the calls of BPF programs while it is held.
+pub(crate) fn count_calls() -> OwnedFd {
+    // SAFETY: the call takes a number and returns a descriptor of ours, or a negative number.
+    let fd = unsafe { libbpf_sys::bpf_enable_stats(libbpf_sys::BPF_STATS_RUN_TIME) };
+    assert!(fd >= 0);
+    // SAFETY: it was just opened for us, and nobody else has it.
+    unsafe { OwnedFd::from_raw_fd(fd) }
 }

@@ -19,7 +19,7 @@ use crate::assign::{
 };
 use crate::calls::{sockops_at, sockops_of};
 use crate::error::{Context, Error, Result, ensure};
-use crate::flows;
+use crate::iterator::{attach, drain, walk};
 use crate::need::demand_bpf;
 use crate::object::{COUNTERS, ONLY_KEY, SETTINGS, explain, is_named, map_of, to_words, with_log};
 use crate::programs::{NAME_MAX, object};
@@ -113,8 +113,6 @@ pub enum Direction {
 
 /// What a trial's program has counted since it was attached.
 ///
-/// What is enrolled is recorded, lost or open. When it is none of these, another sockops program has told the kernel that the
-/// connection wants to hear of nothing any more, ours included.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct TrialCounters {
     /// Connections that take part, by arm.
@@ -127,15 +125,24 @@ pub struct TrialCounters {
     pub lost: u64,
     /// Of those recorded or lost: ended with another congestion control than their arm's.
     pub not_as_set: u64,
-    /// Of those enrolled: they got no memory of their own for their record and used the spare table.
+    /// Connections that take part and got no memory of their own for their record, so that they use the spare table.
     pub spare: u64,
     /// Connections that were left out, because they found room in neither.
     pub without_storage: u64,
     /// Subflows of Multipath TCP that were left out.
     pub mptcp: u64,
-    /// Of those enrolled: somebody had chosen their congestion control before the handshake was done, so that it had to be
-    /// started anew.
+    /// Connections that take part and for which somebody had chosen a congestion control before the handshake was done, so that
+    /// theirs was started anew.
     pub restarted: u64,
+}
+
+impl TrialCounters {
+    /// How many connections took part, are not among these open ones, and have left no trace. The kernel then did not tell the
+    /// program of their end, because another sockops program has replaced what the connection had asked to hear of.
+    pub fn vanished(&self, open: usize) -> u64 {
+        let [one, other] = self.enrolled;
+        (one + other).saturating_sub(self.recorded + self.lost + open as u64)
+    }
 }
 
 /// The sockops programs beside that of a trial.
@@ -211,7 +218,7 @@ impl Trial {
     /// Fetches the records of connections that have ended since the last time.
     pub fn ended(&mut self) -> Result<Vec<Record>> {
         let mut records = Records::new(self.tick);
-        flows::drain(&map_of(&self.object, ENDED)?, |bytes| records.take(bytes))
+        drain(&map_of(&self.object, ENDED)?, |bytes| records.take(bytes))
             .context("cannot read the records of the trial")?;
         records.done()
     }
@@ -222,7 +229,7 @@ impl Trial {
         let mut records = Records::new(self.tick);
         let rows = map_of(&self.object, OPEN)?;
         for link in [&self.enrolled, &self.spares] {
-            flows::walk(link, &rows, |bytes| records.take(bytes))
+            walk(link, &rows, |bytes| records.take(bytes))
                 .context("cannot look at the open connections of the trial")?;
         }
         records.done()
@@ -309,7 +316,7 @@ fn begin(options: &TrialOptions, cgroup: &Path) -> Result<Trial> {
 
 fn attach_iterator(object: &mut Object, program: &str, map: &str) -> Result<Link> {
     let map = map_of(object, map)?;
-    flows::attach(object, program, Some(&map))
+    attach(object, program, Some(&map))
 }
 
 fn load(options: &TrialOptions) -> Result<Object> {

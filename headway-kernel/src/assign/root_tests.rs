@@ -158,8 +158,8 @@ fn inside_and_outside() {
     assert!(error.contains("/proc is not a cgroup of version 2\nhint: "), "{error}");
 }
 
-/// Somebody else's program, which counts the connections that it sees.
-struct Foreign {
+/// Somebody else's program, which counts the connections that it sees, and gives them a congestion control.
+pub(crate) struct Foreign {
     object: Object,
     _link: Option<Link>,
     cgroup: File,
@@ -167,24 +167,28 @@ struct Foreign {
 
 impl Foreign {
     fn attach(cgroup: &Path, way: Way, cc: &str) -> Self {
+        Foreign::try_attach(cgroup, way, cc).expect("the kernel takes it")
+    }
+
+    /// `None` where the kernel does not let it in.
+    pub(crate) fn try_attach(cgroup: &Path, way: Way, cc: &str) -> Option<Self> {
         let object = load(&Assignment { cc: cc.into(), ports: vec![] }).unwrap();
         let cgroup = File::open(cgroup).unwrap();
         let program = program_of(&object).unwrap();
         let link = match way {
-            Way::Link => Some(program.attach_cgroup(cgroup.as_raw_fd()).unwrap()),
+            Way::Link => Some(program.attach_cgroup(cgroup.as_raw_fd()).ok()?),
             Way::Rules(rules) => {
                 let at = libbpf_sys::BPF_CGROUP_SOCK_OPS;
                 let program = program.as_fd().as_raw_fd();
                 // SAFETY: both descriptors are open.
                 let failed = unsafe { libbpf_sys::bpf_prog_attach(program, cgroup.as_raw_fd(), at, rules) };
-                assert_eq!(failed, 0);
-                None
+                (failed == 0).then_some(None)?
             }
         };
-        Self { object, _link: link, cgroup }
+        Some(Self { object, _link: link, cgroup })
     }
 
-    fn seen(&self) -> u64 {
+    pub(crate) fn seen(&self) -> u64 {
         let value = map_of(&self.object, COUNTERS).unwrap().lookup(&ONLY_KEY, MapFlags::ANY).unwrap();
         to_words(&value.unwrap())[0]
     }
@@ -200,7 +204,7 @@ impl Drop for Foreign {
 }
 
 #[derive(Clone, Copy, Debug)]
-enum Way {
+pub(crate) enum Way {
     Link,
     Rules(u32),
 }

@@ -5,15 +5,16 @@
 
 use std::collections::BTreeMap;
 use std::fs;
-use std::os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use libbpf_rs::libbpf_sys;
 use libbpf_rs::query::{LinkInfoIter, ProgInfoIter, ProgInfoQueryOptions};
 
 use super::*;
-use crate::private::{bind_any, demand, here, set_number, set_option, socket_of};
+use crate::private::{
+    bind_any, count_calls, demand, here, set_number, set_option, slab, socket_of, wait_until,
+};
 
 /// What a controller has in the kernel, by the kernel's own numbers: what neighbours load meanwhile does not count.
 #[derive(Debug)]
@@ -50,16 +51,6 @@ fn bytes_of_maps(attached: &Attached) -> u64 {
     attached.object.maps().map(|m| bytes_of(m.as_fd().as_raw_fd())).sum()
 }
 
-/// Bytes in use in each of the kernel's slab caches.
-fn slab() -> BTreeMap<String, i64> {
-    let text = fs::read_to_string("/proc/slabinfo").unwrap();
-    let caches = text.lines().skip(2).map(|line| {
-        let words: Vec<&str> = line.split_whitespace().collect();
-        (words[0].to_string(), words[1].parse::<i64>().unwrap() * words[3].parse::<i64>().unwrap())
-    });
-    caches.collect()
-}
-
 /// The caches that grew most, and the sum of all.
 fn growth(before: &BTreeMap<String, i64>, after: &BTreeMap<String, i64>) -> (Vec<(String, i64)>, i64) {
     let mut grown: Vec<_> =
@@ -85,14 +76,6 @@ fn meminfo(key: &str) -> i64 {
     line.trim().trim_end_matches(" kB").parse::<i64>().unwrap() << 10
 }
 
-fn wait_until(what: &str, is_so: impl Fn() -> bool) {
-    let deadline = Instant::now() + Duration::from_secs(20);
-    while !is_so() {
-        assert!(Instant::now() < deadline, "not within 20 s: {what}");
-        std::thread::sleep(Duration::from_millis(50));
-    }
-}
-
 /// What the kernel says when it finds itself in the wrong. Lines of other programs' doing count, too: there are none.
 fn complaints() -> usize {
     let log = Command::new("dmesg").output().unwrap();
@@ -103,15 +86,6 @@ fn complaints() -> usize {
 fn cpu() -> Duration {
     let now = rustix::time::clock_gettime(rustix::time::ClockId::ProcessCPUTime);
     Duration::new(now.tv_sec as u64, now.tv_nsec as u32)
-}
-
-/// Lets the kernel count the calls of BPF programs while it is held.
-fn count_calls() -> OwnedFd {
-    // SAFETY: the call takes a number and returns a descriptor of ours, or a negative number.
-    let fd = unsafe { libbpf_sys::bpf_enable_stats(libbpf_sys::BPF_STATS_RUN_TIME) };
-    assert!(fd >= 0);
-    // SAFETY: it was just opened for us, and nobody else has it.
-    unsafe { OwnedFd::from_raw_fd(fd) }
 }
 
 /// How often the programs were called, and for how long.

@@ -73,7 +73,7 @@ pub struct Record {
     /// is the first to acknowledge data sent after the sample before. From Linux 6.10 on it is the kernel's own measurement,
     /// the time since the *first* packet was sent of those that this ACK acknowledges; before, the kernel does not hand it
     /// over, and it is the time since the *last* one was. The round trip of the handshake is not in it. Above 65,535 in one
-    /// bucket these are multiples of 2, and so on: every second sample is counted twice.
+    /// bucket these are multiples of 2, and so on: one sample in two is counted twice.
     pub rtt_counts: [u32; BUCKETS],
 }
 

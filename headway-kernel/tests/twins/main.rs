@@ -9,6 +9,7 @@ mod fuzz;
 mod replay;
 mod ring;
 mod stream;
+mod trial;
 
 use headway_cc::cc::bbr1::{Bbr1, Bbr1Params};
 use headway_cc::cc::fixed::{Winmax, bw_data, bw_from, gain_apply, mul_shift};
