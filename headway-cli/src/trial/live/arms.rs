@@ -7,7 +7,7 @@ use crate::plan::check::check_controller;
 use crate::plan::label::Label;
 use crate::plan::transport::Transport;
 use crate::sys::interrupt::{self, Guard};
-use anyhow::{Result, ensure};
+use anyhow::{Context, Result, ensure};
 use headway_kernel as kernel;
 
 #[derive(Debug)]
@@ -28,10 +28,8 @@ impl Arms {
             if at == 1 && arms[0] == arms[1] {
                 names[1] = names[0].clone();
             } else if !kernel::is_registered(arm) {
-                let name = free_name(arm, at);
-                attached
-                    .push(kernel::attach(arm, &kernel::Options { name: Some(name.clone()), trace: false })?);
-                names[at] = name;
+                attached.push(attach(arm)?);
+                names[at] = attached[attached.len() - 1].name().to_string();
             }
         }
         let undo = attached.iter_mut().filter_map(kernel::Attached::undo);
@@ -40,13 +38,23 @@ impl Arms {
     }
 }
 
-/// The controller's own name. One with settings gets a name that nobody else has, for the same may be wanted without them.
-fn free_name(arm: &str, at: usize) -> String {
-    match arm.contains(':') {
-        true => format!("hw{}_{}", ["a", "b"][at], std::process::id()),
-        false => arm.to_string(),
+/// Attaches one of ours under its own name. One with settings gets a name that nobody else has, for the same may be wanted without
+/// them; and so does one whose name somebody has taken at this very moment.
+fn attach(arm: &str) -> Result<kernel::Attached> {
+    let own = (!arm.contains(':')).then(|| arm.to_string());
+    let spare = (0..SPARE_NAMES).map(|n| format!("hwtrial{n}"));
+    let mut last = None;
+    for name in own.into_iter().chain(spare) {
+        match kernel::attach(arm, &kernel::Options { name: Some(name), trace: false }) {
+            Err(e) if e.kind() == kernel::ErrorKind::NameTaken => last = Some(e),
+            done => return Ok(done?),
+        }
     }
+    Err(last.context("there is no name for it")?.into())
 }
+
+/// So many trials on one machine, each in a container of its own, need names.
+const SPARE_NAMES: u32 = 100;
 
 /// Whether the machine can have it.
 ///
