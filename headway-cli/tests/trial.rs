@@ -29,6 +29,9 @@ served() { # for so many seconds, with more flags
     cat up
 }
 over() { kill $service; wait $service; echo "the service is over"; }
+until_slot() { # the trial in $1 has so many slots behind it
+    for i in $(seq 400); do [ "$(grep -vc '#' $1/slots.txt 2> /dev/null)" -ge $2 ] 2> /dev/null && break; sleep 0.1; done
+}
 downloads() { grep -c . log; }
 trial() { $H trial --cgroup $GROUP --port 8480 "$@"; echo "exit $?"; }
 begin() { $H trial --cgroup $GROUP --port 8480 "$@" & trial=$!; }
@@ -107,7 +110,7 @@ fn columns(text: &str, wanted: &[&str]) -> Vec<Vec<u64>> {
 #[test]
 fn root_a_trial_of_the_example_service_from_plan_to_report() {
     let text = r#"
-served 120
+served 300
 $H trial plan --cc cubic --cgroup $GROUP --port 8480 --for 20s --slot 1s --out A --quiet; echo "exit $?"
 trial --cc cubic,$OURS --for 44s --slot 2s --burn-in 500ms --seed 3 --show-prefixes --out T --quiet
 nothing_left 'a whole trial'; over
@@ -119,7 +122,7 @@ grep -rl '10\.77\.' T; cut -d' ' -f2 T/networks.txt | sort; stat -c %a /var/lib/
 echo SLOTS; cat T/slots.txt; echo CONNECTIONS; cat T/connections.txt; echo LOG; awk '{n[$1]++} END {for (k in n) print k, n[k]}' log
 echo END
 "#;
-    let Some(said) = script("whole", 200, text) else { return };
+    let Some(said) = script("whole", 400, text) else { return };
     in_order(
         &said,
         &[
@@ -164,14 +167,14 @@ const BAD: &str = "bbr3:startup_pacing_gain=1.01:cruise_pacing_gain=0.5:up_pacin
 fn root_harm_ends_a_trial() {
     let text = format!(
         r#"
-served 170 --shared='100mbit 30ms up=30mbit upqueue=450kB'
+served 300 --shared='100mbit 30ms up=30mbit upqueue=450kB'
 trial --cc cubic,{BAD} --by connection --for 150s --slot 5s --burn-in 500ms --canary 0 --seed 3 --out T --quiet
 goes_on harm; nothing_left harm; cat T/ended.json; over
 $H trial --resume T; echo "exit $?"
 echo END
 "#
     );
-    let Some(said) = script("harm", 220, &text) else { return };
+    let Some(said) = script("harm", 400, &text) else { return };
     in_order(
         &said,
         &[
@@ -233,8 +236,8 @@ fn long_fifty_kills_of_a_trial_leave_nothing() {
 #[test]
 fn root_a_full_disk_ends_a_trial_and_not_the_traffic() {
     let text = r#"
-served 110
-mkdir disk; mount -t tmpfs -o size=32k none disk
+served 300
+mkdir disk; mount -t tmpfs -o size=24k none disk
 trial --cc cubic,$OURS --for 25s --slot 1s --burn-in 200ms --seed 3 --out disk/T --quiet
 goes_on 'a full disk'; nothing_left 'a full disk'
 tail -c 1 disk/T/connections.txt | od -An -tx1; rows=$(grep -vc '#' disk/T/connections.txt); echo "rows $rows"
@@ -243,7 +246,7 @@ $H trial --resume disk/T --quiet; echo "exit $?"; cat disk/T/ended.json; nothing
 [ $(grep -vc '#' disk/T/connections.txt) -gt $rows ] && echo more
 echo END
 "#;
-    let Some(said) = script("disk", 160, text) else { return };
+    let Some(said) = script("disk", 400, text) else { return };
     in_order(
         &said,
         &[
@@ -262,19 +265,19 @@ echo END
 #[test]
 fn root_who_else_decides_ends_a_trial() {
     let text = r#"
-served 100
+served 300
 begin --cc cubic,$OURS --for 80s --slot 2s --seed 3 --out T
-sleep 6; $H enable bbr1 --as hwother --cgroup $GROUP; s=$(date +%s%N)
+until_slot T 1; $H enable bbr1 --as hwother --cgroup $GROUP; s=$(date +%s%N)
 wait $trial; echo "exit $?"; echo "after $((($(date +%s%N) - s) / 1000000)) ms"
 cat T/ended.json; $H disable --all; goes_on 'a stranger'; nothing_left 'a stranger'
 begin --cc cubic,$OURS --for 80s --slot 2s --seed 3 --out U --quiet
-sleep 9; kill -TERM $trial; wait $trial; echo "interrupted with $?"
+until_slot U 1; kill -TERM $trial; wait $trial; echo "interrupted with $?"
 cat U/ended.json; ls U/report.html; nothing_left 'an interrupt'
 $H trial --resume U --quiet & trial=$!
-sleep 9; over; wait $trial; echo "exit $?"; cat U/ended.json
+until_slot U 3; over; wait $trial; echo "exit $?"; cat U/ended.json
 echo END
 "#;
-    let Some(said) = script("others", 160, text) else { return };
+    let Some(said) = script("others", 400, text) else { return };
     in_order(
         &said,
         &[

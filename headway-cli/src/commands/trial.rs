@@ -32,7 +32,7 @@ enum Other {
     /// One controller against itself: the differences between its slots are chance, and say how small an effect can be
     /// seen in how many hours. Proposes the length of a slot and of its burn-in. Changes nothing for the connections if
     /// the controller is the one that they have already.
-    Plan(PlanArgs),
+    Plan(Box<PlanArgs>),
     /// Say how a trial goes, or how it ended
     ///
     /// With intervals that hold however often one looks. Changes nothing.
@@ -77,8 +77,8 @@ struct BeginArgs {
     plan: Option<PathBuf>,
     /// Go on with the trial in this folder
     ///
-    /// One that was interrupted, killed, or ended by a full disk. Its schedule stands since its beginning, so what is over by now is
-    /// left out.
+    /// One that was interrupted, killed, or ended by a full disk. It keeps its schedule, and the slot in which it was
+    /// ended begins anew.
     #[arg(long, value_name = "DIR", conflicts_with_all = ["cc", "length", "plan", "port", "prefix", "cgroup", "unit", "mptcp", "slot", "burn_in", "seed", "out", "show_prefixes"])]
     resume: Option<PathBuf>,
     #[command(flatten)]
@@ -156,7 +156,7 @@ struct Which {
 struct How {
     /// Length of a slot [default: 10m, or less]
     ///
-    /// At least ten times as long as all but the longest connections. The default is a 25th of --for, and at most 10m.
+    /// At least ten times as long as all but the longest connections. The default is a 40th of --for, and at most 10m.
     #[arg(long, value_name = "TIME", value_parser = time::ms)]
     slot: Option<u64>,
     /// First part of a slot, left out [default: a 10th]

@@ -179,6 +179,10 @@ impl Run<'_> {
             }
             self.progress.show(state(end.saturating_sub(self.clock.age()), counters.enrolled.iter().sum()));
         }
+        if number + 1 == slots {
+            // Whoever came after the counters were read would have a row and not be counted.
+            self.trial.pause()?;
+        }
         self.slot_is_over(number, began)?;
         Ok(None)
     }
