@@ -55,11 +55,14 @@ pub struct Spill {
     pub scale: Scale,
     /// After Holm's correction over the metrics that are tested.
     pub p: f64,
+    /// The smallest difference that matters, on the same scale.
+    pub margin: f64,
 }
 
 impl Spill {
+    /// Whether the gaps differ, and by enough to matter.
     pub fn is_found(&self) -> bool {
-        self.p <= 1.0 - stats::LEVEL
+        self.p <= 1.0 - stats::LEVEL && self.difference.center.abs() >= self.margin
     }
 }
 
@@ -195,7 +198,8 @@ fn spill_of(outcomes: &[Outcome], index: usize) -> Option<Spill> {
     }
     let scale = if scales.iter().all(|s| *s == Scale::Ratio) { Scale::Ratio } else { Scale::Difference };
     let difference = Shift::of(&gaps)?;
-    Some(Spill { metric, groups: gaps.len(), p: difference.p, difference, scale })
+    let margin = metric.margin.map_or(0.0, |m| if scale == Scale::Ratio { m.share } else { m.amount });
+    Some(Spill { metric, groups: gaps.len(), p: difference.p, difference, scale, margin })
 }
 
 /// How many connections each network has.
@@ -337,4 +341,82 @@ pub fn size_text(metric: &Metric, scale: Scale, size: f64) -> String {
         Scale::Difference => number(size * metric.unit.factor),
     };
     format!("{value} {}", change_unit(metric, scale)).trim_end().to_string()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::schedule::{Slot, slots};
+    use super::*;
+
+    /// Outcomes of so many groups whose goodput and round-trip time are given by kind and arm.
+    fn outcomes(groups: u32, of: impl Fn(Slot, usize, u32) -> f64) -> Vec<Outcome> {
+        let mut all = Vec::new();
+        for (slot, schedule) in (0..).zip(slots(5 * groups, By::Slot, false, 3)) {
+            let arms = match schedule.kind {
+                Kind::Whole(arm) => vec![arm],
+                _ => vec![0, 1],
+            };
+            all.extend(arms.into_iter().map(|arm| {
+                let values = [Some(of(schedule, arm, slot)); METRICS.len()];
+                Outcome { slot, schedule, arm, began_ms: 0, connections: 9, values }
+            }));
+        }
+        all
+    }
+
+    /// The level of a slot rises from one to the next by up to a tenth, which pairs forgive.
+    fn level(slot: u32) -> f64 {
+        100.0 * 1.02f64.powi(slot as i32 % 5) * (1.0 + f64::from(slot * 7 % 11) / 1000.0)
+    }
+
+    #[test]
+    fn the_effect_is_that_of_whole_slots_and_spill_over_is_where_half_ones_differ() {
+        let half_gap = |gap: f64| {
+            move |s: Slot, arm: usize, slot: u32| {
+                let gap = if s.kind == Kind::Half { gap } else { 1.1 };
+                level(slot) * if arm == 1 { gap } else { 1.0 }
+            }
+        };
+        for (gap, is_found) in [(1.5, true), (1.1, false)] {
+            let outcomes = outcomes(10, half_gap(gap));
+            let effects = effects(&outcomes, By::Slot, true);
+            let goodput = &effects[GOODPUT];
+            let (center, side) = (&goodput.judged.improvement, goodput.side_by_side.as_ref().unwrap());
+            assert!((center.center - 0.1).abs() < 0.02 && center.n == 20, "{center:?}");
+            assert!((side.improvement.center - (gap - 1.0)).abs() < 1e-9);
+            assert!(goodput.p_coin < 0.001 && goodput.judged.noise.unwrap() < 0.05);
+            let spill = spill(&outcomes);
+            assert_eq!(spill.iter().all(Spill::is_found), is_found, "{gap}: {spill:?}");
+            assert_eq!(spill[0].groups, 10);
+        }
+    }
+
+    /// By hand: 2ⁿ orders of the coin; with 5 pairs the least p is 2/32, with 7 and three verdicts 3 × 2/128 = 0.047.
+    #[test]
+    fn few_pairs_have_no_verdict() {
+        let twice = |_: Slot, arm: usize, slot: u32| level(slot) * if arm == 1 { 2.0 } else { 1.0 };
+        let verdict = |pairs: usize| {
+            let outcomes = outcomes(5, twice);
+            let first: Vec<Outcome> =
+                outcomes.into_iter().filter(|o| o.schedule.kind != Kind::Half).take(2 * pairs).collect();
+            effects(&first, By::Slot, true)[GOODPUT].judged.verdict.unwrap()
+        };
+        use stats::Verdict::{Better, TooFewBlocks};
+        assert_eq!([5, 6, 7].map(verdict), [TooFewBlocks, TooFewBlocks, Better]);
+    }
+
+    #[test]
+    fn changes_have_the_sign_of_the_metric_and_intervals_rise() {
+        let (rtt, rate) = (&METRICS[RTT_P95], &METRICS[GOODPUT]);
+        assert_eq!([rtt, rate].map(|m| change_text(m, Scale::Ratio, 0.31)), ["-31.0 %", "+31.0 %"]);
+        assert_eq!(change_text(&METRICS[2], Scale::Difference, 0.02), "-2.00 pp");
+        let twice = |_: Slot, arm: usize, slot: u32| level(slot) * if arm == 1 { 0.5 } else { 1.0 };
+        let effects = effects(&outcomes(5, twice), By::Slot, true);
+        let text = interval_text(rtt, &effects[RTT_P95].judged);
+        assert!(text.starts_with("[-5") && text.ends_with(']'), "{text}");
+        assert_eq!(
+            [name_of(0, &BANDS_MS, " ms"), name_of(5, &BANDS_MS, " ms")],
+            ["below 10 ms", "250 ms and more"]
+        );
+    }
 }

@@ -341,3 +341,128 @@ fn parse_slots(text: &str) -> Parsed<SlotRow> {
     }
     Ok((rows, bad))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::setup::sample;
+    use super::*;
+
+    /// A folder of its own for each test, gone with it.
+    struct Place(PathBuf);
+
+    impl Place {
+        fn new(name: &str) -> Self {
+            let dir = std::env::temp_dir().join(format!("headway-trial-{name}-{}", std::process::id()));
+            drop(fs::remove_dir_all(&dir));
+            Self(dir)
+        }
+    }
+
+    impl Drop for Place {
+        fn drop(&mut self) {
+            drop(fs::remove_dir_all(&self.0));
+        }
+    }
+
+    fn connection(slot: u32) -> Connection {
+        Connection {
+            slot,
+            began_ms: u64::from(slot) * 60_000 + 1,
+            ended_ms: 1_000_000,
+            ..Connection::default()
+        }
+    }
+
+    fn row(slot: u32) -> SlotRow {
+        let began_ms = u64::from(slot) * 60_000;
+        SlotRow {
+            slot,
+            began_ms,
+            ended_ms: began_ms + 60_000,
+            enrolled: [1, 2],
+            mptcp: 3,
+            ..SlotRow::default()
+        }
+    }
+
+    #[test]
+    fn what_is_written_is_read_and_goes_on_after_an_interruption() {
+        let place = Place::new("goes-on");
+        let mut folder = Folder::create(&place.0, &sample()).unwrap();
+        folder.add(&[connection(0), connection(1)]).unwrap();
+        folder.slot(&row(0)).unwrap();
+        folder.end(&Ended::Interrupted { at_ms: 90_000 }).unwrap();
+        assert!(
+            Folder::resume(&place.0).unwrap_err().to_string().contains("another headway"),
+            "the lock is held"
+        );
+        drop(folder);
+        let (mut folder, past) = Folder::resume(&place.0).unwrap();
+        assert_eq!((past.connections.len(), past.next_slot(), past.last_ms()), (2, 1, 1_000_000));
+        folder.add(&[connection(1)]).unwrap();
+        folder.slot(&row(1)).unwrap();
+        let trial = read(&place.0).unwrap();
+        assert_eq!(
+            (trial.connections.len(), &trial.slots[..], trial.ended),
+            (3, &[row(0), row(1)][..], None)
+        );
+        assert!(trial.damage.is_empty(), "{:?}", trial.damage);
+    }
+
+    /// As a kill may leave it: whatever of the last line is there, the rest is kept, and what is added later stands in a line of
+    /// its own.
+    #[test]
+    fn a_kill_in_the_middle_of_a_line_costs_that_line() {
+        let place = Place::new("kill");
+        Folder::create(&place.0, &sample()).unwrap().add(&[connection(0), connection(1)]).unwrap();
+        let file = place.0.join(CONNECTIONS);
+        let whole = fs::read(&file).unwrap();
+        for cut in 1..60 {
+            fs::write(&file, &whole[..whole.len() - cut]).unwrap();
+            let before = read(&place.0).unwrap();
+            assert_eq!((before.connections.len(), before.damage.len()), (1, 1), "cut {cut}");
+            let (mut folder, _) = Folder::resume(&place.0).unwrap();
+            folder.add(&[connection(2)]).unwrap();
+            let after = read(&place.0).unwrap();
+            assert_eq!(
+                (after.connections, after.damage),
+                (vec![connection(0), connection(2)], vec![]),
+                "cut {cut}"
+            );
+        }
+    }
+
+    #[test]
+    fn a_trial_that_is_over_is_not_gone_on_with_nor_begun_again() {
+        let place = Place::new("over");
+        let mut folder = Folder::create(&place.0, &sample()).unwrap();
+        folder.end(&Ended::Stopped { at_ms: 5, because: "it was slow".into() }).unwrap();
+        drop(folder);
+        assert!(Folder::resume(&place.0).unwrap_err().to_string().contains("it was slow"));
+        assert!(Folder::create(&place.0, &sample()).unwrap_err().to_string().contains("--resume"));
+        assert!(read(Path::new("/nonexistent")).unwrap_err().to_string().contains("no trial"));
+    }
+
+    #[test]
+    fn a_folder_of_a_stranger_is_an_error_or_damage_and_never_a_panic() {
+        let place = Place::new("stranger");
+        drop(Folder::create(&place.0, &sample()).unwrap());
+        let write = |name: &str, text: &[u8]| fs::write(place.0.join(name), text).unwrap();
+        let head = connection::head();
+        let far = Connection { slot: 4_000_000_000, ..connection(0) };
+        for text in
+            [&b"\xff\xfe\0"[..], b"", b"no table\n", (head.clone() + &connection::line(&far)).as_bytes()]
+        {
+            write(CONNECTIONS, text);
+            write(SLOTS, b"# slot\n1\n1 2\n");
+            write(ENDED, b"{}");
+            let trial = read(&place.0).unwrap();
+            assert!(trial.connections.is_empty() && trial.slots.is_empty() && !trial.damage.is_empty());
+            drop(super::super::findings::Findings::of(&trial));
+        }
+        for text in [&b"{}"[..], b"[[[[", b"\xff"] {
+            write(SETUP, text);
+            assert!(read(&place.0).is_err());
+        }
+    }
+}

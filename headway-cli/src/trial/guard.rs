@@ -114,8 +114,10 @@ pub struct Guard {
 #[derive(Clone, Debug, Default)]
 struct Seen {
     began_ms: u64,
-    /// The values of each measure, by arm: side by side those that wait for a partner, in a whole slot the first [`LOOK`].
-    values: [[Vec<f64>; 2]; MEASURES.len()],
+    /// Side by side: the values of each measure that wait for a partner, by arm.
+    waiting: [[Vec<f64>; 2]; MEASURES.len()],
+    /// Of a slot that one controller has, whole or but for the canary: the first [`LOOK`] values of each measure.
+    first: [Vec<f64>; MEASURES.len()],
     is_judged: bool,
 }
 
@@ -155,9 +157,12 @@ impl Guard {
         let seen = self.slots.get_mut(&c.slot)?;
         match kind {
             _ if c.began_ms.saturating_sub(seen.began_ms) < self.burn_in_ms => {}
-            Kind::Canary | Kind::Half => self.side_by_side(c),
-            Kind::Whole(arm) if arm == usize::from(c.arm) => self.whole(c),
-            Kind::Whole(_) => {}
+            Kind::Half => self.side_by_side(c),
+            Kind::Canary => {
+                self.side_by_side(c);
+                self.whole(c);
+            }
+            Kind::Whole(_) => self.whole(c),
         }
         self.breach()
     }
@@ -201,7 +206,7 @@ impl Guard {
     /// Holds a candidate's value against the baseline's values that have come since the last one.
     fn side_by_side(&mut self, c: &Connection) {
         let Some(seen) = self.slots.get_mut(&c.slot) else { return };
-        for ((measure, waiting), wealth) in MEASURES.iter().zip(&mut seen.values).zip(&mut self.wealth) {
+        for ((measure, waiting), wealth) in MEASURES.iter().zip(&mut seen.waiting).zip(&mut self.wealth) {
             let Some(value) = (measure.of)(c) else { continue };
             waiting[usize::from(c.arm)].push(value);
             if waiting.iter().any(Vec::is_empty) {
@@ -212,37 +217,44 @@ impl Guard {
         }
     }
 
-    /// Collects the first values of a whole slot, and holds slots of the candidate that have enough against the nearest of the
-    /// baseline.
+    /// Collects the first values of a slot that one controller has, and holds one of the candidate that has enough against the
+    /// nearest of the baseline.
     fn whole(&mut self, c: &Connection) {
+        if self.owner(c.slot) != Some(usize::from(c.arm)) {
+            return;
+        }
         let Some(seen) = self.slots.get_mut(&c.slot) else { return };
-        for (measure, values) in MEASURES.iter().zip(&mut seen.values) {
-            let values = &mut values[usize::from(c.arm)];
-            if values.len() < LOOK {
-                values.extend((measure.of)(c));
+        for (measure, first) in MEASURES.iter().zip(&mut seen.first) {
+            if first.len() < LOOK {
+                first.extend((measure.of)(c));
             }
         }
-        let complete: Vec<u32> = self.complete().collect();
-        let arm = |slot: &u32| self.schedule[*slot as usize].kind;
-        let ready = complete.iter().filter(|slot| arm(slot) == Kind::Whole(1) && !self.slots[slot].is_judged);
-        let nearest = |slot: &u32| {
-            let others = complete
-                .iter()
-                .filter(|other| arm(other) == Kind::Whole(0) && other.abs_diff(*slot) <= APART);
-            others.min_by_key(|other| other.abs_diff(*slot)).copied()
+        let of = |arm: usize| -> Vec<u32> {
+            self.complete().filter(|slot| self.owner(*slot) == Some(arm)).collect()
         };
-        if let Some((cand, base)) = ready.filter_map(|slot| Some((*slot, nearest(slot)?))).next() {
+        let (baselines, candidates) = (of(0), of(1));
+        let nearest = |slot: u32| {
+            let others = baselines.iter().filter(|other| other.abs_diff(slot) <= APART);
+            others.min_by_key(|other| other.abs_diff(slot)).copied()
+        };
+        let ready = candidates.iter().filter(|slot| !self.slots[slot].is_judged);
+        if let Some((cand, base)) = ready.filter_map(|slot| Some((*slot, nearest(*slot)?))).next() {
             self.judge(base, cand);
         }
     }
 
-    /// Whole slots that have [`LOOK`] connections.
+    /// The controller that a slot belongs to, but for the few connections of a canary.
+    fn owner(&self, slot: u32) -> Option<usize> {
+        match self.schedule[slot as usize].kind {
+            Kind::Whole(arm) => Some(arm),
+            Kind::Canary => Some(0),
+            Kind::Half => None,
+        }
+    }
+
+    /// Slots of one controller that have [`LOOK`] connections.
     fn complete(&self) -> impl Iterator<Item = u32> {
-        let has_enough = |slot: u32, seen: &Seen| match self.schedule[slot as usize].kind {
-            Kind::Whole(arm) => seen.values[EVERY][arm].len() >= LOOK,
-            Kind::Canary | Kind::Half => false,
-        };
-        self.slots.iter().filter(move |(slot, seen)| has_enough(**slot, seen)).map(|(slot, _)| *slot)
+        self.slots.iter().filter(|(_, seen)| seen.first[EVERY].len() >= LOOK).map(|(slot, _)| *slot)
     }
 
     fn judge(&mut self, base: u32, cand: u32) {
@@ -251,7 +263,7 @@ impl Guard {
             seen.is_judged = true;
         }
         for (i, measure) in MEASURES.iter().enumerate() {
-            let [base, cand] = [(base, 0), (cand, 1)].map(|(slot, arm)| &self.slots[&slot].values[i][arm]);
+            let [base, cand] = [base, cand].map(|slot| &self.slots[&slot].first[i]);
             self.wealth[i].compare_slots(base, cand, (measure.allowed)(self.max_harm), drifts[i]);
         }
     }
@@ -260,10 +272,9 @@ impl Guard {
     fn drifts(&self) -> [f64; MEASURES.len()] {
         let mut drifts = MEASURES.each_ref().map(|measure| measure.drift * measure.drift);
         for (i, drift) in drifts.iter_mut().enumerate() {
-            let baselines =
-                self.complete().filter(|slot| self.schedule[*slot as usize].kind == Kind::Whole(0));
+            let baselines = self.complete().filter(|slot| self.owner(*slot) == Some(0));
             let means: Vec<f64> =
-                baselines.filter_map(|slot| stats::mean(&self.slots[&slot].values[i][0])).collect();
+                baselines.filter_map(|slot| stats::mean(&self.slots[&slot].first[i])).collect();
             let squares: Vec<f64> = means.windows(2).map(|w| (w[1] - w[0]).powi(2)).collect();
             *drift = drift.max(stats::mean(&squares).unwrap_or(0.0));
         }

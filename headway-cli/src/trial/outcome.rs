@@ -280,3 +280,123 @@ impl<'a> Counted<'a> {
         if all > 0.0 { foreign / all } else { 0.0 }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::schedule::GROUP;
+    use super::super::setup::{Setup, sample};
+    use super::*;
+
+    /// The first group of a schedule, each slot a minute, the burn-in 10 s.
+    fn trial(connections: Vec<Connection>) -> Trial {
+        let setup = Setup { slots: GROUP, ..sample() };
+        let row = |slot: u32| {
+            let began_ms = u64::from(slot) * 60_000;
+            SlotRow { slot, began_ms, ended_ms: began_ms + 60_000, ..SlotRow::default() }
+        };
+        Trial { setup, connections, slots: (0..GROUP).map(row).collect(), ended: None, damage: vec![] }
+    }
+
+    fn whole_slot(trial: &Trial, arm: usize) -> u32 {
+        trial.setup.schedule().iter().position(|s| s.kind == Kind::Whole(arm)).unwrap() as u32
+    }
+
+    /// Of the candidate, in its first whole slot, so many milliseconds after the slot began.
+    fn connection(after_ms: u64) -> Connection {
+        let slot = whole_slot(&trial(vec![]), 1);
+        let began_ms = u64::from(slot) * 60_000 + after_ms;
+        let (bytes_acked, bytes_sent, busy_us) = (1_000_000, 1_000_000, 1_000_000);
+        let ended_ms = began_ms + 1000;
+        Connection {
+            slot,
+            arm: 1,
+            began_ms,
+            ended_ms,
+            bytes_acked,
+            bytes_sent,
+            busy_us,
+            ..Connection::default()
+        }
+    }
+
+    #[test]
+    fn a_connection_counts_for_the_middle_of_its_own_slot_only() {
+        let ok = connection(30_000);
+        let connections = vec![
+            ok.clone(),
+            connection(9_999),
+            connection(10_000),
+            connection(50_000),
+            connection(50_001),
+            Connection { began_ms: ok.began_ms + 120_000, ..ok.clone() },
+            Connection { arm: 0, ..ok.clone() },
+            Connection { is_open: true, bytes_acked: 5, ..ok.clone() },
+        ];
+        let trial = trial(connections);
+        let counts = Counted::of(&trial).counts;
+        assert_eq!((counts.counted, counts.burn_in, counts.at_end), ([0, 4], 1, 1));
+        assert_eq!((counts.unfinished, counts.other_arm, counts.open, counts.small), (1, 1, 1, 1));
+    }
+
+    /// By hand: ten connections of 1 to 10 MB in a second each, so the median is 5.5 MB/s; each sent a tenth of its bytes again, three had
+    /// an error and one of them five timeouts. Nobody has a round-trip time.
+    #[test]
+    fn a_slot_has_one_value_of_each_metric() {
+        let all = (1..=10u64).map(|i| Connection {
+            bytes_acked: i * 1_000_000,
+            bytes_sent: i * 1_000_000,
+            bytes_retransmitted: i * 100_000,
+            error: u32::from(i <= 3) * 104,
+            rtos: if i == 1 { 5 } else { 0 },
+            ..connection(30_000)
+        });
+        let trial = trial(all.collect());
+        let outcomes = Counted::of(&trial).outcomes(|_| true);
+        assert_eq!((outcomes.len(), outcomes[0].arm, outcomes[0].connections), (1, 1, 10));
+        assert_eq!(outcomes[0].values, [None, Some(5.5e6), Some(0.1), None, Some(0.3), Some(0.5)]);
+    }
+
+    /// By hand: of 30 connections the p95 over connections is the 29th (0.95 × 30 = 28.5, rounded up). Connection i has its samples
+    /// in one bucket from 40.960 ms on, 8.192 ms wide, of which 95 % are at 48.742 ms; its network's least is (30 + i) ms for odd i
+    /// and 10 ms for even i, which are one network.
+    #[test]
+    fn round_trips_are_counted_from_the_least_of_the_network() {
+        let all = (1..=30u64).map(|i| Connection {
+            prefix: if i % 2 == 0 { 0 } else { i },
+            min_rtt_us: if i == 2 { 10_000 } else { 30_000 + i * 300 },
+            rtts: vec![(41, 100)],
+            ..connection(30_000)
+        });
+        let trial = trial(all.collect());
+        let outcomes = Counted::of(&trial).outcomes(|_| true);
+        let p95_us = 40_960.0 + 0.95 * 8192.0;
+        assert!((outcomes[0].values[RTT_P95].unwrap() - (p95_us - 10_000.0)).abs() < 1e-6);
+        // 15 are 10 ms below, the others 30.3 to 38.7 ms: the median lies between the least of the 15 even and the first odd.
+        let median = (p95_us - 10_000.0 + p95_us - 30_300.0) / 2.0;
+        assert!((outcomes[0].values[3].unwrap() - median).abs() < 1e-6, "{:?}", outcomes[0].values);
+    }
+
+    /// By hand: a connection of the baseline that lives from the last second of its slot through 30 s of the candidate's: of its bytes
+    /// 20 of 31 are in that slot after the burn-in of 10 s.
+    #[test]
+    fn bytes_of_the_other_controller_are_told() {
+        let mut trial = trial(vec![]);
+        let pair = trial.setup.schedule().windows(2).position(|w| w[0].pair == w[1].pair).unwrap() as u32;
+        let Kind::Whole(first) = trial.setup.schedule()[pair as usize].kind else { unreachable!() };
+        let boundary_ms = u64::from(pair + 1) * 60_000;
+        let of = |arm: usize, from: u64, to: u64, bytes_acked: u64| Connection {
+            arm: arm as u8,
+            began_ms: from,
+            ended_ms: to,
+            bytes_acked,
+            ..Connection::default()
+        };
+        trial.connections = vec![
+            of(first, boundary_ms - 1000, boundary_ms + 30_000, 31_000),
+            of(1 - first, boundary_ms + 20_000, boundary_ms + 40_000, 60_000),
+        ];
+        // The first has 1/31 in its own slot, after the burn-in, too.
+        let share = Counted::of(&trial).foreign_share();
+        assert!((share - 20_000.0 / (20_000.0 + 1000.0 + 60_000.0)).abs() < 1e-9, "{share}");
+    }
+}

@@ -140,3 +140,94 @@ fn outcome_json(o: &Outcome) -> Value {
         super::outcome::METRICS.iter().zip(o.values).map(|(m, v)| (m.name.to_string(), json!(v))).collect();
     json!({ "slot": o.slot, "arm": o.arm, "began_ms": o.began_ms, "connections": o.connections, "values": values })
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::connection::Connection;
+    use super::super::folder::{Ended, SlotRow};
+    use super::super::schedule::Kind;
+    use super::super::setup::{Scope, Setup, sample};
+    use super::*;
+
+    /// Forty slots in which the candidate doubles the goodput of everybody, and of its own connections fourfold in half slots.
+    fn trial(ended: Option<Ended>) -> Trial {
+        let scope =
+            Scope { prefixes: vec!["192.0.2.0/24".into()], ports: vec![(443, 443)], ..Scope::default() };
+        let setup = Setup { scope, arms: ["cubic".into(), "bbr3".into()], ..sample() };
+        let (mut connections, mut slots) = (Vec::new(), Vec::new());
+        for (slot, scheduled) in (0..).zip(setup.schedule()) {
+            let began_ms = u64::from(slot) * 60_000;
+            slots.push(SlotRow { slot, began_ms, ended_ms: began_ms + 60_000, ..SlotRow::default() });
+            for i in 0..40u64 {
+                let (arm, faster) = match scheduled.kind {
+                    Kind::Whole(arm) => (arm, 1 + arm as u64),
+                    _ => (i as usize % 2, 1 + 3 * (i % 2)),
+                };
+                connections.push(Connection {
+                    slot,
+                    arm: arm as u8,
+                    began_ms: began_ms + 20_000 + i,
+                    ended_ms: began_ms + 25_000,
+                    is_as_set: true,
+                    prefix: i % 4,
+                    bytes_acked: 1_000_000,
+                    bytes_sent: 1_000_000,
+                    bytes_retransmitted: 5000,
+                    busy_us: (1_000_000 + i * 1000 + u64::from(slot)) / faster,
+                    min_rtt_us: 20_000 + i,
+                    rtts: vec![(40, 5), (41, 5)],
+                    ..Connection::default()
+                });
+            }
+        }
+        Trial { setup, connections, slots, ended, damage: vec!["slots.txt: <b>cut</b>.".into()] }
+    }
+
+    fn plain(trial: &Trial) -> String {
+        let findings = Findings::of(trial);
+        anstream::adapter::strip_str(&of(trial, &findings, usize::MAX)).to_string()
+    }
+
+    #[test]
+    fn the_answer_comes_first_and_both_numbers_where_connections_touch_each_other() {
+        let text = plain(&trial(Some(Ended::Done { at_ms: 2_400_000 })));
+        let first = "On this machine, in these hours, moving all of this traffic from cubic to bbr3 leaves the RTT above minimum at p95 where \
+                     it was";
+        assert!(text.starts_with(first), "{text}");
+        assert!(text.contains("changes the goodput in busy time by +100"), "{text}");
+        assert!(text.contains("Connections touch each other: side by side in half slots the candidate's goodput in busy time was +300"), "{text}");
+        assert!(!text.contains("candidate's RTT"), "a difference of nothing is no spill-over: {text}");
+        assert!(text.contains("1600 connections of 4 networks count"), "{text}");
+        assert!(text.contains("note: slots.txt"), "{text}");
+    }
+
+    #[test]
+    fn a_trial_that_was_stopped_says_so_first() {
+        let because = "the candidate is slower in busy time: 1 Mbit/s instead of 2".to_string();
+        let text = plain(&trial(Some(Ended::Stopped { at_ms: 60_000, because })));
+        assert!(text.starts_with("A guard ended the trial after 60 s: the candidate is slower"), "{text}");
+        assert!(text.contains("hold at every look"), "{text}");
+        assert!(plain(&trial(None)).starts_with("The trial has done 40 of 40 slots and has not ended."));
+        let empty = Trial { connections: vec![], slots: vec![], ..trial(None) };
+        assert!(plain(&empty).contains("nothing is known"));
+    }
+
+    /// Two numbers and a table for machines; no address anywhere, and what a stranger wrote is text.
+    #[test]
+    fn json_and_page_have_it_all_and_no_address() {
+        let trial = trial(Some(Ended::Done { at_ms: 2_400_000 }));
+        let findings = Findings::of(&trial);
+        let value: Value = serde_json::from_str(&json(&trial, &findings).unwrap()).unwrap();
+        assert_eq!((value["pairs"].as_u64(), value["slots"].as_array().unwrap().len()), (Some(16), 48));
+        assert_eq!(value["spill_over"][1]["is_found"], true);
+        let page = super::super::page::html(&trial, &findings);
+        assert!(page.contains("Do connections touch each other?") && page.contains("&lt;b&gt;cut"), "{page}");
+        assert!(
+            page.contains("with one remote network") && !page.contains("192.0.2"),
+            "the page names an address"
+        );
+        for fetched in ["http://", "https://", "<script src", "url(", "@import"] {
+            assert!(!page.contains(fetched), "the page fetches something: {fetched}");
+        }
+    }
+}

@@ -10,10 +10,10 @@ use super::guard::Guard;
 use super::schedule::{self, By, Kind};
 use super::setup::Setup;
 use anyhow::{Result, ensure};
-use headway_cc::cc::{self, Controller, ControllerError};
+use headway_cc::cc;
 use headway_cc::path::Path as NetworkPath;
 use headway_cc::rand::{Rng, hash};
-use headway_cc::sim::{FlowRun, FlowSpec, SimSpec, Source, run_with};
+use headway_cc::sim::{FlowRun, FlowSpec, MakeController, SimSpec, Source, run_with};
 use std::fmt;
 use std::path::Path;
 
@@ -149,7 +149,7 @@ pub fn simulate(
     setup: &Setup,
     world: &World,
     assign: Assign,
-    make: &dyn Fn(&str) -> Result<Box<dyn Controller>, ControllerError>,
+    make: MakeController,
 ) -> Result<Vec<Connection>> {
     let path: NetworkPath = world.path.parse()?;
     let slot = |r: &Request| (r.at_us / 1000 / setup.slot_ms) as u32;

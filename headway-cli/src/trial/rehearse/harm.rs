@@ -9,7 +9,7 @@ use headway_cc::cc::{self, Ack, Control, Controller, ControllerError};
 use headway_cc::rand::Rng;
 
 /// What the guard promises to need at most, in ends of connections with the candidate.
-const PROMISED: usize = 400;
+const PROMISED: usize = 800;
 
 /// A controller that sends at 0.3 times what it has found out, or one that takes no notice of losses.
 #[derive(Debug)]
