@@ -24,4 +24,5 @@ pub mod replay;
 pub mod report;
 pub mod sim;
 pub mod status;
+pub mod trial;
 pub mod watch;

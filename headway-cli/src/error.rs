@@ -16,7 +16,7 @@ pub const EXIT_CODES: &[(&str, &str)] = &[
     ),
     (
         "3",
-        "The report was written, and says what `--fail-if` of `headway bench` and `headway report` asks about. Of `headway status`: something that is enabled is not in force.",
+        "The report was written, and says what `--fail-if` of `headway bench` and `headway report` asks about. Of `headway status`: something that is enabled is not in force. Of `headway trial`: something ended it before its time, as harm that the candidate did.",
     ),
     (
         "128 + n",

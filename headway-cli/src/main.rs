@@ -26,6 +26,7 @@ mod raw;
 mod report;
 mod stats;
 mod sys;
+mod trial;
 mod watch;
 
 use anyhow::Result;
@@ -62,12 +63,19 @@ enum Command {
     /// results.json and report.html in the run folder. A run that was interrupted goes on when the same command is
     /// given again with its --out.
     Bench(Box<commands::bench::BenchArgs>),
-    /// Make the tables and report.html of a run folder again
+    /// Make the tables and report.html of a run or a trial again
     Report(commands::report::ReportArgs),
     /// Make one run of the shards that `bench --shard` made
     ///
     /// The result has the same bytes as a run without shards.
     Merge(commands::merge::MergeArgs),
+    /// Find out which controller is better here, live
+    ///
+    /// On this machine's own traffic: new connections get one controller for a slot of time and the other for the
+    /// next, in an order that a coin decides, and the slots are compared. Changes nothing but the controller of new
+    /// connections, ends by itself when the candidate does harm, and leaves nothing behind. Needs root. `headway report`
+    /// makes its report again.
+    Trial(Box<commands::trial::TrialArgs>),
     /// Write the cells of a run in the format of another program
     ///
     /// Cells that do not count are left out.
@@ -216,6 +224,7 @@ fn run(command: Command) -> Result<ExitCode> {
     match command {
         Command::Bench(args) => commands::bench::run(*args),
         Command::Report(args) => commands::report::run(args),
+        Command::Trial(args) => commands::trial::run(*args),
         Command::Merge(args) => commands::merge::run(args),
         Command::Export(args) => commands::exchange::export(args),
         Command::Import(args) => commands::exchange::import(args),
@@ -258,6 +267,7 @@ fn understood(command: Command) -> Result<()> {
         Command::Enable(args) => args.wanted().map(drop),
         Command::Disable(args) => args.scopes().map(drop),
         Command::Emu(args) => args.path().map(drop),
+        Command::Trial(args) => args.check(),
         _ => Ok(()),
     }
 }

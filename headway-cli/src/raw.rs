@@ -17,4 +17,4 @@ pub mod packets;
 pub mod ping;
 pub mod probe;
 pub mod requests;
-mod table;
+pub mod table;

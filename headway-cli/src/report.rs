@@ -19,8 +19,9 @@ mod mean;
 mod notes;
 mod page;
 mod run;
+pub mod scale;
 mod series;
-mod shell;
+pub mod shell;
 #[cfg(test)]
 pub mod synthetic;
 mod table;

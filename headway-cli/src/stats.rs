@@ -11,6 +11,7 @@
 //! percentiles of probes pooled over runs. `report::judge` is the main caller.
 
 pub mod bootstrap;
+pub mod coin;
 pub mod distribution;
 pub mod welch;
 

@@ -507,7 +507,7 @@ bench)
     code=$?
     out=$(folder_of "$@")
     [ -e "${out:-headway-run-1}" ] || /bin/cp -r RUN "${out:-headway-run-1}" ;;
-load | unload | enable | disable | tune | apply | confirm | status | watch | metrics | emu | kernel) "$PROGRAM" parse "$@"; code=$? ;;
+load | unload | enable | disable | tune | apply | confirm | status | watch | metrics | emu | kernel | trial) "$PROGRAM" parse "$@"; code=$? ;;
 doctor) "$PROGRAM" "$@"; code=$(($? > 1)) ;;
 merge) /bin/rm -rf "./$(folder_of "$@")"; "$PROGRAM" "$@"; code=$? ;;
 *) "$PROGRAM" "$@"; code=$? ;;
@@ -551,6 +551,8 @@ fn template() -> Scratch {
         assert!(output.status.success(), "{output:?}");
     }
     copy(&scratch.0.join("RUN"), &scratch.0.join("DIR"));
+    let trial = ["trial", "--in", "sim", "--cc", "cubic,bbr3", "--for", "10m", "--out", "headway-trial-1"];
+    assert!(headway(&scratch.0, &trial).status.success());
     fs::create_dir_all(scratch.0.join("FOLDER")).unwrap();
     for version in ["3.14", "3.16", "3.18"] {
         let run = root().join(format!("headway-cli/tests/data/iperf3/{version}-ok.json"));

@@ -5,7 +5,7 @@ use clap::Command;
 
 /// The commands by what they are for. Every command that is not hidden is in one group.
 pub const GROUPS: &[(&str, &[&str])] = &[
-    ("Compare", &["bench", "report", "merge", "compare", "plan"]),
+    ("Compare", &["bench", "trial", "report", "merge", "compare", "plan"]),
     (
         "Operate",
         &[
@@ -38,6 +38,17 @@ const EXAMPLES: &[(&str, &[(&str, &str)])] = &[
             ("headway report RUN", "its tables, and report.html"),
             ("headway report RUN --metric jain,srtt_us", "with more metrics"),
             ("headway report RUN --json", "for jq and other programs"),
+        ],
+    ),
+    (
+        "trial",
+        &[
+            ("headway trial plan --cc cubic --port 443", "what could be seen, in an hour"),
+            ("headway trial --cc cubic,bbr3 --port 443 --for 24h", ""),
+            ("headway trial --cc bbr,bbr3 --unit nginx.service --for 24h", ""),
+            ("headway trial status", "how it goes"),
+            ("headway trial --resume headway-trial-1", "after a kill or a reboot"),
+            ("headway trial --cc cubic,bbr3 --for 1h --in sim", "in seconds, truth known"),
         ],
     ),
     ("merge", &[("headway merge part1 part2 --out RUN", "")]),

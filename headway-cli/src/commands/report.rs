@@ -5,6 +5,7 @@ use crate::plan::Plan;
 use crate::raw::about::{About, Change};
 use crate::report::{self, FailIf, Format, Options};
 use crate::sys::out;
+use crate::trial::{self, folder};
 use anyhow::{Result, anyhow, ensure};
 use clap::Args;
 use std::path::{Path, PathBuf};
@@ -12,7 +13,7 @@ use std::process::ExitCode;
 
 #[derive(Args)]
 pub struct ReportArgs {
-    /// The run folder
+    /// The folder of a run or of a trial
     dir: PathBuf,
     /// Further metrics for the table (comma separated)
     ///
@@ -73,12 +74,36 @@ impl AboutArgs {
 }
 
 pub fn run(args: ReportArgs) -> Result<ExitCode> {
+    if folder::is_trial(&args.dir) {
+        return of_trial(&args);
+    }
     usage(report::known(&args.metric))?;
     Plan::read(&args.dir)?;
     About::change(&args.dir, &args.about.change(), None)?;
     let options =
         Options { metrics: args.metric, format: args.format, fail_if: args.fail.fail_if, width: None };
     show(&args.dir, options, args.json)?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// The same of a trial, which has metrics of its own.
+fn of_trial(args: &ReportArgs) -> Result<ExitCode> {
+    let is_plain = args.metric.is_empty()
+        && args.fail.fail_if.is_empty()
+        && args.format == Format::default()
+        && args.about.title.is_none()
+        && args.about.note.is_none();
+    if !is_plain {
+        let dir = args.dir.display();
+        return usage(Err(anyhow!(
+            "`{dir}` holds a trial, and only --json is for trials\nhint: headway report {dir}"
+        )));
+    }
+    let text = trial::report(&args.dir, out::width())?;
+    match args.json {
+        true => out::print(std::fs::read_to_string(args.dir.join(trial::JSON))?)?,
+        false => out::print(text)?,
+    }
     Ok(ExitCode::SUCCESS)
 }
 

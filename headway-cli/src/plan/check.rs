@@ -270,7 +270,7 @@ fn check_traffic(place: &Place, t: &Traffic, wire: Option<Wire>) -> Result<()> {
 }
 
 /// Is this a controller that the place can run, with settings that it has?
-fn check_controller(place: &Place, transport: Transport, cc: &str, known: &Known) -> Result<()> {
+pub fn check_controller(place: &Place, transport: Transport, cc: &str, known: &Known) -> Result<()> {
     let (name, settings) = headway_cc::cc::name_and_settings(cc);
     let there_are = match place {
         _ if !transport.is_tcp() => transport.controllers(),

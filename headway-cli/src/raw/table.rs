@@ -48,15 +48,31 @@ impl<'a> Table<'a> {
     /// # Errors
     /// A row has more or fewer words than there are columns, or `parse` fails.
     pub fn rows<T>(&self, parse: impl Fn(&Row) -> Result<T, String>) -> Result<Vec<T>, String> {
-        let row = |(line, text): &(usize, &'a str)| {
+        self.each(parse).collect()
+    }
+
+    /// The same for a table that is worth having with some rows damaged: the rows that can be read, and what is wrong with
+    /// the others.
+    pub fn readable_rows<T>(&self, parse: impl Fn(&Row) -> Result<T, String>) -> (Vec<T>, Vec<String>) {
+        let (mut good, mut bad) = (Vec::new(), Vec::new());
+        for row in self.each(parse) {
+            match row {
+                Ok(row) => good.push(row),
+                Err(why) => bad.push(why),
+            }
+        }
+        (good, bad)
+    }
+
+    fn each<T>(&self, parse: impl Fn(&Row) -> Result<T, String>) -> impl Iterator<Item = Result<T, String>> {
+        self.lines.iter().map(move |(line, text)| {
             let words: Vec<&str> = text.split(' ').collect();
             let (have, want) = (words.len(), self.columns.len());
             if have != want {
                 return Err(format!("line {line} has {have} words, its table {want} columns"));
             }
             parse(&Row { columns: &self.columns, words, line: *line })
-        };
-        self.lines.iter().map(row).collect()
+        })
     }
 }
 

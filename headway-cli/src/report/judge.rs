@@ -69,9 +69,16 @@ pub struct Spread {
 impl Judgement {
     /// `None` where there is not a single pair.
     pub fn of(pairs: &Pairs, question: &Question) -> Option<Self> {
+        Self::by(Shift::of, pairs, question)
+    }
+
+    /// The same with another estimate of the location than the exact signed-rank one, such as one that may be looked at while
+    /// pairs come in.
+    pub fn by(estimate: Estimate, pairs: &Pairs, question: &Question) -> Option<Self> {
         let Pairs { baseline, candidate } = pairs;
         let baseline_spread = Spread::of(baseline, question.ceiling)?;
-        let (scale, improvement) = improvement(question.better, baseline, candidate)?;
+        let (scale, gains) = gains(question.better, baseline, candidate);
+        let improvement = on_scale(scale, estimate(&gains)?, question.better);
         Some(Self {
             baseline_spread,
             candidate_spread: Spread::of(candidate, question.ceiling)?,
@@ -116,17 +123,27 @@ pub fn verdicts(family: &[(Shift, f64)]) -> Vec<(f64, Verdict)> {
     family.iter().enumerate().map(verdict).collect()
 }
 
-/// Paired, positive is better. Log ratios are estimated and then turned into shares of the baseline: the map is
-/// monotone, so an interval goes through it end by end.
-fn improvement(better: Better, base: &[f64], cand: &[f64]) -> Option<(Scale, Shift)> {
+/// What estimates the location of paired differences.
+pub type Estimate = fn(&[f64]) -> Option<Shift>;
+
+/// The gain of each pair, positive is better: log ratios, or differences where a value allows no ratio.
+pub fn gains(better: Better, base: &[f64], cand: &[f64]) -> (Scale, Vec<f64>) {
     let paired = |gain: fn(f64, f64) -> f64| -> Vec<f64> {
         base.iter().zip(cand).map(|(base, cand)| better.sign() * gain(*base, *cand)).collect()
     };
-    if base.iter().chain(cand).any(|v| *v <= 0.0) {
-        return Some((Scale::Difference, Shift::of(&paired(|base, cand| cand - base))?));
+    match base.iter().chain(cand).any(|v| *v <= 0.0) {
+        true => (Scale::Difference, paired(|base, cand| cand - base)),
+        false => (Scale::Ratio, paired(|base, cand| (cand / base).ln())),
     }
-    let gain = Shift::of(&paired(|base, cand| (cand / base).ln()))?;
-    Some((Scale::Ratio, as_shares(gain, better)))
+}
+
+/// What was estimated of gains, on the scale on which it is printed. Log ratios are estimated and then turned into shares of
+/// the baseline: the map is monotone, so an interval goes through it end by end.
+pub fn on_scale(scale: Scale, gain: Shift, better: Better) -> Shift {
+    match scale {
+        Scale::Ratio => as_shares(gain, better),
+        Scale::Difference => gain,
+    }
 }
 
 /// Gains as shares of the baseline. A gain is the log ratio of candidate and baseline, with the sign that makes a
@@ -172,9 +189,14 @@ impl Spread {
 mod tests {
     use super::*;
 
+    fn improvement(better: Better, base: &[f64], cand: &[f64]) -> (Scale, Shift) {
+        let (scale, gains) = gains(better, base, cand);
+        (scale, on_scale(scale, Shift::of(&gains).unwrap(), better))
+    }
+
     #[test]
     fn improvements_are_signed_ratios() {
-        let of = |better, base: f64, cand: f64| improvement(better, &[base; 6], &[cand; 6]).unwrap();
+        let of = |better, base: f64, cand: f64| improvement(better, &[base; 6], &[cand; 6]);
         let near = |better, base, cand, expected: f64| {
             let (scale, shift) = of(better, base, cand);
             assert_eq!(scale, Scale::Ratio);
@@ -190,9 +212,9 @@ mod tests {
 
     #[test]
     fn without_a_ratio_differences_are_compared() {
-        let (scale, shift) = improvement(Better::Lower, &[0.0, 0.0, 1.0], &[3.0, 3.0, 4.0]).unwrap();
+        let (scale, shift) = improvement(Better::Lower, &[0.0, 0.0, 1.0], &[3.0, 3.0, 4.0]);
         assert_eq!((scale, shift.center), (Scale::Difference, -3.0));
-        let (scale, shift) = improvement(Better::Lower, &[0.0; 6], &[0.0; 6]).unwrap();
+        let (scale, shift) = improvement(Better::Lower, &[0.0; 6], &[0.0; 6]);
         assert_eq!((scale, shift.center, shift.p), (Scale::Difference, 0.0, 1.0));
     }
 

@@ -1,0 +1,168 @@
+//! Trials in worlds of which the truth is known: how often is what a trial says true?
+//!
+//! The truth of a trial is what two further runs of its world show, with the same requests: one in which everybody has the baseline,
+//! one in which everybody has the candidate. The long tests make a hundred trials each; `HEADWAY_SEEDS=16..31` makes those of these
+//! seeds. Their figures are in docs/measurements/trial.md.
+
+mod chance;
+mod harm;
+
+use super::findings::{Effect, Findings};
+use super::folder::Trial;
+use super::outcome::{Counted, GOODPUT, METRICS, RTT_P95};
+use super::schedule::By;
+use super::setup::{Setup, sample};
+use super::world::{World, by_schedule, conclude, simulate};
+use crate::report::judge;
+use crate::stats::Shift;
+use headway_cc::cc;
+use std::ops::Range;
+
+/// Downloads over a path that loses one packet in a hundred by chance: cubic leaves room there that bbr3 takes, from cubic first of all.
+fn world(is_shared: bool) -> World {
+    World {
+        path: "20mbit 30ms queue=1bdp loss=1%".into(),
+        networks: if is_shared { 8 } else { 3 },
+        is_shared,
+        bytes: 400_000,
+        think_ms: if is_shared { 2400 } else { 1200 },
+        swing: 0.0,
+    }
+}
+
+/// Fifteen groups of slots of 40 s. No guard: it is held against other worlds.
+fn setup(arms: [&str; 2], seed: u64) -> Setup {
+    Setup {
+        arms: arms.map(String::from),
+        slot_ms: 40_000,
+        burn_in_ms: 8000,
+        slots: 75,
+        max_harm: 1.0,
+        seed,
+        ..sample()
+    }
+}
+
+fn trial(setup: &Setup, world: &World) -> Trial {
+    let connections = simulate(setup, world, &by_schedule(setup), &cc::controller).unwrap();
+    let (connections, slots, ended) = conclude(setup, connections);
+    Trial { setup: setup.clone(), connections, slots, ended: Some(ended), damage: vec![] }
+}
+
+/// What everybody's having the candidate changes, as improvements on the scale of the judgement, by metric.
+fn truth(setup: &Setup, world: &World) -> [f64; 2] {
+    let [base, cand] = [0, 1].map(|arm| {
+        let connections = simulate(setup, world, &|_, _, _| arm, &cc::controller).unwrap();
+        // In a trial by network a slot may have any controller.
+        let setup = Setup { by: By::Prefix, ..setup.clone() };
+        let (connections, slots, ended) = conclude(&setup, connections);
+        let trial = Trial { setup, connections, slots, ended: Some(ended), damage: vec![] };
+        Counted::of(&trial).outcomes(|_| true)
+    });
+    HEADLINES.map(|metric| {
+        let [base, cand] =
+            [&base, &cand].map(|all| all.iter().map(|o| o.values[metric].unwrap()).collect::<Vec<_>>());
+        let better = METRICS[metric].better;
+        let (scale, gains) = judge::gains(better, &base, &cand);
+        judge::on_scale(scale, Shift::of(&gains).unwrap(), better).center
+    })
+}
+
+/// `usual`, or those that the environment asks for.
+fn seeds(usual: Range<u64>) -> Range<u64> {
+    let asked = std::env::var("HEADWAY_SEEDS").ok();
+    let (from, to) = asked.as_deref().and_then(|text| text.split_once("..")).unwrap_or(("", ""));
+    from.parse().unwrap_or(usual.start)..to.parse().unwrap_or(usual.end)
+}
+
+/// What a trial said of the truth.
+#[derive(Debug, Default)]
+struct Tally {
+    trials: u32,
+    /// The interval had the truth in it, by metric.
+    covered: [u32; 2],
+    /// How far the estimate was from the truth, and how far what connections side by side show; summed, in per cent of the baseline.
+    off: [f64; 2],
+    side_off: [f64; 2],
+    spills: u32,
+}
+
+const HEADLINES: [usize; 2] = [GOODPUT, RTT_P95];
+
+impl Tally {
+    fn over(seeds: Range<u64>, world: &World, has_truth: bool) -> Self {
+        let mut tally = Self::default();
+        for seed in seeds {
+            let setup = setup(["cubic", "bbr3"], seed);
+            let findings = Findings::of(&trial(&setup, world));
+            tally.trials += 1;
+            tally.spills += u32::from(findings.has_spill());
+            if has_truth {
+                let truth = truth(&setup, world);
+                (0..2).for_each(|i| tally.note(i, findings.effect(HEADLINES[i]).unwrap(), truth[i]));
+            }
+        }
+        println!("all: {tally:?}");
+        tally
+    }
+
+    fn note(&mut self, i: usize, effect: &Effect, truth: f64) {
+        let ours = &effect.judged.improvement;
+        let side = effect.side_by_side.as_ref().unwrap().improvement.center;
+        self.covered[i] += u32::from(ours.low <= truth && truth <= ours.high);
+        self.off[i] += 100.0 * (ours.center - truth);
+        self.side_off[i] += 100.0 * (side - truth);
+    }
+}
+
+#[test]
+fn a_slot_tells_what_moving_everybody_does_and_a_connection_does_not() {
+    let tally = Tally::over(3..5, &world(true), true);
+    assert_eq!((tally.covered[0], tally.spills), (2, 2), "{tally:?}");
+    assert!(tally.off[0].abs() < 2.0 * 20.0 && tally.side_off[0] > 2.0 * 30.0, "{tally:?}");
+}
+
+#[test]
+fn connections_that_do_not_touch_each_other_are_found_not_to() {
+    let tally = Tally::over(2..4, &world(false), false);
+    assert_eq!(tally.spills, 0, "{tally:?}");
+}
+
+#[test]
+#[ignore = "long: 300 simulated trials"]
+fn long_the_slots_interval_covers_the_truth() {
+    let tally = Tally::over(seeds(1..101), &world(true), true);
+    for covered in tally.covered {
+        let share = 100.0 * f64::from(covered) / f64::from(tally.trials);
+        assert!((93.0..=98.0).contains(&share), "{tally:?}");
+    }
+    assert!(tally.side_off[0] / f64::from(tally.trials) > 30.0, "{tally:?}");
+}
+
+#[test]
+#[ignore = "long: 100 simulated trials"]
+fn long_spill_over_is_found_where_there_is_some() {
+    let tally = Tally::over(seeds(1..101), &world(true), false);
+    assert!(tally.spills * 100 >= tally.trials * 90, "{tally:?}");
+}
+
+#[test]
+#[ignore = "long: 100 simulated trials"]
+fn long_no_spill_over_is_found_where_there_is_none() {
+    let tally = Tally::over(seeds(1..101), &world(false), false);
+    assert!(tally.spills * 100 <= tally.trials * 5, "{tally:?}");
+}
+
+/// The same controller twice: every verdict is a false one.
+#[test]
+#[ignore = "long: 100 simulated trials"]
+fn long_a_controller_is_not_better_than_itself() {
+    let (mut wrong, mut trials) = (0, 0);
+    for seed in seeds(1..101) {
+        let findings = Findings::of(&trial(&setup(["cubic", "cubic"], seed), &world(true)));
+        wrong += u32::from(chance::has_verdict(&findings.effects));
+        trials += 1;
+    }
+    println!("false verdicts in {wrong} of {trials} trials");
+    assert!(wrong * 100 <= trials * 7, "{wrong} of {trials}");
+}
