@@ -98,6 +98,7 @@ impl Findings {
         }
     }
 
+    #[cfg(test)]
     pub fn effect(&self, metric: usize) -> Option<&Effect> {
         self.effects.iter().find(|e| e.metric.name == METRICS[metric].name)
     }
