@@ -445,6 +445,7 @@ impl How {
         known: Option<&foretell::Plan>,
     ) -> Result<Setup> {
         let is_simulated = self.place == Where::Sim;
+        arms.iter().try_for_each(|arm| live::check_label(arm))?;
         let usual_ms = (length_ms / USUAL_SLOTS).clamp(1000, LONGEST_USUAL_SLOT_MS);
         let slot_ms = self.slot.or(known.map(|k| k.slot_ms)).unwrap_or(usual_ms);
         let burn_in_ms = self.burn_in.or(known.map(|k| k.burn_in_ms)).unwrap_or(slot_ms / 10);
