@@ -122,9 +122,9 @@ struct Which {
     /// A number or a range (8000-8010), several with commas. Without it all connections.
     #[arg(long, value_name = "N[-M]", value_delimiter = ',')]
     port: Vec<String>,
-    /// Those that came in, went out, or both
+    /// Those that came in or went out
     ///
-    /// in: clients connect to this machine. out: this machine connects.
+    /// in: clients connect to this machine. out: this machine connects. both: all.
     #[arg(long, value_enum, value_name = "WAY", hide_possible_values = true, default_value = "both")]
     direction: Way,
     /// Those with hosts of these networks
@@ -197,8 +197,10 @@ struct How {
 #[derive(Args)]
 #[command(next_help_heading = "With --in sim")]
 struct WorldArgs {
-    /// The bottleneck, a preset or a path text
-    #[arg(long, value_name = "PATH", default_value = "20mbit 40ms queue=4bdp")]
+    /// The bottleneck
+    ///
+    /// A preset or a path text. The default is 20mbit 40ms queue=4bdp.
+    #[arg(long, value_name = "PATH", default_value = "20mbit 40ms queue=4bdp", hide_default_value = true)]
     path: String,
     /// Client networks
     #[arg(long, value_name = "N", default_value_t = 8)]
