@@ -106,3 +106,39 @@ for seed in $(seq "$first" "$last"); do
 	one "$seed"
 	echo "seed $seed: $(($(date +%s) - began)) s, $(grep -vc '#' "$results/$seed/both/connections.txt") connections" >&2
 done
+
+# `LOW IMPROVEMENT HIGH SIDE-BY-SIDE BASELINE` of a metric, as results.json has them at the depth of an effect.
+effect() { # FOLDER METRIC
+	"$headway" report "$1" >/dev/null
+	awk -v metric="$2" '
+		/^  "effects": / { inside = 1 }
+		inside && /^      "(low|high|improvement)": / { gsub(/[",:]/, ""); of[$1] = $2 }
+		inside && /^      "(baseline|side_by_side)": / { gsub(/[",:]/, ""); part = $1 }
+		inside && part == "baseline" && /^        "median": / { gsub(/,/, ""); base = $2; part = "" }
+		inside && part == "side_by_side" && /^        "improvement": / { gsub(/,/, ""); side = $2; part = "" }
+		inside && /^      "metric": / { wanted = index($0, "\"" metric "\"") }
+		inside && /^    }/ { if (wanted) { print of["low"] + 0, of["improvement"], of["high"] + 0, side + 0, base; exit } }' "$1/results.json"
+}
+
+# The truth is that of all seeds together, which no single one knows as well. Improvements are log ratios where it is counted with.
+for metric in goodput_bytes_s rtt_above_min_p95_us; do
+	for seed in $(seq "$first" "$last"); do
+		echo "$seed" $(for what in first second both; do effect "$results/$seed/$what" $metric; done)
+	done | awk -v metric=$metric -v lower="$([ $metric = goodput_bytes_s ] && echo 0 || echo 1)" '
+		NF == 16 && $12 != $14 {
+			ratio = lower ? $6 / $11 : $11 / $6
+			sum += log(ratio); n++
+			low[n] = $12; at[n] = $13; high[n] = $14; side[n] = $15; seed[n] = $1; own[n] = ratio - 1
+		}
+		END {
+			if (!n) { print metric ": no seed has an interval"; exit }
+			truth = exp(sum / n) - 1
+			for (i = 1; i <= n; i++) {
+				covers = low[i] <= truth && truth <= high[i]
+				held += covers; off += side[i]
+				printf "%s seed %s: %+.1f %% [%+.1f, %+.1f], alone %+.1f %%, side by side %+.1f %%%s\n", metric, seed[i], 100 * at[i],
+					100 * low[i], 100 * high[i], 100 * own[i], 100 * side[i], covers ? "" : "  MISSED"
+			}
+			printf "%s: truth %+.1f %%, held by %d of %d intervals; side by side says %+.1f %% in the mean\n", metric, 100 * truth, held, n, 100 * off / n
+		}'
+done

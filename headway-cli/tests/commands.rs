@@ -241,8 +241,9 @@ fn completions_and_man_pages_are_of_every_command() {
             assert!(said(&run(&["completions", shell])).contains(&command), "{shell}: {command}");
         }
     }
-    for nested in ["fetch", "build", "list"] {
-        assert!(pages.contains(&format!("headway-kernel-{nested}.1")), "{nested}: {pages:?}");
+    let nested = ["kernel-fetch", "kernel-build", "kernel-list", "trial-plan", "trial-status"];
+    for nested in nested {
+        assert!(pages.contains(&format!("headway-{nested}.1")), "{nested}: {pages:?}");
     }
-    assert_eq!(pages.len(), commands().len() + 1 + 3, "hidden commands have no page: {pages:?}");
+    assert_eq!(pages.len(), commands().len() + 1 + nested.len(), "hidden commands have no page: {pages:?}");
 }

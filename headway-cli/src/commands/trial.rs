@@ -122,9 +122,9 @@ struct Which {
     /// A number or a range (8000-8010), several with commas. Without it all connections.
     #[arg(long, value_name = "N[-M]", value_delimiter = ',')]
     port: Vec<String>,
-    /// Those that came in, went out, or both
+    /// Those that came in or went out
     ///
-    /// in: clients connect to this machine. out: this machine connects.
+    /// in: clients connect to this machine. out: this machine connects. both: all.
     #[arg(long, value_enum, value_name = "WAY", hide_possible_values = true, default_value = "both")]
     direction: Way,
     /// Those with hosts of these networks
@@ -197,8 +197,10 @@ struct How {
 #[derive(Args)]
 #[command(next_help_heading = "With --in sim")]
 struct WorldArgs {
-    /// The bottleneck, a preset or a path text
-    #[arg(long, value_name = "PATH", default_value = "20mbit 40ms queue=4bdp")]
+    /// The bottleneck
+    ///
+    /// A preset or a path text. The default is 20mbit 40ms queue=4bdp.
+    #[arg(long, value_name = "PATH", default_value = "20mbit 40ms queue=4bdp", hide_default_value = true)]
     path: String,
     /// Client networks
     #[arg(long, value_name = "N", default_value_t = 8)]
@@ -259,7 +261,9 @@ impl TrialArgs {
 
 fn begin(args: &BeginArgs) -> Result<ExitCode> {
     let known = args.known()?;
-    let setup = usage(args.setup(known.as_ref()))?;
+    let mut setup = usage(args.setup(known.as_ref()))?;
+    usage(args.how.check_arms(&setup))?;
+    setup.scope = usage(args.which.found())?;
     let dir = folder_of(&args.how, TRIAL)?;
     say_before(&setup, &dir, known.as_ref())?;
     conduct(&args.how, &args.world, &dir, setup)
@@ -273,7 +277,9 @@ fn say_before(setup: &Setup, dir: &Path, known: Option<&foretell::Plan>) -> Resu
 }
 
 fn rehearse(args: &PlanArgs) -> Result<ExitCode> {
-    let setup = usage(args.setup())?;
+    let mut setup = usage(args.setup())?;
+    usage(args.how.check_arms(&setup))?;
+    setup.scope = usage(args.which.found())?;
     let dir = folder_of(&args.how, PLAN)?;
     out::say(format_args!("{} against itself, {}, in {}", args.cc, setup.scope.in_words(), dir.display()))?;
     let code = conduct(&args.how, &args.world, &dir, setup)?;
@@ -386,7 +392,7 @@ impl BeginArgs {
         let newest = || newest(PLAN).ok();
         let Some(dir) = self.plan.clone().or_else(newest) else { return Ok(None) };
         let phase = folder::read(&dir)?;
-        let is_same = phase.setup.scope == usage(self.which.scope())?;
+        let is_same = phase.setup.scope == usage(self.which.found())?;
         ensure!(
             is_same || self.plan.is_none(),
             "`{}` is of other connections: {}\nhint: `headway trial plan` with the flags of this trial",
@@ -426,6 +432,12 @@ impl PlanArgs {
 }
 
 impl How {
+    /// Whether the place has both controllers.
+    fn check_arms(&self, setup: &Setup) -> Result<()> {
+        let check = if self.place == Where::Sim { live::check_simulated } else { live::check_arm };
+        setup.arms.iter().try_for_each(|arm| check(arm))
+    }
+
     /// A trial without a canary.
     fn setup(
         &self,
@@ -435,10 +447,7 @@ impl How {
         known: Option<&foretell::Plan>,
     ) -> Result<Setup> {
         let is_simulated = self.place == Where::Sim;
-        match is_simulated {
-            true => arms.iter().try_for_each(|arm| live::check_simulated(arm))?,
-            false => arms.iter().try_for_each(|arm| live::check_arm(arm))?,
-        }
+        arms.iter().try_for_each(|arm| live::check_label(arm))?;
         let usual_ms = (length_ms / USUAL_SLOTS).clamp(1000, LONGEST_USUAL_SLOT_MS);
         let slot_ms = self.slot.or(known.map(|k| k.slot_ms)).unwrap_or(usual_ms);
         let burn_in_ms = self.burn_in.or(known.map(|k| k.burn_in_ms)).unwrap_or(slot_ms / 10);
@@ -490,23 +499,29 @@ impl Which {
         })
     }
 
-    /// Below the mount of cgroups; empty for the one above all.
-    fn cgroup(&self) -> Result<String> {
-        match (&self.cgroup, &self.unit) {
-            (Some(path), _) => {
-                ensure!(
-                    !path.trim_matches('/').is_empty(),
-                    "the root cgroup is every process\nhint: leave --cgroup out"
-                );
-                scope::cgroup(path)
-            }
-            (None, Some(name)) => {
-                let name = scope::unit(name)?;
-                let cgroup = unit::find(&name)?.cgroup;
-                cgroup.with_context(|| format!("{name} does not run\nhint: `systemctl start {name}` first"))
-            }
-            (None, None) => Ok(String::new()),
+    /// The same with the cgroup that the unit has now.
+    fn found(&self) -> Result<Scope> {
+        let mut scope = self.scope()?;
+        if let Some(name) = &self.unit {
+            let name = scope::unit(name)?;
+            let cgroup = unit::find(&name)?.cgroup;
+            scope.cgroup = cgroup
+                .with_context(|| format!("{name} does not run\nhint: `systemctl start {name}` first"))?;
         }
+        Ok(scope)
+    }
+
+    /// Below the mount of cgroups; empty for the one above all, and for that of a unit, which has to be asked for.
+    fn cgroup(&self) -> Result<String> {
+        if let Some(name) = &self.unit {
+            scope::unit(name)?;
+        }
+        let Some(path) = &self.cgroup else { return Ok(String::new()) };
+        ensure!(
+            !path.trim_matches('/').is_empty(),
+            "the root cgroup is every process\nhint: leave --cgroup out"
+        );
+        scope::cgroup(path)
     }
 }
 

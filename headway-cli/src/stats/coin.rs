@@ -18,7 +18,7 @@ pub fn randomisation_p(differences: &[f64]) -> f64 {
         differences.iter().enumerate().map(signed).sum::<f64>().abs()
     };
     // Sums of the same numbers in another order differ in their last digits.
-    let observed = size(0) * (1.0 - 1e-12);
+    let observed = differences.iter().sum::<f64>().abs() * (1.0 - 1e-12);
     if differences.len() <= ALL_ORDERS {
         let orders = 1u64 << differences.len();
         return (0..orders).filter(|signs| size(*signs) >= observed).count() as f64 / orders as f64;
@@ -123,6 +123,11 @@ mod tests {
         assert_eq!(randomisation_p(&[1.0, 2.0, 4.0]), 0.25);
         assert_eq!(randomisation_p(&[1.0, 2.0, -4.0]), 1.0);
         assert_eq!(randomisation_p(&[]), 1.0);
+        assert_eq!(
+            randomisation_p(&[1.0; 100]),
+            1e-5,
+            "none of the draws reaches it, and it is one of 100 000 itself"
+        );
     }
 
     /// SciPy 1.17.1: `permutation_test((x,), lambda x: abs(sum(x)), permutation_type='samples', alternative='greater')`, all orders

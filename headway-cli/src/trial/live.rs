@@ -20,7 +20,7 @@ use super::setup::Setup;
 use crate::sys::out;
 use anyhow::{Context, Result};
 use arms::Arms;
-pub use arms::{check as check_arm, check_simulated};
+pub use arms::{check as check_arm, check_label, check_simulated};
 use clock::Clock;
 pub use clock::unix_now;
 use headway_kernel::{Direction, Neighbour, Record, TrialCounters, TrialOptions, TrialUnit};

@@ -56,11 +56,11 @@ fn attach(arm: &str) -> Result<kernel::Attached> {
 /// So many trials on one machine, each in a container of its own, need names.
 const SPARE_NAMES: u32 = 100;
 
-/// Whether the machine can have it.
+/// Whether it is a controller and nothing more.
 ///
 /// # Errors
-/// It has none of that name, a setting is wrong, or the label asks for what a trial does not change.
-pub fn check(arm: &str) -> Result<()> {
+/// It is none, or the label asks for what a trial does not change.
+pub fn check_label(arm: &str) -> Result<()> {
     let label = Label::from(arm);
     label.check()?;
     ensure!(
@@ -68,6 +68,14 @@ pub fn check(arm: &str) -> Result<()> {
         "`{arm}` is more than a controller, and a trial changes nothing else\nhint: `{}`",
         label.controller()
     );
+    Ok(())
+}
+
+/// Whether the machine can have it.
+///
+/// # Errors
+/// It has none of that name, or a setting is wrong.
+pub fn check(arm: &str) -> Result<()> {
     check_controller(&Place::Here, Transport::default(), arm, &need::known())
 }
 
