@@ -2,7 +2,7 @@
 //!
 //! The truth of a trial is what two further runs of its world show, with the same requests: one in which everybody has the baseline,
 //! one in which everybody has the candidate. The long tests make a hundred trials each; `HEADWAY_SEEDS=16..31` makes those of these
-//! seeds. Their figures are in docs/measurements/trial.md.
+//! seeds. Their figures are in docs/measurements/trial-statistics.md.
 
 mod chance;
 mod harm;
