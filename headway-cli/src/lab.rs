@@ -10,7 +10,7 @@
 //! cell ─► job in the guest's memory ────────────┴─► qemu ─► answer in the guest's memory ─► raw files
 //! ```
 //!
-//! This file runs one cell: lay down the job, boot, wait, read the answer. [`kernels`] finds the kernels, [`arch`]
+//! This file runs one cell: lay down the job, boot, wait, read the answer. [`mod@kernels`] finds the kernels, [`arch`]
 //! knows the emulated machine, [`emulator`] starts and watches QEMU. Nothing is written outside the destination
 //! folder: the kernel's image, the initramfs and the guest's memory are memory files, and QEMU dies with this
 //! process. Called by `bench` for the cells of `--in lab`.

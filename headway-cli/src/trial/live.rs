@@ -183,6 +183,9 @@ impl Run<'_> {
             // Whoever came after the counters were read would have a row and not be counted.
             self.trial.pause()?;
         }
+        if let Some(Breach(because)) = self.vanished()? {
+            return Ok(Some(Ended::Stopped { at_ms: self.clock.age_ms(), because }));
+        }
         self.slot_is_over(number, began)?;
         Ok(None)
     }
@@ -216,6 +219,21 @@ impl Run<'_> {
                 "the kernel refused {refused} of {all} connections the controller that they were to have"
             ))
         })
+    }
+
+    /// Whether too many connections have ended without a record, though there was room for one. Those that begin or end during the
+    /// look do not count: it is asked first who took part and last who has ended. One may be an accident.
+    fn vanished(&self) -> Result<Option<Breach>> {
+        let enrolled = self.trial.counters()?.enrolled;
+        let open = self.trial.open()?.len();
+        let vanished = TrialCounters { enrolled, ..self.trial.counters()? }.vanished(open);
+        let all: u64 = enrolled.iter().sum();
+        Ok((vanished > 1 && vanished * 100 > all).then(|| {
+            Breach(format!(
+                "the ends of {vanished} of {all} connections were not recorded, because another program has replaced what the \
+                 kernel was to tell of them"
+            ))
+        }))
     }
 
     /// Whether somebody else decides now, too.

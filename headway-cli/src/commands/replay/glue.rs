@@ -22,7 +22,7 @@ pub struct Field {
     pub compared: u64,
     /// Of these, other than the packets say.
     pub differing: u64,
-    /// Of these, how many may differ, and why is said in [`Field::reason`].
+    /// Of these, how many may differ, for the reason in the table of `Tally::fields`.
     pub allowed: u64,
     /// The first that differs.
     pub first: Option<String>,
