@@ -164,7 +164,8 @@ echo END
 const BAD: &str = "bbr3:startup_pacing_gain=1.01:cruise_pacing_gain=0.5:up_pacing_gain=1:default_cwnd_gain=1:up_cwnd_gain=1:pacing_margin_percent=50%";
 
 #[test]
-fn root_harm_ends_a_trial() {
+#[ignore = "two minutes: `make test-long`"]
+fn long_harm_ends_a_trial() {
     let text = format!(
         r#"
 served 300 --shared='100mbit 30ms up=30mbit upqueue=450kB'
