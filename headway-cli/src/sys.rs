@@ -22,4 +22,5 @@ pub mod route;
 pub mod sched;
 pub mod socket;
 pub mod tun;
+pub mod voice;
 pub mod wait;

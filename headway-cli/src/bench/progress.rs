@@ -2,9 +2,8 @@
 //! a log, a line for each cell, and with `--quiet` nothing.
 
 use crate::plan::{Cell, Plan};
-use crate::sys::{interrupt, out};
-use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
-use std::io::IsTerminal;
+use crate::sys::out;
+use crate::sys::voice::{Voice, style};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
@@ -20,22 +19,19 @@ pub struct Progress {
     voice: Voice,
 }
 
-enum Voice {
-    Quiet,
-    Lines,
-    /// The guard takes the line off the terminal, also when the program is interrupted.
-    Bar(ProgressBar, #[allow(dead_code, reason = "it acts when it is dropped")] interrupt::Guard),
-}
-
 impl Progress {
     pub fn new(plan: &Plan, total: usize, is_quiet: bool) -> Self {
+        let voice = Voice::new(total as u64, is_quiet, "{pos}/{len} [{bar:20}]  {wide_msg}");
+        if let Voice::Bar(bar, _) = &voice {
+            bar.enable_steady_tick(Duration::from_secs(1));
+        }
         let progress = Self {
             start: Instant::now(),
             total,
             done: AtomicUsize::new(0),
             failed: AtomicUsize::new(0),
             running: Mutex::default(),
-            voice: Voice::new(total, is_quiet),
+            voice,
         };
         let paths = match plan.suite.as_str() {
             "" => plan.paths.iter().map(|p| p.name.as_str()).collect::<Vec<_>>().join(", "),
@@ -119,26 +115,6 @@ impl Progress {
             bar.set_message(running.first().map(|first| first.clone() + &others).unwrap_or_default());
         }
     }
-}
-
-impl Voice {
-    fn new(total: usize, is_quiet: bool) -> Self {
-        if is_quiet {
-            return Self::Quiet;
-        }
-        if !std::io::stderr().is_terminal() || total == 0 {
-            return Self::Lines;
-        }
-        let bar = ProgressBar::with_draw_target(Some(total as u64), ProgressDrawTarget::stderr());
-        bar.set_style(style("{pos}/{len} [{bar:20}]  {wide_msg}"));
-        bar.enable_steady_tick(Duration::from_secs(1));
-        let to_clear = bar.clone();
-        Self::Bar(bar, interrupt::guard(move || to_clear.finish_and_clear()))
-    }
-}
-
-fn style(template: &str) -> ProgressStyle {
-    ProgressStyle::with_template(template).expect("the template is one of indicatif's").progress_chars("=> ")
 }
 
 fn name(plan: &Plan, cell: &Cell) -> String {

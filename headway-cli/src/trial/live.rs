@@ -120,6 +120,11 @@ fn prefix(text: &str) -> Result<(IpAddr, u8)> {
     Ok((address.parse()?, bits.parse()?))
 }
 
+/// Whether what went wrong with so many of all connections may be more than an accident, and matters.
+fn are_too_many(wrong: u64, all: u64) -> bool {
+    wrong > 1 && wrong * 100 > all
+}
+
 /// A trial that runs.
 struct Run<'a> {
     order: &'a Order,
@@ -210,11 +215,11 @@ impl Run<'_> {
         Ok(seen.or_else(lost).or_else(|| Self::refused(counters)).or(self.others()?))
     }
 
-    /// Whether the kernel refuses too many connections their controller, as when somebody has unloaded it. One may be an accident.
+    /// Whether the kernel refuses too many connections their controller, as when somebody has unloaded it.
     fn refused(counters: &TrialCounters) -> Option<Breach> {
         let [refused, enrolled] = [counters.refused, counters.enrolled].map(|arms| arms.iter().sum::<u64>());
         let all = refused + enrolled;
-        (refused > 1 && refused * 100 > all).then(|| {
+        are_too_many(refused, all).then(|| {
             Breach(format!(
                 "the kernel refused {refused} of {all} connections the controller that they were to have"
             ))
@@ -222,13 +227,13 @@ impl Run<'_> {
     }
 
     /// Whether too many connections have ended without a record, though there was room for one. Those that begin or end during the
-    /// look do not count: it is asked first who took part and last who has ended. One may be an accident.
+    /// look do not count: it is asked first who took part and last who has ended.
     fn vanished(&self) -> Result<Option<Breach>> {
         let enrolled = self.trial.counters()?.enrolled;
         let open = self.trial.open()?.len();
         let vanished = TrialCounters { enrolled, ..self.trial.counters()? }.vanished(open);
         let all: u64 = enrolled.iter().sum();
-        Ok((vanished > 1 && vanished * 100 > all).then(|| {
+        Ok(are_too_many(vanished, all).then(|| {
             Breach(format!(
                 "the ends of {vanished} of {all} connections were not recorded, because another program has replaced what the \
                  kernel was to tell of them"

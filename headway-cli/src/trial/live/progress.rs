@@ -1,18 +1,12 @@
 //! What a trial says on standard error while it runs: on a terminal one line that updates itself, elsewhere, such as in a
 //! log, a line for each slot, and with `--quiet` nothing.
 
-use crate::sys::{interrupt, out};
+use crate::sys::out;
+use crate::sys::voice::Voice;
 use crate::trial::foretell;
-use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
-use std::io::IsTerminal;
 use std::time::Duration;
 
-pub enum Progress {
-    Quiet,
-    Lines,
-    /// The guard takes the line off the terminal, also when the program is interrupted.
-    Bar(ProgressBar, #[allow(dead_code, reason = "it acts when it is dropped")] interrupt::Guard),
-}
+pub struct Progress(Voice);
 
 /// How far a trial is.
 #[derive(Clone, Copy, Debug)]
@@ -28,21 +22,11 @@ pub struct State<'a> {
 
 impl Progress {
     pub fn new(slots: u32, is_quiet: bool) -> Self {
-        if is_quiet {
-            return Self::Quiet;
-        }
-        if !std::io::stderr().is_terminal() {
-            return Self::Lines;
-        }
-        let bar = ProgressBar::with_draw_target(Some(u64::from(slots)), ProgressDrawTarget::stderr());
-        let style = ProgressStyle::with_template("slot {pos}/{len} [{bar:20}] {wide_msg}");
-        bar.set_style(style.expect("the template is one of indicatif's").progress_chars("=> "));
-        let to_clear = bar.clone();
-        Self::Bar(bar, interrupt::guard(move || to_clear.finish_and_clear()))
+        Self(Voice::new(slots.into(), is_quiet, "slot {pos}/{len} [{bar:20}] {wide_msg}"))
     }
 
     pub fn slot_begins(&self, state: State<'_>) {
-        if let Self::Lines = self {
+        if let Voice::Lines = self.0 {
             let (slot, all) = (state.slot + 1, state.slots);
             out::note(format_args!("[{slot}/{all}] {} ({} left)", state.what, length(state.left)));
         }
@@ -50,7 +34,7 @@ impl Progress {
     }
 
     pub fn show(&self, state: State<'_>) {
-        if let Self::Bar(bar, _) = self {
+        if let Voice::Bar(bar, _) = &self.0 {
             bar.set_position(u64::from(state.slot) + 1);
             bar.set_message(format!(
                 "{} left  {}  {} connections",
@@ -64,7 +48,7 @@ impl Progress {
 
 impl Drop for Progress {
     fn drop(&mut self) {
-        if let Self::Bar(bar, _) = self {
+        if let Voice::Bar(bar, _) = &self.0 {
             bar.finish_and_clear();
         }
     }
