@@ -2,6 +2,7 @@
 
 use crate::emu::{Emu, EmuOptions, Far, Netns};
 use crate::error::{coded, usage};
+use crate::lab::guest;
 use crate::plan::PathEntry;
 use crate::sys;
 use crate::sys::out;
@@ -58,7 +59,13 @@ pub fn run(args: EmuArgs) -> Result<ExitCode> {
     // Opened first: a log that cannot be written must not cost a long run.
     let log = args.log.as_deref().map(|file| create(file).map(|f| (f, file))).transpose()?;
     let far = if args.far.is_some() { Far::Own } else { Far::Caller };
-    let options = EmuOptions { mtu: args.mtu, seed: args.seed, far, ..EmuOptions::default() };
+    let options = EmuOptions {
+        mtu: args.mtu,
+        seed: args.seed,
+        far,
+        exact_timers: guest::is_inside(),
+        ..EmuOptions::default()
+    };
     let emu = Emu::up(&path, &options)?;
     let far = match (&args.far, emu.far()) {
         (Some(command), Some(netns)) => Some(FarEnd::start(netns, command, &emu)?),

@@ -44,6 +44,13 @@ pub fn is_guest() -> bool {
     std::process::id() == 1 && std::env::args().any(|a| a == ARGUMENT)
 }
 
+/// Whether this process runs in a guest of the lab, where timers ring at exactly the moment that was asked for and a loop that
+/// looks at the clock only makes a second of virtual time cost more.
+pub fn is_inside() -> bool {
+    std::fs::read_to_string("/proc/cmdline")
+        .is_ok_and(|line| line.split_whitespace().any(|word| word == ARGUMENT))
+}
+
 /// All that the guest does.
 pub fn main() -> ! {
     if let Err(error) = run() {
