@@ -34,6 +34,17 @@ impl Unit {
     }
 }
 
+/// The p of a test. What is smaller than a thousandth is not said more exactly, and never as 0, which no p is.
+pub fn p_value(p: f64) -> String {
+    if p < 0.001 { "< 0.001".into() } else { format!("{p:.3}") }
+}
+
+/// A p within a sentence.
+pub fn p_equals(p: f64) -> String {
+    let value = p_value(p);
+    if value.starts_with('<') { format!("p {value}") } else { format!("p = {value}") }
+}
+
 /// About three significant digits, every digit of the integer part, no exponent.
 pub fn number(x: f64) -> String {
     if x.abs() < 0.00005 { "0".into() } else { format!("{x:.0$}", digits(x)) }
@@ -91,6 +102,12 @@ mod tests {
         );
         assert_eq!([0.0, 1.5, -1.5].map(signed), ["0.0", "+1.50", "-1.50"]);
         assert_eq!([0.0004, -0.0004, 0.05, -5.0].map(percent), ["0.0", "0.0", "+5.0", "-500"]);
+    }
+
+    #[test]
+    fn no_p_is_zero() {
+        assert_eq!([0.05, 0.001, 0.0009, 0.0].map(p_value), ["0.050", "0.001", "< 0.001", "< 0.001"]);
+        assert_eq!([0.02, 0.0].map(p_equals), ["p = 0.020", "p < 0.001"]);
     }
 
     #[test]

@@ -5,6 +5,7 @@ use super::folder::{Ended, Trial};
 use super::foretell::length;
 use super::schedule::By;
 use crate::report::judge::{Judgement, Scale};
+use crate::report::words::p_equals;
 use crate::stats::Verdict;
 
 /// Above this share of bytes of the other controller a slot is not its controller's own.
@@ -137,10 +138,10 @@ fn touching(findings: &Findings, spill: &Spill) -> Option<String> {
     let name = lower(effect.metric.label);
     Some(format!(
         "Connections touch each other: side by side in half slots the candidate's {name} was {} against the baseline's, where moving \
-         everybody changes it by {} (p = {:.3}). Figures of single connections are biased.",
+         everybody changes it by {} ({}). Figures of single connections are biased.",
         with_interval(effect, side),
         with_interval(effect, &effect.judged),
-        spill.p
+        p_equals(spill.p)
     ))
 }
 

@@ -14,6 +14,7 @@ use super::foretell::length;
 use super::outcome::METRICS;
 use crate::report::scale::{self, mark, pct};
 use crate::report::shell;
+use crate::report::words::p_value;
 use crate::stats::{MIN_BLOCKS, Verdict};
 use maud::{Markup, html};
 
@@ -122,8 +123,7 @@ fn verdict_row(e: &Effect) -> Markup {
     let noise = j.noise.map_or("-".into(), |n| format!("±{}", size_text(e.metric, j.scale, n)));
     let p = match e.p_coin {
         _ if j.improvement.n < MIN_BLOCKS => "-".into(),
-        p if p < 0.001 => "< 0.001".into(),
-        p => format!("{p:.3}"),
+        p => p_value(p),
     };
     let cells = [
         (HEADS[2], j.baseline_spread.show(unit)),

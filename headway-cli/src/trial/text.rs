@@ -6,6 +6,7 @@ use super::folder::Trial;
 use super::outcome::{Counts, Outcome};
 use crate::report::judge::Judgement;
 use crate::report::terminal::{Column, Row, Word, bold, styled, table, wrapped};
+use crate::report::words::p_value;
 use anyhow::Result;
 use serde_json::{Value, json};
 
@@ -46,7 +47,7 @@ fn row(e: &Effect) -> Vec<Word> {
         dash(interval_text(e.metric, judged)),
         format!("{} → {cand}", base.trim_end_matches(unit.word).trim_end()),
         noise,
-        format!("{:.3}", e.p_coin),
+        p_value(e.p_coin),
         judged.improvement.n.to_string(),
         e.side_by_side.as_ref().map_or("-".into(), side),
     ];

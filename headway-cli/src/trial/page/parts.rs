@@ -7,6 +7,7 @@ use super::super::schedule::By;
 use super::super::text::left_out as kinds;
 use super::{Bent, typeset};
 use crate::report::judge::{Judgement, Scale};
+use crate::report::words::p_equals;
 use maud::{Markup, html};
 
 /// The gap between connections side by side beside that between whole slots.
@@ -26,7 +27,7 @@ pub fn spill(trial: &Trial, findings: &Findings) -> Markup {
                 @for s in &findings.spill {
                     @if let Some((e, side)) = effect(s.metric.name).and_then(|e| Some((e, e.side_by_side.as_ref()?))) {
                         div class="forest-path" {
-                            (s.metric.label) span class="quiet" { ": " (if s.is_found() { "they do" } else { "no sign of it" }) ", p = " (format!("{:.3}", s.p)) ", " (s.groups) " groups" }
+                            (s.metric.label) span class="quiet" { ": " (if s.is_found() { "they do" } else { "no sign of it" }) ", " (p_equals(s.p)) ", " (s.groups) " groups" }
                         }
                         (gap_rows(e, side))
                     }
