@@ -1,7 +1,7 @@
 //! Trials in worlds of which the truth is known: how often is what a trial says true?
 //!
-//! The truth of a trial is what two further runs of its world show, with the same requests: one in which everybody has the baseline,
-//! one in which everybody has the candidate. The long tests make a hundred trials each; `HEADWAY_SEEDS=16..31` makes those of these
+//! The truth of a trial is what two further runs of its world show, with the same networks and requests: one in which everybody has
+//! the baseline, one in which everybody has the candidate. The long tests make a hundred trials each; `HEADWAY_SEEDS=16..31` makes those of these
 //! seeds. Their figures are in docs/measurements/trial-statistics.md.
 
 mod chance;
@@ -50,12 +50,14 @@ fn trial(setup: &Setup, world: &World) -> Trial {
     Trial { setup: setup.clone(), connections, slots, ended: Some(ended), damage: vec![] }
 }
 
-/// What everybody's having the candidate changes, as improvements on the scale of the judgement, by metric.
-fn truth(setup: &Setup, world: &World) -> [f64; 2] {
+/// What everybody's having the candidate changes, as improvements on the scale of the judgement, by metric. It is measured, too, and
+/// so has an error of its own: runs that are `times` as long as the trial make that smaller than the trial's.
+fn truth(setup: &Setup, world: &World, times: u32) -> [f64; 2] {
+    // In a trial by network a slot may have any controller.
+    let setup = Setup { by: By::Prefix, slots: times * setup.slots, ..setup.clone() };
     let [base, cand] = [0, 1].map(|arm| {
-        let connections = simulate(setup, world, &|_, _, _| arm, &cc::controller).unwrap();
-        // In a trial by network a slot may have any controller.
-        let setup = Setup { by: By::Prefix, ..setup.clone() };
+        let connections = simulate(&setup, world, &|_, _, _| arm, &cc::controller).unwrap();
+        let setup = setup.clone();
         let (connections, slots, ended) = conclude(&setup, connections);
         let trial = Trial { setup, connections, slots, ended: Some(ended), damage: vec![] };
         Counted::of(&trial).outcomes(|_| true)
@@ -91,15 +93,16 @@ struct Tally {
 const HEADLINES: [usize; 2] = [GOODPUT, RTT_P95];
 
 impl Tally {
-    fn over(seeds: Range<u64>, world: &World, has_truth: bool) -> Self {
+    /// `truth_times`: how many times as long as the trial the truth is looked at; 0 for not at all.
+    fn over(seeds: Range<u64>, world: &World, truth_times: u32) -> Self {
         let mut tally = Self::default();
         for seed in seeds {
             let setup = setup(["cubic", "bbr3"], seed);
             let findings = Findings::of(&trial(&setup, world));
             tally.trials += 1;
             tally.spills += u32::from(findings.has_spill());
-            if has_truth {
-                let truth = truth(&setup, world);
+            if truth_times > 0 {
+                let truth = truth(&setup, world, truth_times);
                 (0..2).for_each(|i| tally.note(i, findings.effect(HEADLINES[i]).unwrap(), truth[i]));
             }
         }
@@ -109,6 +112,7 @@ impl Tally {
 
     fn note(&mut self, i: usize, effect: &Effect, truth: f64) {
         let ours = &effect.judged.improvement;
+        println!("{} {:.5} {:.5} {:.5} {truth:.5}", effect.metric.name, ours.low, ours.center, ours.high);
         let side = effect.side_by_side.as_ref().unwrap().improvement.center;
         self.covered[i] += u32::from(ours.low <= truth && truth <= ours.high);
         self.off[i] += 100.0 * (ours.center - truth);
@@ -118,21 +122,21 @@ impl Tally {
 
 #[test]
 fn a_slot_tells_what_moving_everybody_does_and_a_connection_does_not() {
-    let tally = Tally::over(3..5, &world(true), true);
+    let tally = Tally::over(3..5, &world(true), 1);
     assert_eq!((tally.covered[0], tally.spills), (2, 2), "{tally:?}");
     assert!(tally.off[0].abs() < 2.0 * 20.0 && tally.side_off[0] > 2.0 * 30.0, "{tally:?}");
 }
 
 #[test]
 fn connections_that_do_not_touch_each_other_are_found_not_to() {
-    let tally = Tally::over(2..4, &world(false), false);
+    let tally = Tally::over(2..4, &world(false), 0);
     assert_eq!(tally.spills, 0, "{tally:?}");
 }
 
 #[test]
 #[ignore = "long: 300 simulated trials"]
 fn long_the_slots_interval_covers_the_truth() {
-    let tally = Tally::over(seeds(1..101), &world(true), true);
+    let tally = Tally::over(seeds(1..101), &world(true), 4);
     for covered in tally.covered {
         let share = 100.0 * f64::from(covered) / f64::from(tally.trials);
         assert!((93.0..=98.0).contains(&share), "{tally:?}");
@@ -143,14 +147,14 @@ fn long_the_slots_interval_covers_the_truth() {
 #[test]
 #[ignore = "long: 100 simulated trials"]
 fn long_spill_over_is_found_where_there_is_some() {
-    let tally = Tally::over(seeds(1..101), &world(true), false);
+    let tally = Tally::over(seeds(1..101), &world(true), 0);
     assert!(tally.spills * 100 >= tally.trials * 90, "{tally:?}");
 }
 
 #[test]
 #[ignore = "long: 100 simulated trials"]
 fn long_no_spill_over_is_found_where_there_is_none() {
-    let tally = Tally::over(seeds(1..101), &world(false), false);
+    let tally = Tally::over(seeds(1..101), &world(false), 0);
     assert!(tally.spills * 100 <= tally.trials * 5, "{tally:?}");
 }
 
