@@ -266,6 +266,16 @@ fn in_guest(script: &str, flags: &[&str]) -> Option<String> {
     Some(said)
 }
 
+/// The number behind the last of these words.
+fn after(said: &str, word: &str) -> u64 {
+    let rest = said.rsplit(word).next().unwrap();
+    rest.split(|c: char| !c.is_ascii_digit())
+        .next()
+        .unwrap()
+        .parse()
+        .unwrap_or_else(|_| panic!("{word}: {said}"))
+}
+
 #[test]
 fn a_guest_bears_a_hardened_jit_a_clock_that_is_set_and_a_full_cgroup() {
     let Some(said) = in_guest(GUEST, &[]) else { return };
@@ -283,13 +293,9 @@ fn a_guest_bears_a_hardened_jit_a_clock_that_is_set_and_a_full_cgroup() {
     in_part("cgroup", "END", &["exit 0", "{cc=\"small\"} 200\n", "total{cc=\"small\"} 0", "nothing by us"]);
     // 300 kB hold the state of 36 of the 200. Where it cannot wait for memory, as in a softirq, the kernel goes above a
     // cgroup's limit, so none is without state.
-    let after = |word: &str| {
-        let rest = said.rsplit(word).next().unwrap();
-        rest.split(|c: char| !c.is_ascii_digit()).next().unwrap().parse::<u64>().unwrap()
-    };
-    assert!(after("\nmax ") >= 60, "{said}");
-    assert!(after("above the limit: ") > 200_000, "{said}");
-    assert!(after("\"bytes\":\t") > 200_000_000, "{said}");
+    assert!(after(&said, "\nmax ") >= 60, "{said}");
+    assert!(after(&said, "above the limit: ") > 200_000, "{said}");
+    assert!(after(&said, "\"bytes\":\t") > 200_000_000, "{said}");
     let complaints = said.split("nothing by us\n").nth(1).unwrap();
     assert!(complaints.starts_with("END"), "the kernel complains: {complaints}");
 }
@@ -319,4 +325,9 @@ echo "END"
 fn long_a_connection_lasts_a_day() {
     let Some(said) = in_guest(DAY, &["--tickless"]) else { return };
     assert!(said.contains("exit 0\nEND"), "{said}");
+    // 20 kbit/s for a day are 216 MB, in blocks of 1 kB.
+    let sent = after(&said, "\"bytes\":\t");
+    assert!((215_990_000..=216_001_024).contains(&sent), "{sent}");
+    assert_eq!(after(&said, "headway_sent_bytes_total{cc=\"day\"} "), sent);
+    assert_eq!(after(&said, "headway_retransmitted_bytes_total{cc=\"day\"} "), 0);
 }

@@ -45,6 +45,28 @@ fn the_first_pacing_rate_is_high_gain_times_window_per_rtt() {
     assert!(unknown.abs_diff(14_480_000 * 739 / 256 * 99 / 100) <= 14_480, "{unknown}");
 }
 
+/// `bbr_set_pacing_rate` of tcp_bbr.c: at the first ACK that has an RTT (`!bbr->has_seen_rtt && tp->srtt_us`) the rate
+/// that a millisecond gave is replaced, also by a lower one, with the window per RTT; later ones in STARTUP only raise it.
+#[test]
+fn the_first_rtt_replaces_the_rate_that_was_assumed() {
+    let mut cc = Bbr1::new(Bbr1Params::default());
+    let ack = Ack { event: Event::Init, unit_bytes: MSS, smss: 1, cwnd: 10, ..Ack::default() };
+    let ack = Ack { max_pacing_rate: u64::MAX, min_rtt_us: NO_RTT, now_us: 1_000_000, ..ack };
+    let mut pacing_rate = cc.on_event(&ack).pacing_rate;
+    let mut rate_at = |srtt_us| {
+        let ack = Ack { event: Event::Ack, srtt_us, pacing_rate, newly_acked: 1, delivered: 1, ..ack };
+        let ack = Ack { rs_delivered: 1, rs_interval_us: 40_000, rs_rtt_us: 40_000, ..ack };
+        pacing_rate = cc.on_event(&ack).pacing_rate;
+        (pacing_rate, Bbr1State::from_words(&cc.state()).expect("a whole state").has_seen_rtt)
+    };
+    // Without an RTT the millisecond stays: 10 packets of 1448 bytes in 1 ms. (10 << 24) / 1000 = 167,772;
+    // * 1448 * 739 >> 8 = 701,281,717; * 990,000 >> 24 = 41,381,651.
+    assert_eq!(rate_at(0), (41_381_651, false));
+    // (10 << 24) / 40,000 = 4194; * 1448 * 739 >> 8 = 17,530,788; * 990,000 >> 24 = 1,034,467.
+    assert_eq!(rate_at(40_000), (1_034_467, true));
+    assert_eq!(rate_at(80_000), (1_034_467, true));
+}
+
 #[test]
 fn startup_ends_after_three_rounds_without_a_quarter_more_bandwidth() {
     let steps = Flow::new().run_us(3_000_000);

@@ -81,6 +81,25 @@ fn the_handshake_s_packet_numbers_are_told_apart() {
     assert_eq!(events().last().unwrap().newly_acked, 2400);
 }
 
+/// Each space of packet numbers begins at 0 (RFC 9000 §12.3), so the number alone may name a packet that has arrived and
+/// one that has not: what is lost is what is still in flight. A number that no record has is a packet that was never
+/// counted as in flight (RFC 9002 §2), and takes nothing from the others.
+#[test]
+fn a_lost_packet_is_the_one_of_its_number_that_is_in_flight() {
+    let (mut f, events) = traced("bbr3");
+    f.on_sent(at(0), 300, 0);
+    f.on_sent(at(5), 900, 0);
+    f.on_sent(at(10), 1200, 2);
+    f.on_acked(at(100), at(0), 300, Some(0));
+    f.on_end_acks(at(100), 2100, false);
+    f.on_packet_lost(at(100), 1200, 1);
+    assert_eq!(f.sampler.inflight(), 2100);
+    f.on_packet_lost(at(100), 900, 0);
+    assert_eq!(f.sampler.inflight(), 1200);
+    let lost: Vec<u64> = events().iter().filter(|a| a.event == Event::Lost).map(|a| a.newly_lost).collect();
+    assert_eq!(lost, [900]);
+}
+
 #[test]
 fn a_recovery_period_asks_for_one_reaction_and_ends_with_a_packet_sent_in_it() {
     for (name, ends_with) in [("bbr3", 8), ("bbr1", 9)] {
