@@ -55,6 +55,7 @@ struct brake_params {
 	u64 patience;
 	u64 hold_us;	/* How long the brake looks for the old rate at least before it gives up */
 	u64 extra_segments;	/* Segments that the sender's bursts add to the queue at any rate */
+	u64 max_further_drops;	/* How many further drops of the path's rate are believed while one queue drains */
 };
 
 /* What the brake remembers of a connection. */
@@ -103,6 +104,7 @@ struct brake {
 	/* delivered when inflight had come down to the window, or when the last round at that level ended; 0
 	 * before */
 	u64 quiet_delivered;
+	u64 further_drops;	/* Further drops of the path's rate since the flow began to drain this queue */
 	u64 back_delivered;	/* delivered when data first arrived at the old rate again; 0 before */
 	u64 raise_rounds;	/* Value of rounds when the allowed rate was raised last */
 	u64 entries;	/* Times the brake was put on */
@@ -360,6 +362,7 @@ static __always_inline void brake_enter_drain(const struct brake_ack *b, u64 bw)
 	b->s->bw = u64_max(u64_max(bw, b->s->last_bw), 1);
 	b->s->queue_rtt_us = b->s->slot_rtt_us;
 	b->s->quiet_delivered = 0;
+	b->s->further_drops = 0;
 }
 
 /*
@@ -405,15 +408,33 @@ static __always_inline u64 brake_is_not_ours(const struct brake_ack *b)
 	return b->s->slot_rtt_us > sat_add(b->s->usual_rtt_us, excess_us / 2) && brake_window(b) > b->floor;
 }
 
+/*
+ * Whether the path has become slower once more while the queue drains: less arrives than the flow sends, by more than
+ * noise explains, and the queue is longer than it was at any time before. Only a few further drops are believed,
+ * because another flow that fills a deep buffer could show both signs for seconds.
+ */
+static __always_inline u64 brake_is_slower_still(const struct brake_ack *b, u64 arriving_bw)
+{
+	return arriving_bw < gain_apply(b->s->bw, sat_sub(GAIN_UNIT, b->p->rate)) &&
+	       b->s->slot_rtt_us > b->s->queue_rtt_us && b->s->further_drops < b->p->max_further_drops;
+}
+
 /* Judges a slot while the queue drains. Once the queue is gone, the flow begins to look for its rate. */
 static __always_inline void brake_drain(const struct brake_ack *b, u64 bw)
 {
+	u64 arriving_bw = u64_max(u64_max(bw, b->s->last_bw), 1);
+
 	if (!brake_is_inflated(b)) {
 		brake_set_mode(b, BRAKE_HOLD);
 		b->s->base_bw = b->s->bw;
 		b->s->raise_rounds = b->s->rounds;
 		b->s->back_delivered = 0;
 		return;
+	}
+	if (b->s->quiet_delivered && brake_is_slower_still(b, arriving_bw)) {
+		/* What is in flight fits the window of before, so the queue that the further drop has made is our own. */
+		b->s->quiet_delivered = 0;
+		b->s->further_drops++;
 	}
 	if (!brake_was_quiet(b)) {
 		b->s->queue_rtt_us = u64_max(b->s->queue_rtt_us, b->s->slot_rtt_us);
@@ -428,7 +449,7 @@ static __always_inline void brake_drain(const struct brake_ack *b, u64 bw)
 		b->s->queue_rtt_us = b->s->slot_rtt_us;
 		b->s->quiet_delivered = b->ack->delivered;
 	}
-	b->s->bw = u64_max(u64_max(bw, b->s->last_bw), 1);
+	b->s->bw = arriving_bw;
 }
 
 /*
