@@ -82,11 +82,7 @@ struct BeginArgs {
     #[arg(long, value_name = "DIR", conflicts_with_all = ["cc", "length", "plan", "port", "prefix", "cgroup", "unit", "mptcp", "slot", "burn_in", "seed", "out", "show_prefixes"])]
     resume: Option<PathBuf>,
     #[command(flatten)]
-    which: Which,
-    #[command(flatten)]
-    how: How,
-    #[command(flatten)]
-    world: WorldArgs,
+    common: Common,
 }
 
 #[derive(Args)]
@@ -97,6 +93,13 @@ struct PlanArgs {
     /// How long it takes
     #[arg(long = "for", value_name = "TIME", value_parser = time::ms, default_value = "1h")]
     length: u64,
+    #[command(flatten)]
+    common: Common,
+}
+
+/// What a trial and its planning are asked for alike.
+#[derive(Args)]
+struct Common {
     #[command(flatten)]
     which: Which,
     #[command(flatten)]
@@ -241,7 +244,7 @@ pub fn run(args: TrialArgs) -> Result<ExitCode> {
         Some(Other::Plan(args)) => rehearse(&args),
         Some(Other::Status(args)) => status(&args),
         None => match &args.begin.resume {
-            Some(dir) => resume(dir, args.begin.how.quiet),
+            Some(dir) => resume(dir, args.begin.common.how.quiet),
             None => begin(&args.begin),
         },
     }
@@ -262,11 +265,9 @@ impl TrialArgs {
 fn begin(args: &BeginArgs) -> Result<ExitCode> {
     let known = args.known()?;
     let mut setup = usage(args.setup(known.as_ref()))?;
-    usage(args.how.check_arms(&setup))?;
-    setup.scope = usage(args.which.found())?;
-    let dir = folder_of(&args.how, TRIAL)?;
+    let dir = args.common.find(&mut setup, TRIAL)?;
     say_before(&setup, &dir, known.as_ref())?;
-    conduct(&args.how, &args.world, &dir, setup)
+    args.common.conduct(&dir, setup)
 }
 
 /// What it is, where it is kept, and what it can show: said before anything is touched.
@@ -278,30 +279,13 @@ fn say_before(setup: &Setup, dir: &Path, known: Option<&foretell::Plan>) -> Resu
 
 fn rehearse(args: &PlanArgs) -> Result<ExitCode> {
     let mut setup = usage(args.setup())?;
-    usage(args.how.check_arms(&setup))?;
-    setup.scope = usage(args.which.found())?;
-    let dir = folder_of(&args.how, PLAN)?;
+    let dir = args.common.find(&mut setup, PLAN)?;
     out::say(format_args!("{} against itself, {}, in {}", args.cc, setup.scope.in_words(), dir.display()))?;
-    let code = conduct(&args.how, &args.world, &dir, setup)?;
+    let code = args.common.conduct(&dir, setup)?;
     let trial = folder::read(&dir)?;
     let plan = foretell::plan(&trial).context("no connection has ended, so nothing can be foretold")?;
     out::print(foretell::text(&plan, By::Slot))?;
     Ok(code)
-}
-
-/// Runs a trial from its beginning, where it was asked for.
-fn conduct(how: &How, world: &WorldArgs, dir: &Path, setup: Setup) -> Result<ExitCode> {
-    if how.place == Where::Sim {
-        let world = usage(world.world())?;
-        usage(world.check(&setup))?;
-        world::run(&setup, &world, dir)?;
-        return tell(dir, &Ended::Done { at_ms: 0 });
-    }
-    let cgroup = ready(&setup)?;
-    let folder = Folder::create(dir, &setup)?;
-    let order =
-        live::Order { dir: dir.into(), cgroup, shows_networks: how.show_prefixes, is_quiet: how.quiet };
-    conduct_live(&order, &setup, folder, None)
 }
 
 fn resume(dir: &Path, is_quiet: bool) -> Result<ExitCode> {
@@ -392,7 +376,7 @@ impl BeginArgs {
         let newest = || newest(PLAN).ok();
         let Some(dir) = self.plan.clone().or_else(newest) else { return Ok(None) };
         let phase = folder::read(&dir)?;
-        let is_same = phase.setup.scope == usage(self.which.found())?;
+        let is_same = phase.setup.scope == usage(self.common.which.found())?;
         ensure!(
             is_same || self.plan.is_none(),
             "`{}` is of other connections: {}\nhint: `headway trial plan` with the flags of this trial",
@@ -415,7 +399,7 @@ impl BeginArgs {
             by: self.by,
             canary: self.canary / 100.0,
             max_harm: self.max_harm / 100.0,
-            ..self.how.setup(arms, length_ms, &self.which, known)?
+            ..self.common.setup(arms, length_ms, known)?
         };
         setup.check()?;
         Ok(setup)
@@ -425,32 +409,47 @@ impl BeginArgs {
 impl PlanArgs {
     fn setup(&self) -> Result<Setup> {
         let arms = [self.cc.clone(), self.cc.clone()];
-        let setup = self.how.setup(arms, self.length, &self.which, None)?;
+        let setup = self.common.setup(arms, self.length, None)?;
         setup.check()?;
         Ok(setup)
     }
 }
 
-impl How {
-    /// Whether the place has both controllers.
-    fn check_arms(&self, setup: &Setup) -> Result<()> {
-        let check = if self.place == Where::Sim { live::check_simulated } else { live::check_arm };
-        setup.arms.iter().try_for_each(|arm| check(arm))
+impl Common {
+    fn is_simulated(&self) -> bool {
+        self.how.place == Where::Sim
+    }
+
+    /// Finds out whether the place has both controllers, which connections they are, and the folder.
+    fn find(&self, setup: &mut Setup, stem: &str) -> Result<PathBuf> {
+        let check = if self.is_simulated() { live::check_simulated } else { live::check_arm };
+        usage(setup.arms.iter().try_for_each(|arm| check(arm)))?;
+        setup.scope = usage(self.which.found())?;
+        folder_of(&self.how, stem)
+    }
+
+    /// Runs a trial from its beginning, where it was asked for.
+    fn conduct(&self, dir: &Path, setup: Setup) -> Result<ExitCode> {
+        if self.is_simulated() {
+            let world = usage(self.world.world())?;
+            usage(world.check(&setup))?;
+            world::run(&setup, &world, dir)?;
+            return tell(dir, &Ended::Done { at_ms: 0 });
+        }
+        let cgroup = ready(&setup)?;
+        let folder = Folder::create(dir, &setup)?;
+        let How { show_prefixes: shows_networks, quiet: is_quiet, .. } = self.how;
+        let order = live::Order { dir: dir.into(), cgroup, shows_networks, is_quiet };
+        conduct_live(&order, &setup, folder, None)
     }
 
     /// A trial without a canary.
-    fn setup(
-        &self,
-        arms: [String; 2],
-        length_ms: u64,
-        which: &Which,
-        known: Option<&foretell::Plan>,
-    ) -> Result<Setup> {
-        let is_simulated = self.place == Where::Sim;
+    fn setup(&self, arms: [String; 2], length_ms: u64, known: Option<&foretell::Plan>) -> Result<Setup> {
+        let is_simulated = self.is_simulated();
         arms.iter().try_for_each(|arm| live::check_label(arm))?;
         let usual_ms = (length_ms / USUAL_SLOTS).clamp(1000, LONGEST_USUAL_SLOT_MS);
-        let slot_ms = self.slot.or(known.map(|k| k.slot_ms)).unwrap_or(usual_ms);
-        let burn_in_ms = self.burn_in.or(known.map(|k| k.burn_in_ms)).unwrap_or(slot_ms / 10);
+        let slot_ms = self.how.slot.or(known.map(|k| k.slot_ms)).unwrap_or(usual_ms);
+        let burn_in_ms = self.how.burn_in.or(known.map(|k| k.burn_in_ms)).unwrap_or(slot_ms / 10);
         let slots = length_ms / slot_ms.max(1);
         ensure!(
             slots >= u64::from(LEAST_SLOTS),
@@ -462,13 +461,13 @@ impl How {
             version: VERSION,
             arms,
             by: By::Slot,
-            scope: which.scope()?,
+            scope: self.which.scope()?,
             slot_ms,
             burn_in_ms,
             slots: u32::try_from(slots).unwrap_or(u32::MAX),
             canary: 0.0,
             max_harm: 0.2,
-            seed: self.seed.unwrap_or_else(|| live::unix_now().subsec_nanos().into()),
+            seed: self.how.seed.unwrap_or_else(|| live::unix_now().subsec_nanos().into()),
             began_unix_s: if is_simulated { 0 } else { live::unix_now().as_secs() },
             place: if is_simulated {
                 "the simulator".into()
