@@ -22,7 +22,7 @@ pub struct Progress {
 impl Progress {
     pub fn new(plan: &Plan, total: usize, is_quiet: bool) -> Self {
         let voice = Voice::new(total as u64, is_quiet, "{pos}/{len} [{bar:20}]  {wide_msg}");
-        if let Voice::Bar(bar, _) = &voice {
+        if let Voice::Bar { bar, .. } = &voice {
             bar.enable_steady_tick(Duration::from_secs(1));
         }
         let progress = Self {
@@ -50,14 +50,14 @@ impl Progress {
         match &self.voice {
             Voice::Quiet => (),
             Voice::Lines => out::note(line),
-            Voice::Bar(bar, _) => bar.suspend(|| out::note(line)),
+            Voice::Bar { bar, .. } => bar.suspend(|| out::note(line)),
         }
     }
 
     /// A line that stays, in any case: something went wrong.
     pub fn warn(&self, line: &str) {
         match &self.voice {
-            Voice::Bar(bar, _) => bar.suspend(|| out::note(line)),
+            Voice::Bar { bar, .. } => bar.suspend(|| out::note(line)),
             Voice::Quiet | Voice::Lines => out::note(line),
         }
     }
@@ -75,15 +75,15 @@ impl Progress {
             self.failed.fetch_add(1, Ordering::Relaxed);
         }
         let left = self.start.elapsed().mul_f64((self.total - done) as f64 / done as f64).as_secs();
-        if let (1, Voice::Bar(bar, _)) = (done, &self.voice) {
+        if let (1, Voice::Bar { bar, .. }) = (done, &self.voice) {
             // Before the first cell has ended nobody knows how long one takes.
             bar.set_style(style("{pos}/{len} [{bar:20}] {eta} left  {wide_msg}"));
         }
         let line = format!("[{done}/{}] {} {status} ({left} s left)", self.total, name(plan, cell));
         match &self.voice {
             Voice::Quiet if is_ok => (),
-            Voice::Bar(bar, _) if is_ok => bar.inc(1),
-            Voice::Bar(bar, _) => {
+            Voice::Bar { bar, .. } if is_ok => bar.inc(1),
+            Voice::Bar { bar, .. } => {
                 bar.inc(1);
                 self.warn(&line);
             }
@@ -97,7 +97,7 @@ impl Progress {
     /// Says how long the cells of this start took, in wall time.
     pub fn end(&self, jobs: usize) {
         let (seconds, side_by_side) = (self.start.elapsed().as_secs_f64(), jobs.min(self.total));
-        if let Voice::Bar(bar, _) = &self.voice {
+        if let Voice::Bar { bar, .. } = &self.voice {
             bar.finish_and_clear();
         }
         self.say(&format!("{} cells took {seconds:.1} s, {side_by_side} side by side", self.total));
@@ -109,7 +109,7 @@ impl Progress {
     }
 
     fn show(&self, running: &[String]) {
-        if let Voice::Bar(bar, _) = &self.voice {
+        if let Voice::Bar { bar, .. } = &self.voice {
             let others =
                 if running.len() > 1 { format!(" and {} more", running.len() - 1) } else { "".into() };
             bar.set_message(running.first().map(|first| first.clone() + &others).unwrap_or_default());

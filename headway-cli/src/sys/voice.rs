@@ -8,8 +8,11 @@ use std::io::IsTerminal;
 pub enum Voice {
     Quiet,
     Lines,
-    /// The guard takes the line off the terminal, also when the program is interrupted.
-    Bar(ProgressBar, #[allow(dead_code, reason = "it acts when it is dropped")] interrupt::Guard),
+    Bar {
+        bar: ProgressBar,
+        /// Takes the line off the terminal, also when the program is interrupted.
+        _guard: interrupt::Guard,
+    },
 }
 
 impl Voice {
@@ -24,7 +27,7 @@ impl Voice {
         let bar = ProgressBar::with_draw_target(Some(steps), ProgressDrawTarget::stderr());
         bar.set_style(style(template));
         let to_clear = bar.clone();
-        Self::Bar(bar, interrupt::guard(move || to_clear.finish_and_clear()))
+        Self::Bar { bar, _guard: interrupt::guard(move || to_clear.finish_and_clear()) }
     }
 }
 

@@ -34,7 +34,7 @@ impl Progress {
     }
 
     pub fn show(&self, state: State<'_>) {
-        if let Voice::Bar(bar, _) = &self.0 {
+        if let Voice::Bar { bar, .. } = &self.0 {
             bar.set_position(u64::from(state.slot) + 1);
             bar.set_message(format!(
                 "{} left  {}  {} connections",
@@ -48,7 +48,7 @@ impl Progress {
 
 impl Drop for Progress {
     fn drop(&mut self) {
-        if let Voice::Bar(bar, _) = &self.0 {
+        if let Voice::Bar { bar, .. } = &self.0 {
             bar.finish_and_clear();
         }
     }
