@@ -27,20 +27,8 @@ impl Scratch {
 
     fn bench_over(&self, path: &str, out: &str, args: &[&str]) -> Command {
         let mut command = Command::new(env!("CARGO_BIN_EXE_headway"));
-        command.args([
-            "bench",
-            "--in",
-            "lab",
-            "--path",
-            path,
-            "--blocks",
-            "1",
-            "--seconds",
-            "2",
-            "--out",
-            out,
-        ]);
-        command.args(args).current_dir(&self.0);
+        command.args(["bench", "--in", "lab", "--path", path, "--blocks", "1"]);
+        command.args(["--seconds", "2", "--out", out]).args(args).current_dir(&self.0);
         command
     }
 

@@ -16,14 +16,20 @@ fn undo(f: &mut Flow) {
     f.tell(Event::Undo);
 }
 
-/// Startup that seven lost ranges in a round of recovery have ended, 2 BDP in flight.
-fn out_of_startup() -> Flow {
+/// Three rounds of Startup and the beginning of recovery, 2 BDP in flight.
+fn startup_in_recovery() -> Flow {
     let mut f = Flow::at(Mode::Startup);
     f.c.inflight = 300_000;
     for round in 0..3 {
         f.ack(RATE << round);
     }
     recover(&mut f);
+    f
+}
+
+/// Startup that seven lost ranges in a round of recovery have ended.
+fn out_of_startup() -> Flow {
+    let mut f = startup_in_recovery();
     f.ack(4 * RATE);
     (1..=7).for_each(|n| f.lose(n * MSS, 300_000));
     f.ack_with(4 * RATE, |a| (a.newly_lost, a.rs_lost) = (7 * MSS, 7 * MSS));
@@ -75,12 +81,7 @@ fn undo_02_the_host_s_bound_holds_for_the_window_that_comes_back() {
 #[test]
 fn undo_02_ranges_of_an_undone_recovery_do_not_count() {
     for is_undone in [true, false] {
-        let mut f = Flow::at(Mode::Startup);
-        f.c.inflight = 300_000;
-        for round in 0..3 {
-            f.ack(RATE << round);
-        }
-        recover(&mut f);
+        let mut f = startup_in_recovery();
         f.ack(8 * RATE);
         (1..=5).for_each(|n| f.lose(n * MSS, 300_000));
         if is_undone {

@@ -1,8 +1,8 @@
 //! Trials in worlds of which the truth is known: how often is what a trial says true?
 //!
 //! The truth of a trial is what two further runs of its world show, with the same networks and requests: one in which everybody has
-//! the baseline, one in which everybody has the candidate. The long tests make a hundred trials each; `HEADWAY_SEEDS=16..31` makes those of these
-//! seeds. Their figures are in docs/measurements/trial-statistics.md.
+//! the baseline, one in which everybody has the candidate. The long tests make a hundred trials each;
+//! `HEADWAY_SEEDS=16..31` makes those of these seeds. Their figures are in docs/measurements/trial-statistics.md.
 
 mod chance;
 mod harm;
@@ -12,7 +12,7 @@ use super::folder::Trial;
 use super::outcome::{Counted, GOODPUT, METRICS, RTT_P95};
 use super::schedule::By;
 use super::setup::{Setup, sample};
-use super::world::{World, by_schedule, conclude, simulate};
+use super::world::{Assign, World, by_schedule, conclude, simulate};
 use crate::report::judge;
 use crate::stats::Shift;
 use headway_cc::cc;
@@ -45,7 +45,11 @@ fn setup(arms: [&str; 2], seed: u64) -> Setup {
 }
 
 fn trial(setup: &Setup, world: &World) -> Trial {
-    let connections = simulate(setup, world, &by_schedule(setup), &cc::controller).unwrap();
+    run(setup, world, &by_schedule(setup))
+}
+
+fn run(setup: &Setup, world: &World, assign: Assign) -> Trial {
+    let connections = simulate(setup, world, assign, &cc::controller).unwrap();
     let (connections, slots, ended) = conclude(setup, connections);
     Trial { setup: setup.clone(), connections, slots, ended: Some(ended), damage: vec![] }
 }
@@ -56,11 +60,8 @@ fn truth(setup: &Setup, world: &World, times: u32) -> [f64; 2] {
     // In a trial by network a slot may have any controller.
     let setup = Setup { by: By::Prefix, slots: times * setup.slots, ..setup.clone() };
     let [base, cand] = [0, 1].map(|arm| {
-        let connections = simulate(&setup, world, &|_, _, _| arm, &cc::controller).unwrap();
-        let setup = setup.clone();
-        let (connections, slots, ended) = conclude(&setup, connections);
-        let trial = Trial { setup, connections, slots, ended: Some(ended), damage: vec![] };
-        Counted::of(&trial).outcomes(|_| true)
+        let everybody = run(&setup, world, &|_, _, _| arm);
+        Counted::of(&everybody).outcomes(|_| true)
     });
     HEADLINES.map(|metric| {
         let [base, cand] =
