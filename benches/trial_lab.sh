@@ -17,8 +17,8 @@ seeds=${1:-10} headway=${2:-target/release/headway} kernel=${3:-6.12}
 [ -n "${2-}" ] || cargo build --release --locked
 CC=${CC:-cubic,bbr1} SLOTS=${SLOTS:-20} SLOT=${SLOT:-3000} BURN=${BURN:-600ms} TRUTHS=${TRUTHS:-8}
 PATH_TEXT=${PATH_TEXT:-100mbit 60ms up=12mbit upqueue=1bdp uploss=3%}
+case $seeds in *-*) ;; *) seeds=1-$seeds ;; esac
 first=${seeds%-*} last=${seeds#*-}
-[ "$first" != "$last" ] || first=1
 for tool in nginx strip perl jq; do
 	command -v $tool >/dev/null || { echo "error: $tool is not installed" >&2; exit 1; }
 done
@@ -122,7 +122,6 @@ echo "FILE end"
 # The server and the clients would hold the guest up for ever.
 kill -9 -1
 END
-export CC SLOTS SLOT BURN PATH_TEXT
 trial() { # FOLDER CONTROLLERS SEED
 	local out=$results/$1
 	[ -d "$out" ] && return
@@ -152,8 +151,9 @@ if [ -n "${COST-}" ]; then
 				awk '$1 == "bytes" { rate = $2; next } { at[n++] = $1 } END { print rate, at[int(n * 0.5)], at[int(n * 0.99)] }'
 		done | paste -s -d ' ' -
 	done | awk '
-		{ for (i = 1; i <= 3; i++) { change = log($i / $(i + 3)); sum[i] += change; squares[i] += change ^ 2; least[i] = change < 0 ? least[i] + 1 : least[i] } }
+		{ for (i = 1; i <= 3; i++) { change = log($i / $(i + 3)); sum[i] += change; squares[i] += change ^ 2; least[i] += change < 0 } }
 		END {
+			if (NR < 2) { print "two pairs at the least say how much they differ"; exit }
 			split("throughput,download time at the median,download time at p99", name, ",")
 			for (i = 1; i <= 3; i++) {
 				mean = sum[i] / NR; error = sqrt((squares[i] / NR - mean ^ 2) / (NR - 1))
