@@ -55,6 +55,12 @@ struct brake_params {
 	u64 patience;
 	u64 hold_us;	/* How long the brake looks for the old rate at least before it gives up */
 	u64 extra_segments;	/* Segments that the sender's bursts add to the queue at any rate */
+	u64 max_further_drops;	/* How many further drops of the path's rate are believed while one queue drains */
+	/* Weight in the averages of the baseline of a slot whose RTT is above them and whose rate is below */
+	u64 memory_worse;
+	u64 long_us;	/* Time over which the long mean of the RTT goes */
+	/* Other flows keep a queue when the long mean is above the minimum RTT by more than this part of it */
+	u64 shared;
 };
 
 /* What the brake remembers of a connection. */
@@ -91,6 +97,7 @@ struct brake {
 	u64 usual_rtt_dev_us;
 	u64 usual_bw;	/* Baseline rate: the mean of the slots' rates; 0 while it is not known */
 	u64 usual_bw_dev;	/* Mean deviation of the slots' rates from the baseline */
+	u64 long_rtt;	/* Mean RTT of the last seconds, in 1024ths of a microsecond; 0 while it is not known */
 	u64 paced_bw;	/* Lowest bandwidth at which the flow has paced in this round */
 	u64 paced_bw_before;	/* Lowest bandwidth at which the flow paced in the round before */
 	u64 lossy_slots;	/* Slots in a row that were slow and lossy */
@@ -103,6 +110,7 @@ struct brake {
 	/* delivered when inflight had come down to the window, or when the last round at that level ended; 0
 	 * before */
 	u64 quiet_delivered;
+	u64 further_drops;	/* Further drops of the path's rate since the flow began to drain this queue */
 	u64 back_delivered;	/* delivered when data first arrived at the old rate again; 0 before */
 	u64 raise_rounds;	/* Value of rounds when the allowed rate was raised last */
 	u64 entries;	/* Times the brake was put on */
@@ -110,6 +118,9 @@ struct brake {
 	u64 releases;	/* Times it was let go because the old rate was back or could not be found */
 	u64 false_entries;	/* Times it was let go because the queue belonged to other flows */
 };
+
+/* Parts of a microsecond in which the long mean of the RTT is kept: one slot moves it by less than a microsecond. */
+#define BRAKE_LONG_UNIT 1024
 
 /* One ACK as the brake sees it: what the controller tells of itself. */
 struct brake_ack {
@@ -325,10 +336,43 @@ static __always_inline u64 brake_diff(u64 a, u64 b)
 	return a > b ? a - b : b - a;
 }
 
+/* Averages the slot's RTT over the last seconds; the weight is the slot's share of that time. */
+static __always_inline void brake_note_long_rtt(const struct brake_ack *b, u64 span_us)
+{
+	u64 rtt = sat_mul(b->s->slot_rtt_us, BRAKE_LONG_UNIT);
+	u64 weight = u64_min(sat_mul(span_us, GAIN_UNIT) / u64_max(b->p->long_us, 1), GAIN_UNIT);
+
+	b->s->long_rtt = b->s->long_rtt ? brake_step(b->s->long_rtt, rtt, weight) : rtt;
+}
+
+/*
+ * Whether a queue may be averaged into the baseline, because it is no sign of a slower path: other flows have kept one
+ * for seconds, or the path has become so long that its shortest RTT looks like one.
+ */
+static __always_inline u64 brake_is_queue_usual(const struct brake_ack *b)
+{
+	u64 limit_us = brake_rtt_limit(b);
+	u64 margin_us = sat_sub(limit_us, b->s->usual_rtt_us);
+	u64 shared_us = sat_add(b->min_rtt_us, u64_max(gain_apply(b->min_rtt_us, b->p->shared), margin_us));
+
+	return b->s->long_rtt / BRAKE_LONG_UNIT > shared_us || b->min_rtt_us > limit_us;
+}
+
+/*
+ * The weight of the slot in the baseline. An RTT above it together with a rate below it are how a slow fall of the rate
+ * begins, and learned as fast as other slots they would hide it.
+ */
+static __always_inline u64 brake_weight(const struct brake_ack *b, u64 bw)
+{
+	u64 is_worse = b->s->slot_rtt_us > b->s->usual_rtt_us && bw < b->s->usual_bw;
+
+	return is_worse && !brake_is_queue_usual(b) ? b->p->memory_worse : b->p->memory;
+}
+
 /* Averages the slot into the baseline: RTT, rate, and how far slots are away from both. The first slot sets it. */
 static __always_inline void brake_learn(const struct brake_ack *b, u64 bw)
 {
-	u64 rtt_us = b->s->slot_rtt_us, weight = b->p->memory;
+	u64 rtt_us = b->s->slot_rtt_us, weight = brake_weight(b, bw);
 
 	if (!b->s->usual_rtt_us) {
 		b->s->usual_rtt_us = rtt_us;
@@ -360,6 +404,7 @@ static __always_inline void brake_enter_drain(const struct brake_ack *b, u64 bw)
 	b->s->bw = u64_max(u64_max(bw, b->s->last_bw), 1);
 	b->s->queue_rtt_us = b->s->slot_rtt_us;
 	b->s->quiet_delivered = 0;
+	b->s->further_drops = 0;
 }
 
 /*
@@ -383,8 +428,11 @@ static __always_inline void brake_watch(const struct brake_ack *b, u64 bw, u64 s
 		return;
 	}
 	b->s->usual_bw = brake_usual_bw(b);
-	/* The baseline must not take in a slower path that too little was sent to show, nor an empty queue. */
-	if (is_usual && b->s->slot_rtt_us < NO_RTT && !brake_is_below(b, bw, b->s->usual_bw))
+	if (!is_usual || b->s->slot_rtt_us == NO_RTT)
+		return;
+	brake_note_long_rtt(b, span_us);
+	/* The baseline must not take in a slower path that too little was sent to show, nor an empty or a new queue. */
+	if (!brake_is_below(b, bw, b->s->usual_bw) && (!is_inflated || brake_is_queue_usual(b)))
 		brake_learn(b, bw);
 }
 
@@ -405,15 +453,33 @@ static __always_inline u64 brake_is_not_ours(const struct brake_ack *b)
 	return b->s->slot_rtt_us > sat_add(b->s->usual_rtt_us, excess_us / 2) && brake_window(b) > b->floor;
 }
 
+/*
+ * Whether the path has become slower once more while the queue drains: less arrives than the flow sends, by more than
+ * noise explains, and the queue is longer than it was at any time before. Only a few further drops are believed,
+ * because another flow that fills a deep buffer could show both signs for seconds.
+ */
+static __always_inline u64 brake_is_slower_still(const struct brake_ack *b, u64 arriving_bw)
+{
+	return arriving_bw < gain_apply(b->s->bw, sat_sub(GAIN_UNIT, b->p->rate)) &&
+	       b->s->slot_rtt_us > b->s->queue_rtt_us && b->s->further_drops < b->p->max_further_drops;
+}
+
 /* Judges a slot while the queue drains. Once the queue is gone, the flow begins to look for its rate. */
 static __always_inline void brake_drain(const struct brake_ack *b, u64 bw)
 {
+	u64 arriving_bw = u64_max(u64_max(bw, b->s->last_bw), 1);
+
 	if (!brake_is_inflated(b)) {
 		brake_set_mode(b, BRAKE_HOLD);
 		b->s->base_bw = b->s->bw;
 		b->s->raise_rounds = b->s->rounds;
 		b->s->back_delivered = 0;
 		return;
+	}
+	if (b->s->quiet_delivered && brake_is_slower_still(b, arriving_bw)) {
+		/* What is in flight fits the window of before, so the queue that the further drop has made is our own. */
+		b->s->quiet_delivered = 0;
+		b->s->further_drops++;
 	}
 	if (!brake_was_quiet(b)) {
 		b->s->queue_rtt_us = u64_max(b->s->queue_rtt_us, b->s->slot_rtt_us);
@@ -428,7 +494,7 @@ static __always_inline void brake_drain(const struct brake_ack *b, u64 bw)
 		b->s->queue_rtt_us = b->s->slot_rtt_us;
 		b->s->quiet_delivered = b->ack->delivered;
 	}
-	b->s->bw = u64_max(u64_max(bw, b->s->last_bw), 1);
+	b->s->bw = arriving_bw;
 }
 
 /*

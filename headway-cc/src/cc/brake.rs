@@ -20,12 +20,15 @@
 //!    smallest RTT, which shows how long the queue is now.
 //! 2. **Learn.** While the flow neither probes nor drains, slots are averaged into the baseline: the mean rate, the
 //!    mean RTT, and how far both scatter (their mean deviations). The fields of the baseline are called `usual_*`.
+//!    A path that becomes slower bit by bit must not be learned with each bit, so a queue is not learned unless other
+//!    flows are known to keep one.
 //! 3. **Watch.** A slot that is clearly slower than the baseline *and* met a queue puts the brake on. Either sign
 //!    alone has other causes: a pause of the sender, or another flow's queue. Where the buffer is too short to hold a
 //!    queue, much loss or many CE marks take the place of the longer RTT.
 //! 4. **Drain.** The flow paces at the rate that arrives, and its window is the BDP at that rate, so the queue
 //!    empties. After a round with no more than that in flight, our part of the queue is gone. If half of the queue
-//!    still stands then, it belongs to other flows, and the brake lets go.
+//!    still stands then, it belongs to other flows, and the brake lets go. If the path becomes slower still, that
+//!    round begins anew, because its window was made for the rate of before.
 //! 5. **Hold.** Once the queue is gone, the allowed rate rises above what arrives, step by step. Hold ends when the
 //!    old rate is back, or when the search has lasted long enough (`hold_us`) and the model no longer knows the old
 //!    rate.
@@ -76,6 +79,9 @@ pub(crate) struct BrakeAck<'a> {
     /// The smallest window, in units of data.
     pub floor: u64,
 }
+
+/// Parts of a microsecond in which the long mean of the RTT is kept: one slot moves it by less than a microsecond.
+const LONG_UNIT: u64 = 1024;
 
 /// The time in which a bandwidth moves this much data, in microseconds, rounded down.
 fn brake_span_us(bw: u64, data: u64) -> u64 {
@@ -225,9 +231,33 @@ fn brake_step(from: u64, to: u64, weight: u64) -> u64 {
     }
 }
 
+/// Averages the slot's RTT over the last seconds (`long_us`). The weight is the slot's share of that time, so that the
+/// mean covers as much time on short paths as on long ones.
+fn brake_note_long_rtt(b: &mut BrakeAck, span_us: u64) {
+    let rtt = b.s.slot_rtt_us.saturating_mul(LONG_UNIT);
+    let weight = span_us.saturating_mul(GAIN_UNIT) / b.p.long_us.max(1);
+    b.s.long_rtt = if b.s.long_rtt == 0 { rtt } else { brake_step(b.s.long_rtt, rtt, weight.min(GAIN_UNIT)) };
+}
+
+/// Whether a queue may be averaged into the baseline, because it is no sign of a slower path: other flows have kept
+/// one for seconds, or the path has become so long that its shortest RTT looks like one. Our own queue is as long
+/// only when the path becomes slower. To yield to others again and again would give them the path bit by bit.
+fn brake_is_queue_usual(b: &BrakeAck) -> bool {
+    let margin_us = brake_rtt_limit(b).saturating_sub(b.s.usual_rtt_us);
+    let shared_us = b.min_rtt_us.saturating_add(gain_apply(b.min_rtt_us, b.p.shared).max(margin_us));
+    b.s.long_rtt / LONG_UNIT > shared_us || b.min_rtt_us > brake_rtt_limit(b)
+}
+
+/// The weight of the slot in the baseline. An RTT above it together with a rate below it are how a slow fall of the
+/// rate begins, and learned as fast as other slots they would hide it.
+fn brake_weight(b: &BrakeAck, bw: u64) -> u64 {
+    let is_worse = b.s.slot_rtt_us > b.s.usual_rtt_us && bw < b.s.usual_bw;
+    if is_worse && !brake_is_queue_usual(b) { b.p.memory_worse } else { b.p.memory }
+}
+
 /// Averages the slot into the baseline: RTT, rate, and how far slots are away from both. The first slot sets it.
 fn brake_learn(b: &mut BrakeAck, bw: u64) {
-    let (rtt_us, weight) = (b.s.slot_rtt_us, b.p.memory);
+    let (rtt_us, weight) = (b.s.slot_rtt_us, brake_weight(b, bw));
     if b.s.usual_rtt_us == 0 {
         (b.s.usual_rtt_us, b.s.usual_bw) = (rtt_us, bw);
         return;
@@ -253,6 +283,7 @@ fn brake_enter_drain(b: &mut BrakeAck, bw: u64) {
     b.s.bw = bw.max(b.s.last_bw).max(1);
     b.s.queue_rtt_us = b.s.slot_rtt_us;
     b.s.quiet_delivered = 0;
+    b.s.further_drops = 0;
 }
 
 /// Judges a slot while the brake is off: it goes on when the slot is slow and has met a queue, or when slots in a
@@ -273,9 +304,13 @@ fn brake_watch(b: &mut BrakeAck, bw: u64, span_us: u64) {
         return;
     }
     b.s.usual_bw = brake_usual_bw(b);
-    // Two things must not enter the baseline: a slower path that the brake cannot see because the flow sends too
-    // little, and the empty queue that ProbeRTT leaves.
-    if is_usual && b.s.slot_rtt_us < NO_RTT && !brake_is_below(b, bw, b.s.usual_bw) {
+    if !is_usual || b.s.slot_rtt_us == NO_RTT {
+        return;
+    }
+    brake_note_long_rtt(b, span_us);
+    // Three things must not enter the baseline: a slower path that the brake cannot see because the flow sends too
+    // little, the empty queue that ProbeRTT leaves, and a queue that only now begins.
+    if !brake_is_below(b, bw, b.s.usual_bw) && (!is_inflated || brake_is_queue_usual(b)) {
         brake_learn(b, bw);
     }
 }
@@ -292,6 +327,16 @@ fn brake_is_not_ours(b: &BrakeAck) -> bool {
     b.s.slot_rtt_us > b.s.usual_rtt_us.saturating_add(excess_us / 2) && brake_window(b) > b.floor
 }
 
+/// Whether the path has become slower once more while the queue drains: less arrives than the flow sends, by more than
+/// noise explains, and the queue is longer than it was at any time before. As in Watch both signs are needed. Beside
+/// another flow less arrives as well while we yield, but then the queue does not grow beyond what it was. One that
+/// fills a deep buffer could still show both for seconds, so that only a few further drops are believed.
+fn brake_is_slower_still(b: &BrakeAck, arriving_bw: u64) -> bool {
+    arriving_bw < gain_apply(b.s.bw, GAIN_UNIT.saturating_sub(b.p.rate))
+        && b.s.slot_rtt_us > b.s.queue_rtt_us
+        && b.s.further_drops < b.p.max_further_drops
+}
+
 /// Judges a slot while the queue drains. Once the queue is gone, the flow begins to look for its rate. If the queue
 /// belongs to other flows the brake lets go, because yielding would only give the path to them; this slot's RTT and
 /// rate become the new baseline, or the same queue would put the brake on again.
@@ -302,6 +347,12 @@ fn brake_drain(b: &mut BrakeAck, bw: u64) {
         b.s.raise_rounds = b.s.rounds;
         b.s.back_delivered = 0;
         return;
+    }
+    let arriving_bw = bw.max(b.s.last_bw).max(1);
+    if b.s.quiet_delivered != 0 && brake_is_slower_still(b, arriving_bw) {
+        // What is in flight fits the window of before the further drop, so the queue that it has made is our own.
+        b.s.quiet_delivered = 0;
+        b.s.further_drops += 1;
     }
     if !brake_was_quiet(b) {
         b.s.queue_rtt_us = b.s.queue_rtt_us.max(b.s.slot_rtt_us);
@@ -314,7 +365,7 @@ fn brake_drain(b: &mut BrakeAck, bw: u64) {
         // Some of the queue is gone. What is left either goes in the next round or belongs to other flows.
         (b.s.queue_rtt_us, b.s.quiet_delivered) = (b.s.slot_rtt_us, b.ack.delivered);
     }
-    b.s.bw = bw.max(b.s.last_bw).max(1);
+    b.s.bw = arriving_bw;
 }
 
 /// Whether the raised rate has brought neither a queue nor more data for `patience` rounds. Then something else

@@ -133,6 +133,30 @@ fn every_simulated_preset_is_equal() {
     }
 }
 
+/// Random streams seldom fall twice in a row, so that what the brake does about it is held equal on paths that do.
+#[test]
+fn paths_that_fall_several_times_are_equal() {
+    let scratch = Scratch::new("falls");
+    let program = build(&sources(), &scratch);
+    for (twin, (name, set)) in TWINS.iter().flat_map(|t| t.controllers.iter().map(move |c| (t, c))) {
+        let mut highest = brake::Highest::default();
+        for seed in 1..=brake::FALLS {
+            let path = brake::fall(seed).parse().expect("a path");
+            let flows = vec![FlowSpec::bulk(name)];
+            let spec = SimSpec { trace: true, ..SimSpec::new(path, flows, 16_000_000, seed) };
+            let run = sim::run(&spec).expect("paths run");
+            let acks: Vec<Ack> = run.flows[0].trace.iter().map(|row| row.ack).collect();
+            let rows = replay(&program, twin.name, &(twin.params)()[*set], &acks);
+            let cc = new(name);
+            let fields = cc.state_fields();
+            if let Err(difference) = compare(rows, &acks, cc, |_, _, now| highest.note(fields, now)) {
+                panic!("{name}, {}, seed {seed}: {difference}", brake::fall(seed));
+            }
+        }
+        assert_eq!(highest.all_reached(), name.ends_with("_brake"), "{name}: {highest:?}");
+    }
+}
+
 /// Not a controller but the arithmetic by itself; `replay.c` has the same under the name `fixed`.
 #[derive(Clone, Debug, Default)]
 struct Fixed(Winmax, u64);
