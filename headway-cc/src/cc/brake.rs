@@ -38,7 +38,8 @@
 //! from `brake_gain`, and keeps its window within [`Brake::window`]. "The model" in the comments here is the
 //! controller's own estimate of bandwidth and minimum RTT. Figures and limits: `docs/explanation/brake.md`.
 //!
-//! Twin: `headway-kernel/bpf/brake.h` (same functions in the same order).
+//! Twin: `headway-kernel/bpf/brake.h` (same functions in the same order; `min`, `max`, `saturating_add` and
+//! `saturating_sub` are `brake_min`, `brake_max`, `brake_add` and `brake_sub` there).
 
 mod state;
 #[cfg(test)]

@@ -61,6 +61,7 @@ impl Highest {
 
 #[rustfmt::skip]
 pub const BUGS: &[Bug] = &[
+    Bug { file: "brake.h", function: "brake_is_less", from: "& (a - b)", to: "& (b - a)" },
     Bug { file: "brake.h", function: "brake_window", from: "== BRAKE_HOLD", to: "== BRAKE_DRAIN" },
     Bug { file: "brake.h", function: "brake_note_ack", from: ">= brake_slot_us(b) / 8", to: "> brake_slot_us(b) / 8" },
     Bug { file: "brake.h", function: "brake_rtt_limit", from: "? b->p->rtt :", to: "? b->p->rtt * 2 :" },

@@ -159,12 +159,12 @@ fn paths_that_fall_several_times_are_equal() {
 
 /// Not a controller but the arithmetic by itself; `replay.c` has the same under the name `fixed`.
 #[derive(Clone, Debug, Default)]
-struct Fixed(Winmax, u64);
+struct Fixed(Winmax, [u64; 5]);
 
 impl Controller for Fixed {
     fn on_event(&mut self, ack: &Ack) -> Control {
         let (a, b) = (ack.delivered, ack.now_us);
-        self.1 = mul_shift(a, b, 63);
+        self.1 = [mul_shift(a, b, 63), a.min(b), a.max(b), a.saturating_add(b), a.saturating_sub(b)];
         self.0.running_max(ack.unit_bytes, ack.smss, ack.cwnd);
         Control {
             cwnd: bw_from(a, b),
@@ -175,11 +175,11 @@ impl Controller for Fixed {
     }
 
     fn state(&self) -> Vec<u64> {
-        self.0.s.iter().flat_map(|s| [s.t, s.v]).chain([self.1]).collect()
+        self.0.s.iter().flat_map(|s| [s.t, s.v]).chain(self.1).collect()
     }
 
     fn state_fields(&self) -> &'static [&'static str] {
-        &["s0_t", "s0_v", "s1_t", "s1_v", "s2_t", "s2_v", "shifted"]
+        &["s0_t", "s0_v", "s1_t", "s1_v", "s2_t", "s2_v", "shifted", "least", "largest", "sum", "difference"]
     }
 }
 
