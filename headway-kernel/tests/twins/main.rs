@@ -256,11 +256,13 @@ fn a_changed_parameter_in_rust_is_found() {
         for (params, acks, file) in streams(twin, seed, &scratch) {
             let rows: Vec<String> = start(&program, &file).collect();
             unseen.retain(|&i| {
-                let found = [params[i] / 2, params[i] >> 16, params[i] + 1].into_iter().find_map(|value| {
-                    let mut changed = params.clone();
-                    changed[i] = value;
-                    compare(rows.iter(), &acks, (twin.new)(&changed), |_, _, _| ()).err()
-                });
+                let found = [params[i] / 2, params[i] >> 16, params[i] + 1, params[i].saturating_mul(4)]
+                    .into_iter()
+                    .find_map(|value| {
+                        let mut changed = params.clone();
+                        changed[i] = value;
+                        compare(rows.iter(), &acks, (twin.new)(&changed), |_, _, _| ()).err()
+                    });
                 if let Some(f) = &found {
                     println!("{}, {}: event {}, `{}`", twin.name, twin.fields[i], f.line, f.field);
                 }
