@@ -263,9 +263,6 @@ macro_rules! rows_with_brake {
             param("brake_hold_us", Kind::Micros, 0, 3600 * S),
             param("brake_extra_segments", Kind::Count, 0, 100),
             param("brake_max_further_drops", Kind::Count, 0, 100),
-            gain("brake_memory_worse", 0, 100),
-            param("brake_long_us", Kind::Micros, MS, 3600 * S),
-            gain("brake_shared", 0, 1000),
         ]
     };
 }
