@@ -1,7 +1,8 @@
 //! Runs the brake over its suites of paths and compares it with the plain controller:
 //!
-//! SUITE is `drops` (the path becomes slower), `steady` (it does not, so the brake should stay off) or `rivals`
-//! (another flow shares the path). A controller may have settings: `bbr3_brake:brake_rtt=0.1`. All others are
+//! SUITE is `drops` (the path becomes slower once), `falls` (it becomes slower several times, or bit by bit),
+//! `held-out` (the same on paths with which nothing was chosen), `steady` (it does not, so the brake should stay off)
+//! or `rivals` (another flow shares the path). A controller may have settings: `bbr3_brake:brake_rtt=0.1`. All others are
 //! compared with the first. Each seed takes every STRIDE-th path, starting at a different one; GROUP takes only paths
 //! with this text in their group's name. Stdout is a CSV table of geometric means of ratios, with their 95 %
 //! intervals over the seeds. Results and reasons: `docs/measurements/brake.md`.
@@ -88,6 +89,79 @@ fn drops(seed: u64) -> Vec<Case> {
     cases
 }
 
+/// How a path becomes slower after a first moment: its name, and pairs of the milliseconds that have passed and the
+/// thousandths of the old rate that are left.
+type Fall = (String, Vec<(u64, u64)>);
+
+/// A rate that falls in steps of 50 ms to so many thousandths.
+fn ramp(to_milli: u64, ms: u64) -> Fall {
+    let steps = ms / 50;
+    let left = |i| 1000 - (1000 - to_milli) * i / steps;
+    (format!("ramp to {to_milli} in {ms}ms"), (1..=steps).map(|i| (i * 50 - 50, left(i))).collect())
+}
+
+/// A rate that falls at equal distances.
+fn steps(gap_ms: u64, left_milli: &[u64]) -> Fall {
+    let words: Vec<String> = left_milli.iter().map(u64::to_string).collect();
+    let at = (0..).map(|i| i * gap_ms);
+    (format!("steps to {} per {gap_ms}ms", words.join(" ")), at.zip(left_milli.iter().copied()).collect())
+}
+
+/// Every fall on every path. The old rate is back 10 s after the first step.
+fn falls(seed: u64, falls: &[Fall], mbit: &[u64], rtt_ms: &[u64], buffer: &[u64]) -> Vec<Case> {
+    let (at, mut cases) = (drop_us(seed), Vec::new());
+    for (name, fall) in falls {
+        for mbit in mbit {
+            for rtt_ms in rtt_ms {
+                for buffer in buffer {
+                    let mut text = format!("{mbit}mbit {rtt_ms}ms queue={buffer}bdp");
+                    for (after_ms, milli) in fall {
+                        text += &format!(" @{}ms {}kbit", at / 1000 + after_ms, mbit * milli);
+                    }
+                    text += &format!(" @{}ms {mbit}mbit", at / 1000 + 10_000);
+                    cases.push(Case {
+                        group: name.clone(),
+                        text,
+                        seed,
+                        drop_us: at,
+                        back_us: Some(at + 10_000_000),
+                        rate_bps: mbit * 1_000_000,
+                        end_us: at + 10_000_000 + AFTER_US,
+                        source: Source::Bulk,
+                        rival: None,
+                    });
+                }
+            }
+        }
+    }
+    cases
+}
+
+fn chosen_falls(seed: u64) -> Vec<Case> {
+    let shapes = [
+        steps(1500, &[240, 100]),
+        steps(1500, &[500, 250]),
+        steps(1000, &[750, 500, 250]),
+        ramp(250, 2000),
+        ramp(500, 2000),
+        ramp(250, 5000),
+    ];
+    falls(seed, &shapes, &[10, 50, 100], &[10, 40, 100], &[1, 4])
+}
+
+/// Paths and falls with which nothing was chosen: other rates, round trips, buffers, factors and distances.
+fn held_out_falls(seed: u64) -> Vec<Case> {
+    let shapes = [
+        steps(700, &[400, 200]),
+        steps(2300, &[600, 200]),
+        steps(1300, &[800, 600, 400, 200]),
+        ramp(333, 1500),
+        ramp(600, 3000),
+        ramp(200, 4000),
+    ];
+    falls(seed, &shapes, &[20, 80], &[20, 70], &[2, 6])
+}
+
 /// A path whose rate changes every `step_ms` at random around its mean.
 fn noisy(mbit: u64, rtt_ms: u64, sd_percent: u64, step_ms: u64, seed: u64) -> String {
     let mut text = format!("{mbit}mbit {rtt_ms}ms queue=2bdp repeat=10s");
@@ -153,7 +227,7 @@ fn rivals(seed: u64) -> Vec<Case> {
     for rival in ["cubic", "bbr3", "bbr1"] {
         for mbit in [10, 50u64] {
             for rtt in [10, 40, 100u64] {
-                for buffer in ["1", "4"] {
+                for buffer in ["0.5", "1", "4"] {
                     cases.push(Case {
                         group: format!("beside {rival} {buffer}bdp"),
                         text: format!("{mbit}mbit {rtt}ms queue={buffer}bdp"),
@@ -223,7 +297,9 @@ fn time_to_90(case: &Case, run: &SimRun) -> u64 {
 fn main() {
     let args: Vec<String> = std::env::args().skip(1).collect();
     let [suite, ccs, seeds, rest @ ..] = args.as_slice() else {
-        eprintln!("usage: brake_search drops|steady|rivals CC[,CC...] FROM..TO [STRIDE [ONLY]]");
+        eprintln!(
+            "usage: brake_search drops|falls|held-out|steady|rivals CC[,CC...] FROM..TO [STRIDE [ONLY]]"
+        );
         std::process::exit(2);
     };
     let ccs: Vec<&str> = ccs.split(',').collect();
@@ -234,6 +310,8 @@ fn main() {
     for seed in from.parse().expect("a seed")..to.parse().expect("a seed") {
         let all = match suite.as_str() {
             "drops" => drops(seed),
+            "falls" => chosen_falls(seed),
+            "held-out" => held_out_falls(seed),
             "steady" => steady(seed),
             "rivals" => rivals(seed),
             other => panic!("no suite {other}"),
@@ -263,11 +341,11 @@ fn run_all(cases: &[Case], ccs: &[&str]) -> Vec<Vec<Row>> {
     results.into_inner().expect("no panic")
 }
 
-/// The groups that a case counts in: all, its own, and for drops each word of its group's name and the goal (1 BDP of
+/// The groups that a case counts in: all, its own, and for single drops each word of its group's name and the goal (1 BDP of
 /// buffer or more).
 fn groups(case: &Case) -> Vec<String> {
     let mut groups = vec!["all".to_string(), case.group.clone()];
-    if case.back_us.is_some() {
+    if case.group.starts_with('x') {
         groups.extend(case.group.split(' ').map(String::from));
         if !case.group.contains("0.5bdp") {
             groups.push("1bdp or more".into());
@@ -276,7 +354,7 @@ fn groups(case: &Case) -> Vec<String> {
     groups
 }
 
-/// The 99th percentile of the smallest possible queueing delay after a drop, in microseconds; 0 without a drop.
+/// The 99th percentile of the smallest possible queueing delay after a drop, in microseconds; 0 without a single drop.
 fn bound_us(case: &Case) -> f64 {
     let Some(k) = case.group.strip_prefix('x').and_then(|g| g.split(' ').next()?.parse::<f64>().ok()) else {
         return 0.0;

@@ -52,6 +52,20 @@ fn after_a_drop_the_queue_is_short_and_the_rate_comes_back() {
     }
 }
 
+/// The second drop comes while the flow still knows the rate of the first, in all phases of its cycle.
+#[test]
+fn a_second_drop_is_answered_as_the_first() {
+    for (plain, braked) in BRAKES {
+        for seed in 1..=8 {
+            let at = 8000 + seed * 3090 % 2000;
+            let path =
+                format!("50mbit 40ms queue=4bdp @{at}ms 25mbit @{}ms 12500kbit @18s 50mbit", at + 1500);
+            let [without, with] = [plain, braked].map(|cc| p99_us(&one(&path, cc, Source::Bulk, seed)));
+            assert!(with * 100 <= without * 37, "{braked}, {path}: {without} us without, {with} us with");
+        }
+    }
+}
+
 /// BBRv1 begins its ProbeRTT at 10 s. What was sent before it is judged in it, and what is sent in the round after it,
 /// though that is still marked as application-limited.
 #[test]

@@ -40,6 +40,7 @@ static void run_bbr3(const struct ack *ack, struct control *out)
 static struct {
 	struct winmax winmax;
 	u64 shifted;
+	u64 of_brake[4];	/* least, largest, sum and difference by the functions of brake.h */
 } fixed;
 
 /* Not a controller: the arithmetic by itself, on some words of the event. */
@@ -51,6 +52,10 @@ static void run_fixed(const struct ack *ack, struct control *out)
 	out->pacing_rate = bw_data(a, b);
 	out->send_quantum = gain_apply(a, b);
 	fixed.shifted = mul_shift(a, b, 63);
+	fixed.of_brake[0] = brake_min(a, b);
+	fixed.of_brake[1] = brake_max(a, b);
+	fixed.of_brake[2] = brake_add(a, b);
+	fixed.of_brake[3] = brake_sub(a, b);
 	winmax_running_max(&fixed.winmax, ack->unit_bytes, ack->smss, ack->cwnd);
 }
 

@@ -25,7 +25,8 @@
 //!    queue, much loss or many CE marks take the place of the longer RTT.
 //! 4. **Drain.** The flow paces at the rate that arrives, and its window is the BDP at that rate, so the queue
 //!    empties. After a round with no more than that in flight, our part of the queue is gone. If half of the queue
-//!    still stands then, it belongs to other flows, and the brake lets go.
+//!    still stands then, it belongs to other flows, and the brake lets go. If the path becomes slower still, that
+//!    round begins anew, because its window was made for the rate of before.
 //! 5. **Hold.** Once the queue is gone, the allowed rate rises above what arrives, step by step. Hold ends when the
 //!    old rate is back, or when the search has lasted long enough (`hold_us`) and the model no longer knows the old
 //!    rate.
@@ -35,7 +36,8 @@
 //! from `brake_gain`, and keeps its window within [`Brake::window`]. "The model" in the comments here is the
 //! controller's own estimate of bandwidth and minimum RTT. Figures and limits: `docs/explanation/brake.md`.
 //!
-//! Twin: `headway-kernel/bpf/brake.h` (same functions in the same order).
+//! Twin: `headway-kernel/bpf/brake.h` (same functions in the same order; `min`, `max`, `saturating_add` and
+//! `saturating_sub` are `brake_min`, `brake_max`, `brake_add` and `brake_sub` there).
 
 mod state;
 #[cfg(test)]
@@ -253,6 +255,7 @@ fn brake_enter_drain(b: &mut BrakeAck, bw: u64) {
     b.s.bw = bw.max(b.s.last_bw).max(1);
     b.s.queue_rtt_us = b.s.slot_rtt_us;
     b.s.quiet_delivered = 0;
+    b.s.further_drops = 0;
 }
 
 /// Judges a slot while the brake is off: it goes on when the slot is slow and has met a queue, or when slots in a
@@ -292,6 +295,16 @@ fn brake_is_not_ours(b: &BrakeAck) -> bool {
     b.s.slot_rtt_us > b.s.usual_rtt_us.saturating_add(excess_us / 2) && brake_window(b) > b.floor
 }
 
+/// Whether the path has become slower once more while the queue drains: less arrives than the flow sends, by more than
+/// noise explains, and the queue is longer than it was at any time before. As in Watch both signs are needed. Beside
+/// another flow less arrives as well while we yield, but then the queue does not grow beyond what it was. One that
+/// fills a deep buffer could still show both for seconds, so that only a few further drops are believed.
+fn brake_is_slower_still(b: &BrakeAck, arriving_bw: u64) -> bool {
+    arriving_bw < gain_apply(b.s.bw, GAIN_UNIT.saturating_sub(b.p.rate))
+        && b.s.slot_rtt_us > b.s.queue_rtt_us
+        && b.s.further_drops < b.p.max_further_drops
+}
+
 /// Judges a slot while the queue drains. Once the queue is gone, the flow begins to look for its rate. If the queue
 /// belongs to other flows the brake lets go, because yielding would only give the path to them; this slot's RTT and
 /// rate become the new baseline, or the same queue would put the brake on again.
@@ -302,6 +315,12 @@ fn brake_drain(b: &mut BrakeAck, bw: u64) {
         b.s.raise_rounds = b.s.rounds;
         b.s.back_delivered = 0;
         return;
+    }
+    let arriving_bw = bw.max(b.s.last_bw).max(1);
+    if b.s.quiet_delivered != 0 && brake_is_slower_still(b, arriving_bw) {
+        // What is in flight fits the window of before the further drop, so the queue that it has made is our own.
+        b.s.quiet_delivered = 0;
+        b.s.further_drops += 1;
     }
     if !brake_was_quiet(b) {
         b.s.queue_rtt_us = b.s.queue_rtt_us.max(b.s.slot_rtt_us);
@@ -314,7 +333,7 @@ fn brake_drain(b: &mut BrakeAck, bw: u64) {
         // Some of the queue is gone. What is left either goes in the next round or belongs to other flows.
         (b.s.queue_rtt_us, b.s.quiet_delivered) = (b.s.slot_rtt_us, b.ack.delivered);
     }
-    b.s.bw = bw.max(b.s.last_bw).max(1);
+    b.s.bw = arriving_bw;
 }
 
 /// Whether the raised rate has brought neither a queue nor more data for `patience` rounds. Then something else

@@ -262,6 +262,7 @@ macro_rules! rows_with_brake {
             param("brake_patience", Kind::Count, 1, 1000),
             param("brake_hold_us", Kind::Micros, 0, 3600 * S),
             param("brake_extra_segments", Kind::Count, 0, 100),
+            param("brake_max_further_drops", Kind::Count, 0, 100),
         ]
     };
 }

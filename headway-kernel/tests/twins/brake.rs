@@ -30,8 +30,38 @@ pub fn wanted() -> Vec<String> {
     want
 }
 
+/// How many paths [`fall`] has.
+pub const FALLS: u64 = 12;
+
+/// A path whose rate falls twice within two seconds, at moments that differ from one to the next.
+pub fn fall(nth: u64) -> String {
+    let at = 8000 + nth * 370;
+    format!("50mbit 40ms queue=4bdp @{at}ms 12mbit @{}ms 5mbit @15s 50mbit", at + 1500)
+}
+
+/// The largest values that the counters of a rate that falls several times had.
+#[derive(Debug, Default)]
+pub struct Highest([u64; REACHED.len()]);
+
+const REACHED: [&str; 1] = ["brake_further_drops"];
+
+impl Highest {
+    pub fn note(&mut self, fields: &[&str], row: &[u64]) {
+        for (highest, name) in self.0.iter_mut().zip(REACHED) {
+            let at = fields.iter().position(|field| *field == name).expect("a field of the state");
+            *highest = (*highest).max(row[at]);
+        }
+    }
+
+    /// Whether each was more than 0 at some time.
+    pub fn all_reached(&self) -> bool {
+        self.0.iter().all(|highest| *highest > 0)
+    }
+}
+
 #[rustfmt::skip]
 pub const BUGS: &[Bug] = &[
+    Bug { file: "brake.h", function: "brake_is_less", from: "& (a - b)", to: "& (b - a)" },
     Bug { file: "brake.h", function: "brake_window", from: "== BRAKE_HOLD", to: "== BRAKE_DRAIN" },
     Bug { file: "brake.h", function: "brake_note_ack", from: ">= brake_slot_us(b) / 8", to: "> brake_slot_us(b) / 8" },
     Bug { file: "brake.h", function: "brake_rtt_limit", from: "? b->p->rtt :", to: "? b->p->rtt * 2 :" },
@@ -39,5 +69,6 @@ pub const BUGS: &[Bug] = &[
     Bug { file: "brake.h", function: "brake_watch", from: "&& !b->s->slot_is_marked", to: "" },
     Bug { file: "brake.h", function: "brake_is_of_probe_rtt", from: "b->ack->rs_is_app_limited && ", to: "" },
     Bug { file: "brake.h", function: "brake_is_only_marked", from: "<= b->s->marked_end", to: "< b->s->marked_start" },
+    Bug { file: "brake.h", function: "brake_is_slower_still", from: "> b->s->queue_rtt_us", to: "< b->s->queue_rtt_us" },
     Bug { file: "brake.h", function: "brake_judge_slot", from: "slot_gap_us, 2)", to: "slot_gap_us, 3)" },
 ];

@@ -95,6 +95,9 @@ pub struct BrakeParams "brake_" {
     /// Segments that the sender's bursts add to the queue at any rate. They are part of every window, so they must
     /// not be taken for a queue.
     extra_segments: u64 = 2,
+    /// How many further drops of the path's rate are believed while one queue drains. Without a limit another flow
+    /// that fills a deep buffer would look like one drop after the other, and the flow would yield to it for long.
+    max_further_drops: u64 = 4,
 }
 }
 
@@ -171,6 +174,8 @@ pub struct Brake "brake_" {
     queue_rtt_us: u64,
     /// `delivered` when inflight had come down to the window, or when the last round at that level ended; 0 before.
     quiet_delivered: u64,
+    /// Further drops of the path's rate since the flow began to drain this queue.
+    further_drops: u64,
     /// `delivered` when data first arrived at the old rate again; 0 before.
     back_delivered: u64,
     /// Value of `rounds` when the allowed rate was raised last.

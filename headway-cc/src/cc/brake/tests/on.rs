@@ -62,6 +62,50 @@ fn half_of_the_longest_queue_after_a_quiet_round_is_somebody_else_s() {
     }
 }
 
+/// Seven eighths of 5 bytes/µs are 26,250 bytes in a slot, and the longest queue stood at 50,001 µs. A further drop
+/// takes back that the flow was quiet; without one the queue is somebody else's when the round is over.
+#[test]
+fn a_further_drop_with_a_longer_queue_begins_the_quiet_round_anew() {
+    for (inflight, bytes, rtt_us, further_drops, mode) in [
+        (200_000, 26_249, 50_002, 1, BrakeMode::Drain),
+        (200_000, 26_250, 50_002, 0, BrakeMode::Watch),
+        (200_000, 26_249, 50_001, 0, BrakeMode::Watch),
+        // Nothing is taken back from a flow that was not quiet yet.
+        (200_001, 26_249, 50_002, 0, BrakeMode::Drain),
+    ] {
+        let mut f = Slots::in_drain();
+        f.ack.inflight = inflight;
+        f.slot(30_000, 50_000);
+        // The faster of two slots counts, so that the first one changes nothing.
+        f.slot(bytes, 50_001);
+        assert_eq!((f.s.bw, f.s.further_drops), (rate(5), 0));
+        f.slot(bytes, rtt_us);
+        assert_eq!(f.s.further_drops, further_drops, "{inflight} {bytes} {rtt_us}");
+        assert_eq!(f.s.quiet_delivered == 0, mode == BrakeMode::Drain);
+        f.ack.rs_prior_delivered = f.ack.delivered;
+        f.slot(bytes, 50_003);
+        assert_eq!(f.s.mode, mode, "{inflight} {bytes} {rtt_us}");
+    }
+}
+
+/// Four further drops are believed in each queue that is drained.
+#[test]
+fn the_fifth_further_drop_is_somebody_else_s_queue() {
+    let (mut f, mut bytes, mut rtt_us) = (Slots::in_drain(), 30_000, 50_000);
+    f.ack.inflight = 0;
+    for drop in 1..=5 {
+        bytes = bytes * 4 / 5;
+        for _ in 0..2 {
+            rtt_us += 1;
+            f.slot(bytes, rtt_us);
+        }
+        assert_eq!((f.s.further_drops, f.s.quiet_delivered == 0), (drop.min(4), drop <= 4));
+    }
+    f.slot(bytes, 40_000);
+    f.slot(bytes, 60_000);
+    assert_eq!((f.s.mode, f.s.further_drops), (BrakeMode::Drain, 0), "another queue");
+}
+
 /// The bound is 1.25 times what arrives, and four times once more than 1.25 times the slower path's 5 bytes/µs
 /// arrives (37,500 bytes), but never above the old rate, whatever the model says meanwhile.
 #[test]
