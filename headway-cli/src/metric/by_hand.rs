@@ -242,6 +242,54 @@ fn on_a_path_every_metric_is_what_it_is_by_hand() {
     folder.compare(PATH, &expected_on_the_path());
 }
 
+fn value(folder: &Folder, metric: &str) -> f64 {
+    let entry = PathEntry { name: PATH.into(), text: PATH.into(), ..PathEntry::default() };
+    let cell = CellData::read(&folder.0, &entry).unwrap();
+    let metric = METRICS.iter().find(|m| m.name == metric).unwrap();
+    (metric.of)(&cell).unwrap()
+}
+
+/// Without the receiver's intervals only the sum of the whole load is known, its warm-up included: 300,000 + 575,000 + 7,050,000
+/// bytes in 10 s.
+#[test]
+fn goodput_without_the_receiver_s_intervals_is_that_of_the_whole_load() {
+    let folder = Folder::new("unheard");
+    on_the_path(&folder, &json!({ "messages": "200@100" }));
+    let mut load = load(1000, 8_000_000, 79, &delivered);
+    load.as_object_mut().unwrap().remove("server_output_json");
+    folder.write("load.json", &load.to_string());
+    assert_eq!(value(&folder, "goodput_bps"), 6_340_000.0);
+}
+
+/// 50,000 bytes in each interval: 90 % of the slower link are 53,470. So 90 % never came in the 10 s, nor in the 4 s after the drop.
+#[test]
+fn a_rate_that_is_never_reached_takes_as_long_as_the_load() {
+    let folder = Folder::new("never");
+    on_the_path(&folder, &json!({ "messages": "200@100" }));
+    folder.write("load.json", &load(1000, 8_000_000, 0, &|_| vec![30_000, 20_000]).to_string());
+    assert_eq!(value(&folder, "time_to_90_ms"), 10_000.0);
+    assert_eq!(value(&folder, "time_to_90_after_recovery_ms"), 4000.0);
+}
+
+/// Where the text does not tell a path's rate its log does: from 1 s on 1 s of 10, 4 s of 5 and 4 s of 10 Mbit/s.
+#[test]
+fn a_path_of_which_only_the_log_is_known_has_the_capacity_of_its_bins() {
+    let folder = Folder::new("log");
+    on_the_path(&folder, &json!({ "messages": "200@100" }));
+    folder.cell("192.0.2.1", &json!({ "messages": "200@100" }));
+    let cell = CellData::read(&folder.0, &PathEntry::default()).unwrap();
+    assert_eq!(cell.capacity_bits(1_000_000..10_000_000), Some(70e6));
+    assert_eq!(cell.capacity_bits(1_000_000..2_000_000), Some(10e6));
+    assert_eq!(cell.capacity_bits(20_000_000..21_000_000), None);
+}
+
+#[test]
+fn every_metric_says_what_it_is() {
+    for metric in METRICS {
+        assert!(!metric.label.is_empty() && metric.about.len() > 10, "{}", metric.name);
+    }
+}
+
 /// A rival gets 10,000 bytes in each interval.
 #[test]
 fn beside_a_rival_every_metric_is_what_it_is_by_hand() {

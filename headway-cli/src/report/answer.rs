@@ -794,6 +794,11 @@ mod tests {
         assert!(bought[0].contains("), bought with 10 % lower goodput (ratio 0.900, "), "{}", bought[0]);
         let lost = told(&[mean(GOODPUT, 0.5), mean(QUEUE_DELAY, 0.9)]);
         assert!(lost[0].contains("; its p95 queueing delay is 10 % shorter (ratio"), "{}", lost[0]);
+        for (ratio, amount) in [(1.3, "is 30 % longer than bbr3's"), (2.5, "is 2.5 times as long as bbr3's")]
+        {
+            let said = told(&[mean(QUEUE_DELAY, ratio)]);
+            assert!(said[0].contains(amount), "{}", said[0]);
+        }
         let open = told(&[Mean { interval: Some((0.5, 2.0)), ..mean(QUEUE_DELAY, 0.8) }]);
         assert!(
             open[0].contains("p95 queueing delay cannot be told from bbr3's (ratio 0.800"),

@@ -195,6 +195,13 @@ mod tests {
     }
 
     #[test]
+    fn an_instant_has_one_bin_and_none_beyond_the_axis() {
+        let axis = Axis::new(1_000_000);
+        assert_eq!([-1, 0, 99_999, 100_000].map(|t| axis.bin(t)), [None, Some(0), Some(0), Some(1)]);
+        assert_eq!([999_999, 1_000_000].map(|t| axis.bin(t)), [Some(9), None]);
+    }
+
+    #[test]
     fn spreading_keeps_the_amount() {
         let axis = Axis::new(1_000_000);
         let mut sums = vec![None; axis.bins];

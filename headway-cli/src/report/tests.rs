@@ -62,7 +62,11 @@ fn a_whole_run_is_judged() {
     assert_eq!(verdict(2, "goodput_bps", "cubic"), Verdict::Worse);
     assert_eq!(verdict(2, "queue_delay_p95_us", "cubic"), Verdict::Better);
     assert_eq!(verdict(0, "retransmit_rate", "bbr1"), Verdict::Equivalent);
-    assert_eq!(find(&summary, 0, "retransmit_rate", "bbr1").improvement_text(), "0.0 pp");
+    let retransmits = find(&summary, 0, "retransmit_rate", "bbr1");
+    assert_eq!(
+        (retransmits.improvement_text().as_str(), retransmits.noise_text().as_str()),
+        ("0.0 pp", "±0.0 pp")
+    );
     assert_eq!(verdict(0, "retransmit_rate", "cubic"), Verdict::Worse);
     assert!(
         find(&summary, 0, "utilisation", "cubic").judged.verdict.is_none(),
@@ -393,6 +397,7 @@ fn every_figure_links_to_its_meaning() {
     synthetic::add_messages(&folder);
     let page = page(&folder);
     every_link_leads_somewhere(&page);
+    assert_eq!(page.matches("data-panel=\"distribution-").count(), 3, "the queueing delay of each path");
     for link in ["#metric-goodput_bps", "#verdict-worse", "#means-noise", "#metric-message_over_50ms_s"] {
         assert!(page.contains(&format!("href=\"{link}\"")), "{link}");
     }
@@ -404,6 +409,7 @@ fn what_has_nothing_to_show_is_left_out() {
     let folder = synthetic::run("empty", 2);
     let whole = page(&folder);
     assert_eq!(whole.matches("data-kind=\"2\"").count(), 3);
+    assert!(whole.contains("<dt>Load</dt><dd>1 stream, 20 s"), "the load in words");
     let plan = Plan::read(&folder.dir).unwrap();
     let of_path = |path| plan.cells.iter().filter(move |c| c.path == path);
     for cell in of_path(0) {

@@ -133,6 +133,29 @@ fn a_recovery_period_asks_for_one_reaction_and_ends_with_a_packet_sent_in_it() {
     }
 }
 
+/// A reduction can be undone until something is acknowledged that was sent after the recovery period had ended.
+#[test]
+fn a_reduction_is_undone_as_long_as_what_was_sent_before_its_end_is_acknowledged() {
+    let undone_after = |acked: &[(u64, u64)]| {
+        let (mut f, events) = traced("bbr3");
+        (0..8).for_each(|pn| _ = f.on_sent(at(pn), 1200, pn));
+        f.on_packet_lost(at(100), 1200, 0);
+        f.on_congestion(at(100), at(0), false, false);
+        (8..10).for_each(|pn| _ = f.on_sent(at(100 + pn), 1200, pn));
+        for (pn, sent_us) in acked {
+            f.on_acked(at(200 + pn), at(*sent_us), 1200, Some(*pn));
+            f.on_end_acks(at(200 + pn), 6000, false);
+            f.on_sent(at(300 + pn), 1200, pn + 2);
+        }
+        f.on_spurious_loss();
+        events().iter().any(|a| a.event == Event::Undo)
+    };
+    // Packet 8 ends the period, when 9 was the last one sent. 10 is the first after it.
+    assert!(undone_after(&[(8, 108)]));
+    assert!(undone_after(&[(8, 108), (9, 109)]));
+    assert!(!undone_after(&[(8, 108), (9, 109), (10, 308)]));
+}
+
 #[test]
 fn persistent_congestion_leaves_a_packet_s_room() {
     for entry in CONTROLLERS {
