@@ -42,6 +42,8 @@ mod tests {
     fn a_shard_is_a_part_of_a_whole() {
         let shard: Shard = "2/8".parse().unwrap();
         assert_eq!((shard.part, shard.of, shard.to_string().as_str()), (2, 8, "2/8"));
+        let third: Shard = "3/4".parse().unwrap();
+        assert_eq!((0..12).filter(|index| third.has(*index)).collect::<Vec<_>>(), [2, 6, 10]);
         for wrong in ["", "2", "0/8", "9/8", "1/0", "a/b", "-1/2", "1/2/3"] {
             let error = wrong.parse::<Shard>().unwrap_err().to_string();
             assert!(error.contains(&format!("`{wrong}` is no shard")), "{error}");

@@ -91,3 +91,17 @@ fn title(trial: &Trial, o: &Outcome, metric: &Metric) -> String {
     let value = o.values[index].map_or(String::new(), |v| metric.unit.show(v));
     format!("slot {}, {}: {value} over {} connections", o.slot + 1, trial.setup.arms[o.arm], o.connections)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::super::setup::{Setup, sample};
+    use super::*;
+
+    /// By hand: the strip has 96 of the 100 per cent, and 2 on each side.
+    #[test]
+    fn slots_lie_side_by_side_over_the_width_of_the_strip() {
+        let setup = Setup { slots: 40, ..sample() };
+        let trial = Trial { setup, connections: vec![], slots: vec![], ended: None, damage: vec![] };
+        assert_eq!([0, 10, 39].map(|slot| place(&trial, slot)), [(2.0, 2.4), (26.0, 2.4), (95.6, 2.4)]);
+    }
+}

@@ -118,8 +118,10 @@ fn stream(worse_by: f64, errors: f64, seed: u64) -> Option<usize> {
     let setup = Setup { slots: 40, by: super::super::schedule::By::Connection, seed, ..sample() };
     let mut guard = Guard::new(&setup);
     let mut rng = Rng::new(seed, 60);
+    let mut candidates = 0;
     for i in 0..4000u64 {
         let arm = (rng.below(2)) as u8;
+        candidates += u32::from(arm);
         let slower = if arm == 1 { worse_by } else { 0.0 };
         let log = rng.normal() as f64 / 65_536.0 + slower;
         let share = 0.01 + if arm == 1 { errors } else { 0.0 };
@@ -135,7 +137,9 @@ fn stream(worse_by: f64, errors: f64, seed: u64) -> Option<usize> {
             busy_us: (1e6 * log.exp()) as u64,
             ..Connection::default()
         };
-        if guard.see(&connection).is_some() {
+        if let Some(breach) = guard.see(&connection) {
+            let after = format!("after {candidates} of its connections");
+            assert!(breach.0.contains(&after), "{breach:?} and not {after}");
             return Some(i as usize / 2);
         }
     }
