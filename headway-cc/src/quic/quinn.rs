@@ -174,15 +174,16 @@ mod tests {
         assert_eq!(of(Arc::new(CubicConfig::default())), None);
     }
 
-    /// A rate times no round trip would be no window at all.
+    /// What a rate sends in no time is nothing, which would leave the least window of four packets.
     #[test]
     #[expect(
         clippy::disallowed_methods,
         reason = "a flow wants an instant, and nothing here depends on which"
     )]
     fn before_the_first_round_trip_the_window_is_the_controller_s() {
-        let mut flow = Flow::new(&Factory::named("bbr3").unwrap(), Instant::now(), 1200);
-        assert!(flow.control().send_quantum < u64::MAX && flow.srtt_us() == 0);
+        let slow = Factory::named("bbr3").unwrap().max_pacing_rate(125_000);
+        let mut flow = Flow::new(&slow, Instant::now(), 1200);
+        assert!(flow.control().send_quantum <= 2400 && flow.srtt_us() == 0);
         assert_eq!(paced_window(&mut flow), 12_000);
     }
 }
