@@ -8,9 +8,9 @@
 #	COST=1 benches/trial_lab.sh ...                     instead: what do the clients notice of a trial? Each guest runs twice,
 #	                                                    with a trial of the first controller against itself and with none
 #
-# Trials that are in target/trial-lab already are not made again. A trial takes about as much CPU time as virtual time.
-# CC=bbr,bbr3 tries others than cubic,bbr1; SLOTS, SLOT, BURN and PATH_TEXT change the rest, and TRUTHS how many guests show
-# the truth.
+# Trials that are in target/trial-lab already are not made again, so other settings need another folder: RESULTS=DIR. A trial
+# takes about half as much CPU time as virtual time. CC=bbr,bbr3 tries others than cubic,bbr1; SLOTS, SLOT, BURN and PATH_TEXT
+# change the rest, and TRUTHS how many guests show the truth (0: none).
 set -euo pipefail
 cd "$(dirname "$0")/.."
 seeds=${1:-10} headway=${2:-target/release/headway} kernel=${3:-6.12}
@@ -27,7 +27,7 @@ trap 'rm -rf "$work"' EXIT
 trap 'exit 130' INT TERM HUP
 # The guest unpacks the program into its memory: without what only debuggers read that takes a tenth of the time.
 strip -o "$work/headway" "$headway"
-results=target/trial-lab
+results=${RESULTS:-target/trial-lab}
 mkdir -p "$work/root/etc" "$work/root/tmp" "$work/root/run/files" "$work/root/var/log/nginx" "$results"
 printf 'root:x:0:0::/:/bin/sh\nnobody:x:65534:65534::/:/bin/sh\n' >"$work/root/etc/passwd"
 printf 'root:x:0:\nnogroup:x:65534:\n' >"$work/root/etc/group"
@@ -171,8 +171,10 @@ for seed in $(seq "$first" "$last"); do trial "$seed" "$CC" "$seed"; done
 
 # From here on everything is a ratio of the second controller to the first. An improvement of a metric is a share of the
 # first's value, negative where a metric that should be low has risen.
+metrics=(goodput_bytes_s:1 rtt_above_min_p50_us:-1)
+[ "$TRUTHS" -gt 0 ] || metrics=()
 echo "controllers $CC, path \`$PATH_TEXT\`, $SLOTS slots of $SLOT ms, burn-in $BURN"
-for metric in goodput_bytes_s:1 rtt_above_min_p50_us:-1; do
+for metric in "${metrics[@]}"; do
 	pick=".effects[] | select(.metric == \"${metric%:*}\")"
 	{
 		for seed in $(seq "$TRUTHS"); do
