@@ -553,7 +553,7 @@ fn when_a_guest_is_killed_the_other_cells_go_on() {
 }
 
 #[test]
-fn a_bench_that_is_killed_five_times_loses_nothing_has_nothing_twice_and_leaves_no_guest() {
+fn a_bench_that_is_killed_three_times_loses_nothing_has_nothing_twice_and_leaves_no_guest() {
     if kernel("").is_none() {
         return;
     }
@@ -567,7 +567,7 @@ fn a_bench_that_is_killed_five_times_loses_nothing_has_nothing_twice_and_leaves_
     };
     let all = cells("whole");
     assert_eq!(all, 6);
-    for there in 0..5 {
+    for there in [0, 2, 4] {
         let mut headway = s.bench("cut", &plan).stderr(Stdio::null()).stdout(Stdio::null()).spawn().unwrap();
         first_guest(&mut headway);
         while cells("cut") < there && headway.try_wait().unwrap().is_none() {

@@ -230,7 +230,7 @@ echo SLOTS; cat T/slots.txt; echo END
 
 #[test]
 fn root_a_killed_trial_leaves_nothing_and_goes_on() {
-    kills(5, 300);
+    kills(3, 300);
 }
 
 #[test]
