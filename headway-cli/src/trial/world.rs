@@ -307,7 +307,7 @@ mod tests {
         let setup = Setup { slots: 40, slot_ms: 100_000, ..sample() };
         let requests = world.requests(&setup);
         assert!((31_100..32_900).contains(&requests.len()), "{}", requests.len());
-        let is_high = |r: &&Request| r.at_us / 1_000_000_000 % 2 == 0;
+        let is_high = |r: &&Request| (r.at_us / 1_000_000_000).is_multiple_of(2);
         let share = requests.iter().filter(is_high).count() as f64 / requests.len() as f64;
         assert!((share - 0.659).abs() < 0.013, "{share}");
     }
