@@ -1,7 +1,7 @@
 //! Every metric of hand-made cells, against values worked out by hand. A range would do for a plausible figure; only an equal
 //! sign finds a warm-up that is counted, a header that is forgotten or a direction that is mixed up.
 
-use super::{CellData, METRICS, NOT_ASKED};
+use super::{CellData, METRICS, NOT_ASKED, index_of};
 use crate::plan::{LAYOUT, PathEntry};
 use crate::raw;
 use crate::raw::link::Bin;
@@ -17,6 +17,10 @@ type Expected = Result<f64, &'static str>;
 
 const NO_WIRE: Expected = Err("not asked for: hosts are measured on a wire");
 const NO_BULK: Expected = Err("not asked for");
+
+fn entry(path: &str) -> PathEntry {
+    PathEntry { name: path.into(), text: path.into(), ..PathEntry::default() }
+}
 
 struct Folder(PathBuf);
 
@@ -39,19 +43,25 @@ impl Folder {
 
     /// `cell.json` of 10 s with 1 s of warm-up, and what is more in it.
     fn cell(&self, path: &str, more: &Value) {
-        let entry = PathEntry { name: path.into(), text: path.into(), ..PathEntry::default() };
         let mut cell = json!({
             "layout": LAYOUT, "cell": { "index": 0, "path": 0, "cc": "bbr", "block": 0, "seed": 1 },
-            "path": entry, "place": "lab", "streams": 2, "seconds": 10, "warmup_ms": 1000, "kernel": "6.12",
+            "path": entry(path), "place": "lab", "streams": 2, "seconds": 10, "warmup_ms": 1000, "kernel": "6.12",
             "status": "ok", "sender_cc": "bbr", "base_rtt_us": 40_000,
         });
         cell.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
         self.write("cell.json", &cell.to_string());
     }
 
+    fn read(&self, path: &str) -> CellData {
+        CellData::read(&self.0, &entry(path)).unwrap()
+    }
+
+    fn value(&self, metric: &str) -> f64 {
+        (METRICS[index_of(metric)].of)(&self.read(PATH)).unwrap()
+    }
+
     fn compare(&self, path: &str, expected: &[(&str, Expected)]) {
-        let entry = PathEntry { name: path.into(), text: path.into(), ..PathEntry::default() };
-        let cell = CellData::read(&self.0, &entry).unwrap();
+        let cell = self.read(path);
         let expected: BTreeMap<&str, Expected> = expected.iter().copied().collect();
         for metric in METRICS {
             let wanted = expected.get(metric.name);
@@ -242,13 +252,6 @@ fn on_a_path_every_metric_is_what_it_is_by_hand() {
     folder.compare(PATH, &expected_on_the_path());
 }
 
-fn value(folder: &Folder, metric: &str) -> f64 {
-    let entry = PathEntry { name: PATH.into(), text: PATH.into(), ..PathEntry::default() };
-    let cell = CellData::read(&folder.0, &entry).unwrap();
-    let metric = METRICS.iter().find(|m| m.name == metric).unwrap();
-    (metric.of)(&cell).unwrap()
-}
-
 /// Without the receiver's intervals only the sum of the whole load is known, its warm-up included: 300,000 + 575,000 + 7,050,000
 /// bytes in 10 s.
 #[test]
@@ -258,7 +261,7 @@ fn goodput_without_the_receiver_s_intervals_is_that_of_the_whole_load() {
     let mut load = load(1000, 8_000_000, 79, &delivered);
     load.as_object_mut().unwrap().remove("server_output_json");
     folder.write("load.json", &load.to_string());
-    assert_eq!(value(&folder, "goodput_bps"), 6_340_000.0);
+    assert_eq!(folder.value("goodput_bps"), 6_340_000.0);
 }
 
 /// 50,000 bytes in each interval: 90 % of the slower link are 53,470. So 90 % never came in the 10 s, nor in the 4 s after the drop.
@@ -267,8 +270,8 @@ fn a_rate_that_is_never_reached_takes_as_long_as_the_load() {
     let folder = Folder::new("never");
     on_the_path(&folder, &json!({ "messages": "200@100" }));
     folder.write("load.json", &load(1000, 8_000_000, 0, &|_| vec![30_000, 20_000]).to_string());
-    assert_eq!(value(&folder, "time_to_90_ms"), 10_000.0);
-    assert_eq!(value(&folder, "time_to_90_after_recovery_ms"), 4000.0);
+    assert_eq!(folder.value("time_to_90_ms"), 10_000.0);
+    assert_eq!(folder.value("time_to_90_after_recovery_ms"), 4000.0);
 }
 
 /// Where the text does not tell a path's rate its log does: from 1 s on 1 s of 10, 4 s of 5 and 4 s of 10 Mbit/s.
@@ -277,7 +280,7 @@ fn a_path_of_which_only_the_log_is_known_has_the_capacity_of_its_bins() {
     let folder = Folder::new("log");
     on_the_path(&folder, &json!({ "messages": "200@100" }));
     folder.cell("192.0.2.1", &json!({ "messages": "200@100" }));
-    let cell = CellData::read(&folder.0, &PathEntry::default()).unwrap();
+    let cell = folder.read("192.0.2.1");
     assert_eq!(cell.capacity_bits(1_000_000..10_000_000), Some(70e6));
     assert_eq!(cell.capacity_bits(1_000_000..2_000_000), Some(10e6));
     assert_eq!(cell.capacity_bits(20_000_000..21_000_000), None);
