@@ -32,6 +32,12 @@ pub fn parse(text: &str) -> Result<Load, String> {
         sides.reverse();
     }
     let [(sender, sent), (receiver, received_intervals)] = sides;
+    if let Some(i) = sent.iter().chain(&received_intervals).find(|i| i.to_us < i.from_us) {
+        return Err(format!(
+            "iperf3's interval ends at {} us, before it begins at {} us",
+            i.to_us, i.from_us
+        ));
+    }
     Ok(Load {
         version: text_of(&start["version"]).unwrap_or_default(),
         duration_us: micros(&start["test_start"]["duration"]),

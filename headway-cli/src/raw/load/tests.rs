@@ -96,6 +96,10 @@ fn what_is_not_a_result_is_told_apart() {
     let cut = &recorded!("ok")[..9000];
     assert!(parse(cut).unwrap_err().starts_with("iperf3's JSON is broken: EOF"));
     assert!(parse("{}").unwrap_err().contains("no summary"));
+    let mut value: serde_json::Value = serde_json::from_str(recorded!("ok")).unwrap();
+    value["intervals"][1]["sum"]["start"] = 3600.into();
+    let fault = parse(&value.to_string()).unwrap_err();
+    assert!(fault.ends_with("us, before it begins at 3600000000 us"), "{fault}");
 }
 
 #[test]
