@@ -11,6 +11,7 @@ use std::time::{Duration, Instant};
 
 use libbpf_rs::query::{LinkInfoIter, ProgInfoIter, ProgInfoQueryOptions};
 
+use super::losses::told_without_a_gap;
 use super::*;
 use crate::private::{
     bind_any, count_calls, demand, here, set_number, set_option, slab, socket_of, wait_until,
@@ -597,25 +598,15 @@ fn switches_offloads() {
 
 /// A stream beyond 4 GB passes the end of the sequence numbers, which count bytes in 32 bits. These streams begin shortly
 /// before it, as the kernel's own means of moving a connection to another machine (`TCP_REPAIR`) allows, so that the wrap
-/// comes in the first round trips, or amid losses. The first does not wrap and shows what there is without. A busy machine
-/// sometimes handles ACKs of which no program of ours is told, and all that they marked lost is then not found
-/// (docs/explanation/kernel.md, "Where it is wrong"), whatever the numbers are; after such a run another one follows.
+/// comes in the first round trips, or amid losses. The first does not wrap and shows what there is without.
 #[test]
 fn root_sequence_numbers_wrap_amid_losses() {
     for (tag, before_the_end) in [('K', 1 << 31), ('M', 20_000), ('N', 400_000), ('O', 4_000_000)] {
         let begins = 0_u32.wrapping_sub(before_the_end);
         let before = format!("export KIND=repaired BEGINS={begins}");
-        for attempt in 1.. {
-            let Some(run) = whole(tag, &stream_through(&before, "")) else { return };
-            let told = told_of(&run);
-            println!("from {begins}: {told:?} {:?}", run.counters);
-            assert!(told.by_ack > 10 && told.samples > 500, "{told:?}");
-            assert!(told.known * 1000 >= told.samples * 999, "{told:?}");
-            if told.unseen == 0 {
-                assert!(run.counters.unfound * 10 <= told.by_ack, "{:?}", run.counters);
-                break;
-            }
-            assert!(attempt < 4, "ACKs that no program was told of in each of {attempt} runs");
+        println!("from {begins}");
+        if told_without_a_gap(|| whole(tag, &stream_through(&before, ""))).is_none() {
+            return;
         }
     }
 }
