@@ -124,7 +124,7 @@ fn folder(bytes: &[u8]) {
     if let Ok(plan) = Plan::read(&scratch.run()) {
         for cell in &plan.cells {
             if let Ok(data) = CellData::read(&cell_dir(&scratch.run(), cell), &plan.paths[cell.path]) {
-                let _ = flent::text(&plan, &data);
+                let _ = flent::text(&data);
             }
         }
     }

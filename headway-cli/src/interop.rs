@@ -26,7 +26,7 @@ use std::path::{Path, PathBuf};
 pub fn export(
     run: &Path,
     to: &Path,
-    file: impl Fn(&Plan, &CellData) -> Result<(&'static str, Vec<u8>)>,
+    file: impl Fn(&CellData) -> Result<(&'static str, Vec<u8>)>,
 ) -> Result<Vec<PathBuf>> {
     let plan = Plan::read(run)?;
     fs::create_dir_all(to).with_context(|| format!("cannot create `{}`", to.display()))?;
@@ -36,8 +36,7 @@ pub fn export(
         if data.excluded().is_some() {
             continue;
         }
-        let (end, bytes) =
-            file(&plan, &data).with_context(|| format!("cannot export cell {:03}", cell.index))?;
+        let (end, bytes) = file(&data).with_context(|| format!("cannot export cell {:03}", cell.index))?;
         let path = to.join(format!("{}{end}", name(&plan, cell)));
         write_atomic(&path, &bytes)?;
         files.push(path);

@@ -183,3 +183,31 @@ impl Plan {
         self.paths.iter().filter_map(|path| path.wire()?.nic()).collect()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::report::synthetic;
+
+    /// A cell of a path, of a block or of a candidate that the plan does not have; one too many; and no cell at all.
+    #[test]
+    fn a_plan_has_every_candidate_on_every_path_in_every_block_and_nothing_else() {
+        let folder = synthetic::run("plan-hangs-together", 2);
+        let plan = Plan::read(&folder.dir).unwrap();
+        let strange: [fn(&mut Plan); 6] = [
+            |p| p.cells[0].path = p.paths.len(),
+            |p| p.cells[0].block = p.blocks,
+            |p| p.cells[0].cc = p.cells[0].cc.again(),
+            |p| p.cells[0].index = u32::MAX as usize + 1,
+            |p| p.cells.push(p.cells[0].clone()),
+            |p| (p.paths.clear(), p.cells.clear()).1,
+        ];
+        for (i, change) in strange.into_iter().enumerate() {
+            let mut plan = plan.clone();
+            change(&mut plan);
+            std::fs::write(folder.dir.join("plan.json"), serde_json::to_string(&plan).unwrap()).unwrap();
+            let error = format!("{:#}", Plan::read(&folder.dir).unwrap_err());
+            assert!(error.contains("every candidate on every path in every block"), "{i}: {error}");
+        }
+    }
+}

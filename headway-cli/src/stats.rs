@@ -359,6 +359,15 @@ pub(crate) mod tests {
         assert_eq!(deviation(&[1.0, 3.0]), Some(2f64.sqrt()));
     }
 
+    #[test]
+    fn a_mirrored_difference_is_that_of_mirrored_values() {
+        let differences: Vec<f64> = (1..=9).map(|i: i32| f64::from(i * i - 12)).collect();
+        let mirrored: Vec<f64> = differences.iter().map(|d| -d).collect();
+        let [ours, theirs] = [&differences, &mirrored].map(|d| Shift::of(d).unwrap());
+        assert_eq!(format!("{:?}", ours.mirrored()), format!("{theirs:?}"));
+        assert!(ours.center != theirs.center && ours.low90 != theirs.low90);
+    }
+
     /// Made by SciPy; the script is `stats.py` beside it.
     const GOLDEN: &str = include_str!("../tests/data/stats.txt");
 

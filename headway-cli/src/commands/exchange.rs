@@ -30,9 +30,7 @@ struct Formats {
 pub fn export(args: ExportArgs) -> Result<ExitCode> {
     let mut files = Vec::new();
     if let Some(to) = args.formats.flent {
-        files.extend(interop::export(&args.dir, &to, |plan, data| {
-            Ok((flent::END, flent::file(plan, data)?))
-        })?);
+        files.extend(interop::export(&args.dir, &to, |data| Ok((flent::END, flent::file(data)?)))?);
     }
     for file in files {
         out::say(file.display())?;

@@ -7,7 +7,6 @@
 
 use super::reading::{ForeignRun, Rtt};
 use crate::metric::CellData;
-use crate::plan::Plan;
 use crate::plan::traffic::MOST_STREAMS;
 use crate::raw::load::Interval;
 use crate::sys::program::pipe_through;
@@ -24,19 +23,19 @@ const START_EPOCH_S: f64 = 1_577_836_800.0;
 pub const END: &str = ".flent.gz";
 
 /// A cell as a compressed data file of flent.
-pub fn file(plan: &Plan, data: &CellData) -> Result<Vec<u8>> {
+pub fn file(data: &CellData) -> Result<Vec<u8>> {
     // `-n` leaves out name and time, so that the same cell gives the same bytes.
-    pipe_through("gzip", &["-9nc"], text(plan, data)?.as_bytes())
+    pipe_through("gzip", &["-9nc"], text(data)?.as_bytes())
 }
 
 /// What is compressed in it.
-pub fn text(plan: &Plan, data: &CellData) -> Result<String> {
-    Ok(serde_json::to_string(&value(plan, data)?)?)
+pub fn text(data: &CellData) -> Result<String> {
+    Ok(serde_json::to_string(&value(data)?)?)
 }
 
-fn value(plan: &Plan, data: &CellData) -> Result<Value> {
+fn value(data: &CellData) -> Result<Value> {
     let flows = flows(data)?;
-    let seconds = plan.traffic(data.result.cell.path).seconds;
+    let seconds = data.result.traffic.seconds;
     let bins = Bins::new(seconds);
     let mut results = Map::new();
     let mut raw = Map::new();
@@ -258,8 +257,8 @@ mod tests {
         let plan = Plan::read(&folder.dir).unwrap();
         let data =
             CellData::read(&cell_dir(&folder.dir, &plan.cells[0]), &plan.paths[plan.cells[0].path]).unwrap();
-        let packed = file(&plan, &data).unwrap();
-        assert_eq!(packed, file(&plan, &data).unwrap(), "the same bytes");
+        let packed = file(&data).unwrap();
+        assert_eq!(packed, file(&data).unwrap(), "the same bytes");
         let text = pipe_through("gzip", &["-dc"], &packed).unwrap();
         (serde_json::from_slice(&text).unwrap(), data)
     }

@@ -217,7 +217,7 @@ mod tests {
         let data =
             CellData::read(&cell_dir(&folder.dir, &plan.cells[0]), &plan.paths[plan.cells[0].path]).unwrap();
         let file = folder.dir.join("a.flent.gz");
-        std::fs::write(&file, flent::file(&plan, &data).unwrap()).unwrap();
+        std::fs::write(&file, flent::file(&data).unwrap()).unwrap();
         let run = read_file(&file, "").unwrap();
         assert_eq!((run.kind, run.cc.as_str(), run.streams), ("flent", plan.cells[0].cc.as_str(), Some(1)));
         let load = data.load.as_ref().unwrap();

@@ -403,3 +403,20 @@ fn a_flood_over_a_wire_is_what_it_is_by_hand() {
     folder.compare("loopback", &by_hand);
     assert!(NOT_ASKED.starts_with("not asked for"));
 }
+
+/// What gets a verdict is a promise: it decides over how many comparisons the correction goes.
+#[test]
+fn the_metrics_that_get_a_verdict_are_these() {
+    let primary: Vec<&str> = METRICS.iter().filter(|m| m.is_primary()).map(|m| m.name).collect();
+    let promised = [
+        "message_delay_p99_us",
+        "goodput_bps",
+        "queue_delay_p95_us",
+        "retransmit_rate",
+        "request_p99_us",
+        "ping_mean_us",
+        "machine_s_per_gb",
+        "machine_us_per_request",
+    ];
+    assert_eq!(primary, promised);
+}
