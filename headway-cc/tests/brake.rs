@@ -66,6 +66,20 @@ fn a_second_drop_is_answered_as_the_first() {
     }
 }
 
+/// A rate that falls to a quarter within two seconds, 50 ms at a time, is not learned as usual with each step. `bbr1_brake`
+/// does not look for that.
+#[test]
+fn a_rate_that_falls_bit_by_bit_is_noticed() {
+    let p99 = |cc: &str, seed: u64| {
+        let at = 8000 + seed * 3090 % 2000;
+        let step = |i: u64| format!(" @{}ms {}kbit", at + i * 50, 50_000 - 937 * (i + 1));
+        let ramp: String = (0..40).map(step).collect();
+        p99_us(&one(&format!("50mbit 40ms queue=4bdp{ramp} @18s 50mbit"), cc, Source::Bulk, seed))
+    };
+    let [without, with] = ["bbr3", "bbr3_brake"].map(|cc| (1..=8).map(|seed| p99(cc, seed)).sum::<u64>());
+    assert!(with * 100 <= without * 37, "{without} us without, {with} us with");
+}
+
 /// BBRv1 begins its ProbeRTT at 10 s. What was sent before it is judged in it, and what is sent in the round after it,
 /// though that is still marked as application-limited.
 #[test]

@@ -56,6 +56,11 @@ struct brake_params {
 	u64 hold_us;	/* How long the brake looks for the old rate at least before it gives up */
 	u64 extra_segments;	/* Segments that the sender's bursts add to the queue at any rate */
 	u64 max_further_drops;	/* How many further drops of the path's rate are believed while one queue drains */
+	/* Weight in the averages of the baseline of a slot whose RTT is above them and whose rate is below */
+	u64 memory_worse;
+	u64 long_us;	/* Time over which the long mean of the RTT goes; 0: every queue is learned */
+	/* Other flows keep a queue when the long mean is above the minimum RTT by more than this part of it */
+	u64 shared;
 };
 
 /* What the brake remembers of a connection. */
@@ -92,6 +97,7 @@ struct brake {
 	u64 usual_rtt_dev_us;
 	u64 usual_bw;	/* Baseline rate: the mean of the slots' rates; 0 while it is not known */
 	u64 usual_bw_dev;	/* Mean deviation of the slots' rates from the baseline */
+	u64 long_rtt;	/* Mean RTT of the last seconds, in 1024ths of a microsecond; 0 while it is not known */
 	u64 paced_bw;	/* Lowest bandwidth at which the flow has paced in this round */
 	u64 paced_bw_before;	/* Lowest bandwidth at which the flow paced in the round before */
 	u64 lossy_slots;	/* Slots in a row that were slow and lossy */
@@ -112,6 +118,9 @@ struct brake {
 	u64 releases;	/* Times it was let go because the old rate was back or could not be found */
 	u64 false_entries;	/* Times it was let go because the queue belonged to other flows */
 };
+
+/* Parts of a microsecond in which the long mean of the RTT is kept: one slot moves it by less than a microsecond. */
+#define BRAKE_LONG_UNIT 1024
 
 /* One ACK as the brake sees it: what the controller tells of itself. */
 struct brake_ack {
@@ -134,7 +143,7 @@ struct brake_ack {
 /*
  * Whether a is less than b, as 1 or 0: the borrow of a - b. BPF compares only in order to branch, and the verifier may
  * walk what follows a branch once for each way. With the functions of fixed.h in place of the next four, which do not
- * branch, it walks 75,000 instructions of bbr1_brake on Linux 6.18, and with these 23,000. The rest of a controller
+ * branch, it walked 188,000 instructions of bbr1_brake on Linux 6.18, and with these 25,000. The rest of a controller
  * keeps those of fixed.h, which run in fewer instructions. The empty assembly hides from the compiler that the value is
  * a comparison, of which it could make a branch again.
  */
@@ -366,10 +375,43 @@ static __always_inline u64 brake_diff(u64 a, u64 b)
 	return a > b ? a - b : b - a;
 }
 
+/* Averages the slot's RTT over the last seconds; the weight is the slot's share of that time. */
+static __always_inline void brake_note_long_rtt(const struct brake_ack *b, u64 span_us)
+{
+	u64 rtt = sat_mul(b->s->slot_rtt_us, BRAKE_LONG_UNIT);
+	u64 weight = brake_min(sat_mul(span_us, GAIN_UNIT) / brake_max(b->p->long_us, 1), GAIN_UNIT);
+
+	b->s->long_rtt = b->s->long_rtt ? brake_step(b->s->long_rtt, rtt, weight) : rtt;
+}
+
+/*
+ * Whether a queue may be averaged into the baseline, because it is no sign of a slower path: other flows have kept one
+ * for seconds, or the path has become so long that its shortest RTT looks like one.
+ */
+static __always_inline u64 brake_is_queue_usual(const struct brake_ack *b)
+{
+	u64 limit_us = brake_rtt_limit(b);
+	u64 margin_us = brake_sub(limit_us, b->s->usual_rtt_us);
+	u64 shared_us = brake_add(b->min_rtt_us, brake_max(gain_apply(b->min_rtt_us, b->p->shared), margin_us));
+
+	return !b->p->long_us || b->s->long_rtt / BRAKE_LONG_UNIT > shared_us || b->min_rtt_us > limit_us;
+}
+
+/*
+ * The weight of the slot in the baseline. An RTT above it together with a rate below it are how a slow fall of the rate
+ * begins, and learned as fast as other slots they would hide it.
+ */
+static __always_inline u64 brake_weight(const struct brake_ack *b, u64 bw)
+{
+	u64 is_worse = b->s->slot_rtt_us > b->s->usual_rtt_us && bw < b->s->usual_bw;
+
+	return is_worse && !brake_is_queue_usual(b) ? b->p->memory_worse : b->p->memory;
+}
+
 /* Averages the slot into the baseline: RTT, rate, and how far slots are away from both. The first slot sets it. */
 static __always_inline void brake_learn(const struct brake_ack *b, u64 bw)
 {
-	u64 rtt_us = b->s->slot_rtt_us, weight = b->p->memory;
+	u64 rtt_us = b->s->slot_rtt_us, weight = brake_weight(b, bw);
 
 	if (!b->s->usual_rtt_us) {
 		b->s->usual_rtt_us = rtt_us;
@@ -425,8 +467,11 @@ static __always_inline void brake_watch(const struct brake_ack *b, u64 bw, u64 s
 		return;
 	}
 	b->s->usual_bw = brake_usual_bw(b);
-	/* The baseline must not take in a slower path that too little was sent to show, nor an empty queue. */
-	if (is_usual && b->s->slot_rtt_us < NO_RTT && !brake_is_below(b, bw, b->s->usual_bw))
+	if (!is_usual || b->s->slot_rtt_us == NO_RTT)
+		return;
+	brake_note_long_rtt(b, span_us);
+	/* The baseline must not take in a slower path that too little was sent to show, nor an empty or a new queue. */
+	if (!brake_is_below(b, bw, b->s->usual_bw) && (!is_inflated || brake_is_queue_usual(b)))
 		brake_learn(b, bw);
 }
 

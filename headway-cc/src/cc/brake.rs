@@ -20,6 +20,8 @@
 //!    smallest RTT, which shows how long the queue is now.
 //! 2. **Learn.** While the flow neither probes nor drains, slots are averaged into the baseline: the mean rate, the
 //!    mean RTT, and how far both scatter (their mean deviations). The fields of the baseline are called `usual_*`.
+//!    A path that becomes slower bit by bit must not be learned with each bit, so a queue is not learned unless other
+//!    flows are known to keep one.
 //! 3. **Watch.** A slot that is clearly slower than the baseline *and* met a queue puts the brake on. Either sign
 //!    alone has other causes: a pause of the sender, or another flow's queue. Where the buffer is too short to hold a
 //!    queue, much loss or many CE marks take the place of the longer RTT.
@@ -78,6 +80,9 @@ pub(crate) struct BrakeAck<'a> {
     /// The smallest window, in units of data.
     pub floor: u64,
 }
+
+/// Parts of a microsecond in which the long mean of the RTT is kept: one slot moves it by less than a microsecond.
+const LONG_UNIT: u64 = 1024;
 
 /// The time in which a bandwidth moves this much data, in microseconds, rounded down.
 fn brake_span_us(bw: u64, data: u64) -> u64 {
@@ -227,9 +232,33 @@ fn brake_step(from: u64, to: u64, weight: u64) -> u64 {
     }
 }
 
+/// Averages the slot's RTT over the last seconds (`long_us`). The weight is the slot's share of that time, so that the
+/// mean covers as much time on short paths as on long ones.
+fn brake_note_long_rtt(b: &mut BrakeAck, span_us: u64) {
+    let rtt = b.s.slot_rtt_us.saturating_mul(LONG_UNIT);
+    let weight = span_us.saturating_mul(GAIN_UNIT) / b.p.long_us.max(1);
+    b.s.long_rtt = if b.s.long_rtt == 0 { rtt } else { brake_step(b.s.long_rtt, rtt, weight.min(GAIN_UNIT)) };
+}
+
+/// Whether a queue may be averaged into the baseline, because it is no sign of a slower path: other flows have kept
+/// one for seconds, or the path has become so long that its shortest RTT looks like one. Our own queue is as long
+/// only when the path becomes slower. To yield to others again and again would give them the path bit by bit.
+fn brake_is_queue_usual(b: &BrakeAck) -> bool {
+    let margin_us = brake_rtt_limit(b).saturating_sub(b.s.usual_rtt_us);
+    let shared_us = b.min_rtt_us.saturating_add(gain_apply(b.min_rtt_us, b.p.shared).max(margin_us));
+    b.p.long_us == 0 || b.s.long_rtt / LONG_UNIT > shared_us || b.min_rtt_us > brake_rtt_limit(b)
+}
+
+/// The weight of the slot in the baseline. An RTT above it together with a rate below it are how a slow fall of the
+/// rate begins, and learned as fast as other slots they would hide it.
+fn brake_weight(b: &BrakeAck, bw: u64) -> u64 {
+    let is_worse = b.s.slot_rtt_us > b.s.usual_rtt_us && bw < b.s.usual_bw;
+    if is_worse && !brake_is_queue_usual(b) { b.p.memory_worse } else { b.p.memory }
+}
+
 /// Averages the slot into the baseline: RTT, rate, and how far slots are away from both. The first slot sets it.
 fn brake_learn(b: &mut BrakeAck, bw: u64) {
-    let (rtt_us, weight) = (b.s.slot_rtt_us, b.p.memory);
+    let (rtt_us, weight) = (b.s.slot_rtt_us, brake_weight(b, bw));
     if b.s.usual_rtt_us == 0 {
         (b.s.usual_rtt_us, b.s.usual_bw) = (rtt_us, bw);
         return;
@@ -276,9 +305,13 @@ fn brake_watch(b: &mut BrakeAck, bw: u64, span_us: u64) {
         return;
     }
     b.s.usual_bw = brake_usual_bw(b);
-    // Two things must not enter the baseline: a slower path that the brake cannot see because the flow sends too
-    // little, and the empty queue that ProbeRTT leaves.
-    if is_usual && b.s.slot_rtt_us < NO_RTT && !brake_is_below(b, bw, b.s.usual_bw) {
+    if !is_usual || b.s.slot_rtt_us == NO_RTT {
+        return;
+    }
+    brake_note_long_rtt(b, span_us);
+    // Three things must not enter the baseline: a slower path that the brake cannot see because the flow sends too
+    // little, the empty queue that ProbeRTT leaves, and a queue that only now begins.
+    if !brake_is_below(b, bw, b.s.usual_bw) && (!is_inflated || brake_is_queue_usual(b)) {
         brake_learn(b, bw);
     }
 }

@@ -263,6 +263,9 @@ macro_rules! rows_with_brake {
             param("brake_hold_us", Kind::Micros, 0, 3600 * S),
             param("brake_extra_segments", Kind::Count, 0, 100),
             param("brake_max_further_drops", Kind::Count, 0, 100),
+            gain("brake_memory_worse", 0, 100),
+            param("brake_long_us", Kind::Micros, 0, 3600 * S),
+            gain("brake_shared", 0, 1000),
         ]
     };
 }
@@ -359,9 +362,13 @@ pub const BBR3: ParamTable = ParamTable {
     defaults: || Bbr3Params::default().words(),
 };
 
-/// The parameters of `bbr1_brake`: those of [`BBR1`] with the brake on.
+/// The parameters of `bbr1_brake`: those of [`BBR1`] with the brake on. It learns every queue: BBRv1's model follows a slow
+/// fall within ten rounds, so there is little to win by noticing one, and beside another `bbr1` it cost 2 % of the share.
 pub const BBR1_BRAKE: ParamTable = ParamTable {
-    defaults: || Bbr1Params { brake: BrakeParams::on(), ..Bbr1Params::default() }.words(),
+    defaults: || {
+        let brake = BrakeParams { long_us: 0, ..BrakeParams::on() };
+        Bbr1Params { brake, ..Bbr1Params::default() }.words()
+    },
     ..BBR1
 };
 

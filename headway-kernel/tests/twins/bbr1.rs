@@ -5,17 +5,17 @@ use super::replay::Bug;
 use super::{Change, Twin};
 use headway_cc::cc::bbr1::{Bbr1, Bbr1Params, Bbr1State, Mode};
 use headway_cc::cc::brake::BrakeParams;
+use headway_cc::cc::params::BBR1_BRAKE;
 use headway_cc::cc::{CaState, Event};
 
 pub const TWIN: Twin = Twin {
     name: "bbr1",
     fields: Bbr1Params::FIELDS,
     params: || {
-        let braked = Bbr1Params { brake: BrakeParams::on(), ..Bbr1Params::default() };
         // The streams are noisier than paths are, and a policer is not watched.
         let eager = BrakeParams { deviations: 0, loss_slots: 1, ..BrakeParams::on() };
-        let eager = Bbr1Params { brake: eager, lt_loss_thresh: 1 << 40, ..braked };
-        [eager, Bbr1Params::default(), braked].map(|p| p.words()).to_vec()
+        let eager = Bbr1Params { brake: eager, lt_loss_thresh: 1 << 40, ..Bbr1Params::default() };
+        vec![eager.words(), Bbr1Params::default().words(), (BBR1_BRAKE.defaults)()]
     },
     controllers: &[("bbr1", 1), ("bbr1_brake", 2)],
     new: |params| Box::new(Bbr1::new(Bbr1Params::from_words(params).expect("all parameters"))),

@@ -5,6 +5,7 @@ use super::replay::Bug;
 use super::{Change, Twin};
 use headway_cc::cc::bbr3::{BBR3_INFINITY, Bbr3, Bbr3Params, Bbr3State, Mode};
 use headway_cc::cc::brake::{BrakeMode, BrakeParams};
+use headway_cc::cc::params::BBR3_BRAKE;
 use headway_cc::cc::{CaState, Event, NO_RTT};
 
 pub const TWIN: Twin = Twin {
@@ -13,11 +14,10 @@ pub const TWIN: Twin = Twin {
     params: || {
         let ecn =
             Bbr3Params { ecn: true, ecn_max_rtt_us: 50_000, is_ack_judged: false, ..Bbr3Params::default() };
-        let braked = Bbr3Params { brake: BrakeParams::on(), ..Bbr3Params::default() };
         // The streams are noisier than paths are.
         let eager = BrakeParams { deviations: 0, ..BrakeParams::on() };
-        let eager = Bbr3Params { brake: eager, ..braked };
-        [eager, ecn, Bbr3Params::default(), braked].map(|p| p.words()).to_vec()
+        let eager = Bbr3Params { brake: eager, ..Bbr3Params::default() };
+        vec![eager.words(), ecn.words(), Bbr3Params::default().words(), (BBR3_BRAKE.defaults)()]
     },
     controllers: &[("bbr3", 2), ("bbr3_brake", 3)],
     new: |params| Box::new(Bbr3::new(Bbr3Params::from_words(params).expect("all parameters"))),

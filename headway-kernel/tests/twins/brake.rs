@@ -70,5 +70,8 @@ pub const BUGS: &[Bug] = &[
     Bug { file: "brake.h", function: "brake_is_of_probe_rtt", from: "b->ack->rs_is_app_limited && ", to: "" },
     Bug { file: "brake.h", function: "brake_is_only_marked", from: "<= b->s->marked_end", to: "< b->s->marked_start" },
     Bug { file: "brake.h", function: "brake_is_slower_still", from: "> b->s->queue_rtt_us", to: "< b->s->queue_rtt_us" },
+    Bug { file: "brake.h", function: "brake_weight", from: "? b->p->memory_worse", to: "? b->p->memory" },
+    Bug { file: "brake.h", function: "brake_is_queue_usual", from: "> shared_us", to: "< shared_us" },
+    Bug { file: "brake.h", function: "brake_note_long_rtt", from: "? brake_step", to: "== 1 ? brake_step" },
     Bug { file: "brake.h", function: "brake_judge_slot", from: "slot_gap_us, 2)", to: "slot_gap_us, 3)" },
 ];

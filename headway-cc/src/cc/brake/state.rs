@@ -98,6 +98,16 @@ pub struct BrakeParams "brake_" {
     /// How many further drops of the path's rate are believed while one queue drains. Without a limit another flow
     /// that fills a deep buffer would look like one drop after the other, and the flow would yield to it for long.
     max_further_drops: u64 = 4,
+    /// Weight in the averages of the baseline of a slot whose RTT is above them and whose rate is below. A slow fall of
+    /// the rate begins like that, and with the other weight the baseline would follow it.
+    memory_worse: u64 = GAIN_UNIT / 256,
+    /// Time over which the long mean of the RTT goes, which shows whether other flows keep a queue. A longer one takes
+    /// the queue at the start of the connection for theirs, a shorter one the beginning of a slow fall. 0: every queue
+    /// is learned, and with it a slow fall of the rate.
+    long_us: u64 = 5 * USEC_PER_SEC,
+    /// Other flows keep a queue when the long mean is above the minimum RTT by more than this part of it. A flow by
+    /// itself keeps less while the path does not become slower.
+    shared: u64 = GAIN_UNIT / 4,
 }
 }
 
@@ -157,6 +167,8 @@ pub struct Brake "brake_" {
     usual_bw: u64,
     /// Mean deviation of the slots' rates from the baseline.
     usual_bw_dev: u64,
+    /// Mean RTT of the last seconds, in 1024ths of a microsecond; 0 while it is not known.
+    long_rtt: u64,
     /// Lowest bandwidth at which the flow has paced in this round.
     paced_bw: u64,
     /// Lowest bandwidth at which the flow paced in the round before.

@@ -149,6 +149,7 @@ fn the_rest_of_a_long_queue_is_our_own_for_another_round() {
 /// 6 ms, so 60,000 bytes in it are 10 bytes/µs.
 struct Slots {
     s: Brake,
+    p: BrakeParams,
     ack: Ack,
     /// What the controller hands over; `s`, `p` and `ack` are put in for each ACK.
     max_bw: u64,
@@ -179,6 +180,7 @@ impl Slots {
         };
         let mut f = Self {
             s: Brake::default(),
+            p: params(),
             ack,
             max_bw: rate(12),
             min_rtt_us: 40_000,
@@ -201,7 +203,7 @@ impl Slots {
     fn give(&mut self) {
         brake_on_ack(&mut BrakeAck {
             s: &mut self.s,
-            p: &params(),
+            p: &self.p,
             ack: &self.ack,
             max_bw: self.max_bw,
             min_rtt_us: self.min_rtt_us,
@@ -413,13 +415,13 @@ fn a_slot_has_three_separate_acks_and_its_length() {
 fn the_baseline_is_learned_by_a_thirty_second_and_only_from_steady_slots() {
     let mut f = Slots::new();
     f.is_steady = true;
-    f.slot(54_000, 41_600);
+    f.slot(66_000, 41_600);
     assert_eq!((f.s.usual_rtt_us, f.s.usual_rtt_dev_us), (40_050, 50));
-    assert_eq!((f.s.usual_bw, f.s.usual_bw_dev), (rate(10) - BW_UNIT / 32, BW_UNIT / 32));
+    assert_eq!((f.s.usual_bw, f.s.usual_bw_dev), (rate(10) + BW_UNIT / 32, BW_UNIT / 32));
     f.slot(54_000, 40_050);
     // The deviation of 50 µs falls by a thirty-second of itself, rounded down to 1 µs.
     assert_eq!((f.s.usual_rtt_us, f.s.usual_rtt_dev_us), (40_050, 49));
-    let left = BW_UNIT * 31 / 32;
+    let left = BW_UNIT * 33 / 32;
     assert_eq!(f.s.usual_bw, rate(9) + left - left / 32);
     assert_eq!(f.s.usual_bw_dev, BW_UNIT / 32 + (left - BW_UNIT / 32) / 32);
     let mut f = Slots::new();
@@ -449,6 +451,70 @@ fn the_baseline_is_learned_by_a_thirty_second_and_only_from_steady_slots() {
     f.max_bw = rate(9);
     f.slot(52_499, 40_000);
     assert!(f.s.usual_bw < rate(9), "it follows the model down: {}", f.s.usual_bw);
+}
+
+/// A slot whose RTT is above the baseline and whose rate is below it moves the averages by a 256th: 2400 µs, and a
+/// byte/µs. With one of the two signs, or where others keep a queue, it counts as any other slot.
+#[test]
+fn a_slot_that_is_worse_in_both_is_learned_by_a_256th() {
+    for (bytes, rtt_us, want_rtt_us, want_bw) in [
+        (54_000, 42_400, 40_009, rate(10) - BW_UNIT / 256),
+        (60_000, 42_400, 40_075, rate(10)),
+        (54_000, 40_000, 40_000, rate(10) - BW_UNIT / 32),
+        (54_000, 50_001, 40_312, rate(10) - BW_UNIT / 32),
+    ] {
+        let mut f = Slots::new();
+        (f.is_steady, f.s.long_rtt) = (true, rtt_us * 1024);
+        f.slot(bytes, rtt_us);
+        assert_eq!((f.s.usual_rtt_us, f.s.usual_bw), (want_rtt_us, want_bw), "{bytes} {rtt_us}");
+    }
+}
+
+/// A queue begins above 42.5 ms, and with a mean deviation of 3 ms above 52 ms. It is usual when the RTT of the last
+/// seconds was above the minimum by more than a quarter of it, which is 50 ms, and by more than the margin of a queue;
+/// or when the path has no RTT below it: above 40 ms and a sixteenth of the minimum RTT.
+#[test]
+fn a_queue_is_learned_only_where_others_keep_one_or_the_path_is_longer() {
+    for (long_us, dev_us, min_rtt_us, rtt_us, is_learned) in [
+        (40_000, 0, 40_000, 42_500, true),
+        (40_000, 0, 40_000, 42_501, false),
+        (50_000, 0, 40_000, 50_000, false),
+        (50_001, 0, 40_000, 50_001, true),
+        (52_000, 3_000, 40_000, 52_001, false),
+        (52_001, 3_000, 40_000, 52_001, true),
+        (40_000, 0, 42_666, 50_000, false),
+        (40_000, 0, 42_667, 50_000, true),
+    ] {
+        let mut f = Slots::new();
+        (f.is_steady, f.min_rtt_us, f.s.usual_rtt_dev_us) = (true, min_rtt_us, dev_us);
+        f.s.long_rtt = long_us * 1024;
+        f.slot(60_000, rtt_us);
+        assert_eq!(f.s.usual_rtt_us > 40_000, is_learned, "{long_us} {dev_us} {min_rtt_us} {rtt_us}");
+    }
+    // With `brake_long_us=0` every queue is learned by a thirty-second: 343 of 11,000 µs.
+    for (bytes, want_bw) in [(60_000, rate(10)), (54_000, rate(10) - BW_UNIT / 32)] {
+        let mut f = Slots::new();
+        (f.is_steady, f.p.long_us, f.s.usual_rtt_dev_us) = (true, 0, 3_000);
+        f.slot(bytes, 51_000);
+        assert_eq!((f.s.usual_rtt_us, f.s.usual_bw), (40_343, want_bw), "{bytes}");
+    }
+}
+
+/// A slot of 6 ms is 78 65536ths of 5 s, which of 1600 µs are 1950 1024ths of one. A slot of 6 s is all of them.
+#[test]
+fn the_long_mean_covers_the_last_five_seconds_of_steady_slots() {
+    let mut f = Slots::new();
+    f.slot(60_000, 40_000);
+    assert_eq!(f.s.long_rtt, 0, "not steady");
+    f.is_steady = true;
+    f.slot(60_000, 40_000);
+    assert_eq!(f.s.long_rtt, 40_000 * 1024, "the first slot sets it");
+    f.slot(60_000, 41_600);
+    assert_eq!(f.s.long_rtt, 40_000 * 1024 + 1950);
+    for _ in 0..3 {
+        f.ack(2_000_000, 20_000_000, 42_000);
+    }
+    assert_eq!(f.s.long_rtt, 42_000 * 1024);
 }
 
 /// The pace is the lowest of the round, and the last round's counts as well.
