@@ -226,6 +226,23 @@ fn reordering_is_not_taken_for_loss_for_long() {
     assert!(flow.delivered_bytes * 8 / 30 > 17_000_000, "{}", flow.delivered_bytes);
 }
 
+/// RFC 2861: a window that nothing paces is halved for every timeout of silence. A pause of 700 ms has two timeouts, of 200 ms
+/// and a round trip of 40 to 70 ms each. It is not halved below the initial window of ten segments.
+#[test]
+fn a_window_is_halved_for_every_timeout_of_silence() {
+    let source = Source::OnOff { on_us: 3 * SECOND_US, off_us: 700_000 };
+    let mut one = spec("20mbit 40ms queue=0.7bdp", vec![with_source("cubic", source)], 12);
+    one.trace = true;
+    let rows = &sim(&one).flows[0].trace;
+    let is_restart = |pair: &&[headway_cc::sim::TraceRow]| pair[1].ack.event == Event::TxStart;
+    let restarts: Vec<(u64, u64)> =
+        rows.windows(2).filter(is_restart).map(|w| (w[0].control.cwnd, w[1].ack.cwnd)).collect();
+    assert!(restarts.iter().filter(|(before, _)| before / 4 > 14_480).count() >= 2, "{restarts:?}");
+    for (before, after) in restarts {
+        assert_eq!(after, (before / 4).max(14_480), "{before}");
+    }
+}
+
 #[test]
 fn trace_is_complete() {
     for cc in CCS {
