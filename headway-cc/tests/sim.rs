@@ -2,7 +2,7 @@
 
 use headway_cc::cc::{self, CaState, Event};
 use headway_cc::rand::Rng;
-use headway_cc::sim::{FlowRun, FlowSpec, SimError, SimRun, SimSpec, Source, Step, What, run};
+use headway_cc::sim::{FlowRun, FlowSpec, SimError, SimRun, SimSpec, Source, Step, TraceRow, What, run};
 
 const CCS: [&str; 3] = ["bbr1", "bbr3", "cubic"];
 const SECOND_US: u64 = 1_000_000;
@@ -234,7 +234,7 @@ fn a_window_is_halved_for_every_timeout_of_silence() {
     let mut one = spec("20mbit 40ms queue=0.7bdp", vec![with_source("cubic", source)], 12);
     one.trace = true;
     let rows = &sim(&one).flows[0].trace;
-    let is_restart = |pair: &&[headway_cc::sim::TraceRow]| pair[1].ack.event == Event::TxStart;
+    let is_restart = |pair: &&[TraceRow]| pair[1].ack.event == Event::TxStart;
     let restarts: Vec<(u64, u64)> =
         rows.windows(2).filter(is_restart).map(|w| (w[0].control.cwnd, w[1].ack.cwnd)).collect();
     assert!(restarts.iter().filter(|(before, _)| before / 4 > 14_480).count() >= 2, "{restarts:?}");

@@ -21,7 +21,7 @@
 //! 2. **Learn.** While the flow neither probes nor drains, slots are averaged into the baseline: the mean rate, the
 //!    mean RTT, and how far both scatter (their mean deviations). The fields of the baseline are called `usual_*`.
 //!    A path that becomes slower bit by bit must not be learned with each bit, so a queue is not learned unless other
-//!    flows are known to keep one.
+//!    flows are known to keep one (`long_us`; 0 switches that off, as `bbr1_brake` does).
 //! 3. **Watch.** A slot that is clearly slower than the baseline *and* met a queue puts the brake on. Either sign
 //!    alone has other causes: a pause of the sender, or another flow's queue. Where the buffer is too short to hold a
 //!    queue, much loss or many CE marks take the place of the longer RTT.
