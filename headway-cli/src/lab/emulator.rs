@@ -9,6 +9,8 @@ use std::collections::{BTreeMap, VecDeque};
 use std::fs::File;
 use std::io::{PipeReader, Read};
 use std::os::fd::AsRawFd;
+use std::os::linux::net::SocketAddrExt;
+use std::os::unix::net::{SocketAddr, UnixDatagram};
 use std::process::{Child, Command, Stdio};
 use std::sync::{Mutex, PoisonError, mpsc};
 use std::time::{Duration, Instant};
@@ -31,15 +33,34 @@ pub struct Seat {
     cpu: usize,
 }
 
-/// How many guests each CPU has.
-static SEATS: Mutex<BTreeMap<usize, usize>> = Mutex::new(BTreeMap::new());
+/// The guests of a CPU: how many are ours, and a name by which other processes of this program see that it is taken. The
+/// kernel forgets the name when this process ends, however it does. `None` where another one has it.
+#[derive(Debug)]
+struct Taken {
+    guests: usize,
+    _name: Option<UnixDatagram>,
+}
+
+static SEATS: Mutex<BTreeMap<usize, Taken>> = Mutex::new(BTreeMap::new());
+
+/// Takes the name of a CPU, unless somebody has it.
+fn take_name(cpu: usize) -> Option<UnixDatagram> {
+    let address = SocketAddr::from_abstract_name(format!("headway-guest-on-cpu-{cpu}")).ok()?;
+    UnixDatagram::bind_addr(&address).ok()
+}
 
 impl Seat {
-    /// `None` when this process cannot tell which CPUs it may use.
+    /// A CPU with as few guests of ours as any, and of those one that no other process of this program uses. `None` when this
+    /// process cannot tell which CPUs it may use.
     pub fn take() -> Option<Self> {
         let mut seats = SEATS.lock().unwrap_or_else(PoisonError::into_inner);
-        let cpu = sched::allowed_cpus().into_iter().min_by_key(|cpu| seats.get(cpu).copied())?;
-        *seats.entry(cpu).or_default() += 1;
+        let guests = |cpu: &usize| seats.get(cpu).map_or(0, |taken| taken.guests);
+        let cpus = sched::allowed_cpus();
+        let fewest = cpus.iter().map(guests).min()?;
+        let mut least = cpus.iter().copied().filter(|cpu| guests(cpu) == fewest);
+        let first = least.clone().next()?;
+        let (cpu, name) = least.find_map(|cpu| Some((cpu, Some(take_name(cpu)?)))).unwrap_or((first, None));
+        seats.entry(cpu).or_insert(Taken { guests: 0, _name: name }).guests += 1;
         Some(Self { cpu })
     }
 }
@@ -48,7 +69,7 @@ impl Drop for Seat {
     fn drop(&mut self) {
         let mut seats = SEATS.lock().unwrap_or_else(PoisonError::into_inner);
         match seats.get_mut(&self.cpu) {
-            Some(count @ 2..) => *count -= 1,
+            Some(taken) if taken.guests > 1 => taken.guests -= 1,
             _ => drop(seats.remove(&self.cpu)),
         }
     }
@@ -229,6 +250,11 @@ mod tests {
         assert_eq!(Seat::take().map(|seat| seat.cpu), Some(left));
         drop(seats);
         assert!(SEATS.lock().unwrap().is_empty());
+        // All CPUs but the last are taken by others, and that one too if somebody is at work on this machine.
+        let mut names: Vec<_> = cpus.iter().map(|&cpu| take_name(cpu)).collect();
+        let is_free = names.pop().flatten().is_some();
+        let free = if is_free { cpus.last() } else { cpus.first() };
+        assert_eq!(Seat::take().map(|seat| seat.cpu), free.copied(), "{names:?}");
     }
 
     #[test]
