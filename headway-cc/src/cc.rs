@@ -250,6 +250,16 @@ pub const CONTROLLERS: &[Entry] = &[
         },
     },
     Entry {
+        name: "headway",
+        about: "our own: bbr3 whose probes end at their own queue, with a brake",
+        params: Some(&params::HEADWAY),
+        new: |words| {
+            static OWN: LazyLock<Arc<Bbr3Params>> =
+                LazyLock::new(|| own(&params::HEADWAY, Bbr3Params::from_words));
+            Some(Box::new(Bbr3::new(shared(&OWN, words, Bbr3Params::from_words)?)))
+        },
+    },
+    Entry {
         name: "cubic",
         about: "CUBIC (RFC 9438) with HyStart",
         params: None,

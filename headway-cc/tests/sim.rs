@@ -297,7 +297,10 @@ fn every_lost_packet_is_told_of_first() {
 fn bad_specs_are_refused_in_words() {
     let mut one = spec("10mbit 40ms", vec![FlowSpec::bulk("reno")], 1);
     for (cc, said) in [
-        ("reno", "unknown controller `reno`\nhint: there is bbr1, bbr1_brake, bbr3, bbr3_brake, cubic"),
+        (
+            "reno",
+            "unknown controller `reno`\nhint: there is bbr1, bbr1_brake, bbr3, bbr3_brake, headway, cubic",
+        ),
         ("reno:beta=1", "unknown controller `reno`"),
         ("cubic:beta=1", "`cubic` has no parameters to set"),
         ("bbr3:bet=1", "there is no parameter `bet`"),

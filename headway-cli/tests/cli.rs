@@ -309,7 +309,7 @@ fn a_quic_bench_is_the_same_to_the_byte_and_resumes() {
 fn a_quic_bench_says_what_it_cannot_do() {
     let s = Scratch::new("quic-refused");
     for (args, why) in [
-        ("--in sim --transport noq --cc bbr4", "bbr3, bbr3_brake, cubic, noq-bbr3"),
+        ("--in sim --transport noq --cc bbr4", "bbr3, bbr3_brake, headway, cubic, noq-bbr3"),
         ("--in sim --cc noq-bbr3", "unknown controller `noq-bbr3`"),
         ("--in remote 192.0.2.1 --transport quinn --cc bbr3", "needs a far end of its own"),
         ("--in lab --transport noq --cc bbr", "unknown controller `bbr` for --in lab --transport noq"),

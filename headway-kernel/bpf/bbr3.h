@@ -39,6 +39,48 @@ enum bbr3_ack_phase {
 /* The value of a bound that is not in force (the draft's Infinity). */
 #define BBR3_INFINITY U64_MAX
 
+/* The ladder's tunables; reasons and values are in LadderParams. Gains and parts of 1 are times 2^16. */
+struct ladder_params {
+	u64 is_on;	/* Whether a probe climbs and ends at its own queue: 1 yes, 0 no, which is the draft's probe */
+	u64 first_gain;	/* Pacing rate over bandwidth at the beginning of a probe */
+	u64 first_rounds;	/* Rounds with that gain */
+	u64 top_gain;	/* Pacing rate over bandwidth once the rate has grown */
+	u64 flat_rounds;	/* Rounds without growth that end a probe, as in the draft */
+	u64 max_rounds;	/* Most rounds between two probes that climb */
+	/* The count of these rounds starts at a random number below this, so that flows that share a bottleneck do
+	 * not probe together */
+	u64 rand_rounds;
+	u64 slot;	/* How long a slot of ACKs lasts at least, as a part of the minimum RTT */
+	u64 slot_min_acks;	/* Fewest ACKs of a slot, because one may be late by chance */
+	u64 slot_min_segments;	/* Segments that a slot delivers at least */
+	u64 slots;	/* Slots in a row with a queue that end a probe */
+	/* An RTT counts as a queue when it is above the usual one by more than this part of the minimum RTT */
+	u64 rtt;
+	u64 deviations;	/* It must also be above it by this many mean deviations */
+	/* Other flows keep a queue when the usual RTT is above the minimum RTT by more than this part of it */
+	u64 shared;
+	u64 memory;	/* Weight of the newest slot in the averages */
+};
+
+/* What the ladder remembers of a connection. */
+struct ladder {
+	u64 slot_us;	/* When the slot began, in microseconds */
+	u64 slot_delivered;	/* delivered when the slot began */
+	u64 slot_acks;	/* ACKs of the slot so far */
+	/* Smallest rs_prior_delivered among them: delivered when the oldest of their packets was sent */
+	u64 slot_prior;
+	u64 slot_rtt_us;	/* Their smallest RTT, in microseconds; NO_RTT before the first sample */
+	/* Mean of the slots' smallest RTTs in ProbeBW_CRUISE, in 1024ths of a microsecond; 0 while it is not known */
+	u64 usual_rtt;
+	u64 usual_rtt_dev;	/* Their mean deviation from it, in 1024ths of a microsecond */
+	u64 is_climbing;	/* Whether this probe climbs */
+	u64 up_delivered;	/* delivered when this probe began */
+	u64 queue_slots;	/* Slots in a row with a queue, of packets that this probe has sent */
+	/* Bandwidth from which on growth is counted: the largest one when the gain was raised last */
+	u64 reference_bw;
+	u64 rung_round;	/* round_count when the gain was raised last */
+};
+
 /* Tunables; reasons and values are in Bbr3Params. Gains and parts of 1 are times 2^16, times in microseconds. */
 struct bbr3_params {
 	/* Pacing rate over bandwidth in Startup (§2.5 StartupPacingGain). 4 ln 2 is the least gain that doubles
@@ -116,6 +158,7 @@ struct bbr3_params {
 	/* Rounds in a row above that threshold that end Startup (Linux bbr_full_ecn_cnt) */
 	u64 startup_full_ecn_count;
 	struct brake_params brake;	/* The brake's parameters */
+	struct ladder_params ladder;	/* The ladder's parameters */
 };
 
 /* Everything a connection remembers. Bandwidths are times 2^24 units of data per microsecond, gains times 2^16. */
@@ -203,6 +246,7 @@ struct bbr3_state {
 	u64 alpha_last_delivered_ce;	/* delivered_ce when ecn_alpha was updated last */
 	u64 startup_ecn_rounds;	/* Rounds of Startup in a row above the threshold of marks */
 	struct brake brake;	/* What the brake remembers */
+	struct ladder ladder;	/* What the ladder remembers */
 };
 
 /* What every step gets: one event of one connection. */
@@ -216,6 +260,7 @@ struct bbr3_conn {
 
 #include "bbr3/control.h"
 #include "bbr3/model.h"
+#include "bbr3/ladder.h"
 #include "bbr3/probe_bw.h"
 #include "bbr3/startup.h"
 #include "bbr3/probe_rtt.h"

@@ -29,7 +29,7 @@
 //! | see every flow of these controllers as it is now, in all network namespaces | [`Watcher`] |
 //! | check such a record against the controller's Rust twin | [`replay`] |
 //!
-//! The controllers are `bbr1`, `bbr3`, and both with the brake, `bbr1_brake` and `bbr3_brake`. Their C is in `bpf/`;
+//! The controllers are `bbr1`, `bbr3`, both with the brake, `bbr1_brake` and `bbr3_brake`, and `headway`. Their C is in `bpf/`;
 //! the crate [`headway_cc`] has the same controllers in Rust, and tests hold the two equal bit for bit. Settings are
 //! written `NAME:PARAM=VALUE:PARAM=VALUE`.
 //!

@@ -35,6 +35,7 @@ pub(crate) const PROGRAMS: &[Program] = &[
     Program { name: "bbr3", object: object!("bbr3"), params: &params::BBR3 },
     Program { name: "bbr1_brake", object: object!("bbr1"), params: &params::BBR1_BRAKE },
     Program { name: "bbr3_brake", object: object!("bbr3"), params: &params::BBR3_BRAKE },
+    Program { name: "headway", object: object!("bbr3"), params: &params::HEADWAY },
 ];
 
 /// The longest name of a congestion control in bytes: `TCP_CA_NAME_MAX` less the closing zero.

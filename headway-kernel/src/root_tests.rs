@@ -55,7 +55,7 @@ fn root_attach_registers_and_drop_takes_it_away() {
 fn root_the_verifier_has_little_to_walk() {
     let Some(_attached) = attach_as('h', false) else { return };
     let _others: Vec<_> =
-        PROGRAMS[1..].iter().zip('l'..).map(|(p, tag)| attach_program(p, tag, false)).collect();
+        PROGRAMS[1..].iter().zip('1'..).map(|(p, tag)| attach_program(p, tag, false)).collect();
     let ours =
         libbpf_rs::query::ProgInfoIter::default().filter(|p| p.name.to_string_lossy().starts_with("cc_"));
     let walked: Vec<_> = ours.map(|p| (p.name, p.verified_insns)).collect();

@@ -1,16 +1,21 @@
-"""Draws docs/measurements/brake/drop.svg: one drop, with and without the brake.
+"""Draws what a path and two flows did on it, from a run with --trace: rates, queueing delay, state and brake.
+
+The picture of a drop, with and without the brake:
 
 headway bench --in sim --cc bbr3,bbr3_brake --path drop-3x-50mbit-40ms-4bdp-5s --trace --blocks 1 --seconds 22 --out RUN
 python3 docs/measurements/brake/picture.py RUN > docs/measurements/brake/drop.svg
+
+Other stretches of time and other scales, in seconds, Mbit/s and milliseconds: picture.py RUN FROM TO MBIT MS WORDS
 """
 
 import json
 import pathlib
 import sys
 
-FROM_S, TO_S = 8.0, 20.0
+FROM_S, TO_S, MOST_MBIT, MOST_MS = map(float, sys.argv[2:6] or (8, 20, 75, 260))
+WORDS = "".join(sys.argv[6:]) or "Rate, queueing delay, state and brake over a drop of the rate to a third"
 WIDTH, LEFT, GAP = 430, 52, 30
-PANELS = [("rate, Mbit/s", 62, 140, 75.0), ("queueing delay, ms", 232, 114, 260.0)]
+PANELS = [("rate, Mbit/s", 62, 140, MOST_MBIT), ("queueing delay, ms", 232, 114, MOST_MS)]
 STATES = {1: "Startup", 2: "Drain", 3: "DOWN", 4: "CRUISE", 5: "REFILL", 6: "UP", 7: "ProbeRTT"}
 STATE_FILL = {1: "#555555", 2: "#b0b0b0", 3: "#9ecae1", 4: "#e8eef4", 5: "#fdd0a2", 6: "#f28e2b", 7: "#bcbddc"}
 BRAKE = {0: ("off", "#f2f2f2"), 1: ("DRAIN", "#b2182b"), 2: ("HOLD", "#f4a582")}
@@ -112,7 +117,7 @@ def main(run):
     print(
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" '
         'font-family="system-ui, sans-serif" font-size="12" role="img" '
-        'aria-label="Rate, queueing delay, state and brake over a drop of the rate to a third">'
+        f'aria-label="{WORDS}">'
     )
     print(f'<rect width="{width}" height="{height}" fill="#ffffff"/>')
     for index, series in enumerate(cells):

@@ -21,7 +21,7 @@
 //! force and each control replaces them. It needs an [`Event::Lost`] for each packet marked lost.
 //!
 //! Twin: `headway-kernel/bpf/bbr3.h`: same functions in the same order (`control`, `model`, `probe_bw`, `startup`,
-//! `probe_rtt`, `recovery`, `braking`, then this file).
+//! `probe_rtt`, `recovery`, `braking`, `ladder`, then this file).
 //!
 //! Differs from the draft (the reasons, and what was decided where it is silent, are in `docs/reference/draft.md`):
 //! - A sample whose own loss is too high ends a probe too, as in Linux. The draft's text asks for this, but its
@@ -35,6 +35,7 @@
 
 mod braking;
 mod control;
+mod ladder;
 mod model;
 mod probe_bw;
 mod probe_rtt;
@@ -49,6 +50,7 @@ use super::row::{row, word};
 use super::{Ack, CaState, Control, Controller, Event, NO_RTT};
 use braking::{bbr3_bound_cwnd_for_brake, bbr3_update_brake};
 use control::{bbr3_init_pacing_rate, bbr3_set_cwnd, bbr3_set_pacing_rate, bbr3_set_send_quantum};
+pub use ladder::{Ladder, LadderParams};
 use model::{
     bbr3_advance_latest_delivery_signals, bbr3_bound_bw_for_model, bbr3_check_full_bw_reached,
     bbr3_reset_congestion_signals, bbr3_reset_full_bw, bbr3_reset_short_term_model,
@@ -278,6 +280,8 @@ pub struct Bbr3Params {
     startup_full_ecn_count: u64 = 2,
     /// The brake's parameters.
     brake: BrakeParams,
+    /// The ladder's parameters.
+    ladder: LadderParams,
 }
 }
 
@@ -427,6 +431,8 @@ pub struct Bbr3State {
     startup_ecn_rounds: u64,
     /// What the brake remembers.
     brake: Brake,
+    /// What the ladder remembers.
+    ladder: Ladder,
 }
 }
 

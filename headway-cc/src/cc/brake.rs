@@ -85,7 +85,7 @@ pub(crate) struct BrakeAck<'a> {
 const LONG_UNIT: u64 = 1024;
 
 /// The time in which a bandwidth moves this much data, in microseconds, rounded down.
-fn brake_span_us(bw: u64, data: u64) -> u64 {
+pub(crate) fn brake_span_us(bw: u64, data: u64) -> u64 {
     data.saturating_mul(BW_UNIT) / bw.max(1)
 }
 
@@ -224,7 +224,7 @@ fn brake_is_lossy(b: &BrakeAck, span_us: u64) -> bool {
 
 /// Moves an average towards a new value by `weight` of the difference, so that old values are forgotten
 /// exponentially.
-fn brake_step(from: u64, to: u64, weight: u64) -> u64 {
+pub(crate) fn brake_step(from: u64, to: u64, weight: u64) -> u64 {
     if to >= from {
         from.saturating_add(gain_apply(to - from, weight))
     } else {

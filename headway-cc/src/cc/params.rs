@@ -15,7 +15,7 @@
 //! ```
 
 use super::bbr1::Bbr1Params;
-use super::bbr3::Bbr3Params;
+use super::bbr3::{Bbr3Params, LadderParams};
 use super::brake::BrakeParams;
 use super::fixed::GAIN_UNIT;
 use crate::names::nearest;
@@ -239,9 +239,10 @@ const fn gain(name: &'static str, min: u64, max: u64) -> Param {
 const MS: u64 = 1_000;
 const S: u64 = 1_000_000;
 
-/// The rows of a controller, then those of the brake, which both controllers have.
+/// The rows of a controller, then those of the brake, which both controllers have, then what else it has.
 macro_rules! rows_with_brake {
-    [$($own:expr,)+] => {
+    [$($own:expr,)+] => { rows_with_brake![$($own,)+; ] };
+    [$($own:expr,)+; $($more:expr,)*] => {
         &[
             $($own,)+
             param("brake", Kind::Count, 0, 1),
@@ -266,6 +267,7 @@ macro_rules! rows_with_brake {
             gain("brake_memory_worse", 0, 100),
             param("brake_long_us", Kind::Micros, 0, 3600 * S),
             gain("brake_shared", 0, 1000),
+            $($more,)*
         ]
     };
 }
@@ -357,6 +359,22 @@ pub const BBR3: ParamTable = ParamTable {
         gain("ecn_factor", 0, 100),
         gain("ecn_thresh", 0, 100),
         param("startup_full_ecn_count", Kind::Count, 1, 1000),
+        ;
+        param("ladder", Kind::Count, 0, 1),
+        gain("ladder_first_gain", 100, 200),
+        param("ladder_first_rounds", Kind::Count, 0, 100),
+        gain("ladder_top_gain", 100, 1000),
+        param("ladder_flat_rounds", Kind::Count, 1, 1000),
+        param("ladder_max_rounds", Kind::Count, 1, 100_000),
+        param("ladder_rand_rounds", Kind::Count, 1, 1000),
+        gain("ladder_slot", 1, 400),
+        param("ladder_slot_min_acks", Kind::Count, 1, 100),
+        param("ladder_slot_min_segments", Kind::Count, 1, 1000),
+        param("ladder_slots", Kind::Count, 1, 1000),
+        gain("ladder_rtt", 0, 1000),
+        param("ladder_deviations", Kind::Count, 0, 100),
+        gain("ladder_shared", 0, 10_000),
+        gain("ladder_memory", 1, 100),
     ],
     about: Bbr3Params::ABOUT,
     defaults: || Bbr3Params::default().words(),
@@ -375,6 +393,15 @@ pub const BBR1_BRAKE: ParamTable = ParamTable {
 /// The parameters of `bbr3_brake`: those of [`BBR3`] with the brake on.
 pub const BBR3_BRAKE: ParamTable = ParamTable {
     defaults: || Bbr3Params { brake: BrakeParams::on(), ..Bbr3Params::default() }.words(),
+    ..BBR3
+};
+
+/// The parameters of `headway`: those of [`BBR3`] with the brake and the ladder on.
+pub const HEADWAY: ParamTable = ParamTable {
+    defaults: || {
+        let (brake, ladder) = (BrakeParams::on(), LadderParams::on());
+        Bbr3Params { brake, ladder, ..Bbr3Params::default() }.words()
+    },
     ..BBR3
 };
 

@@ -14,7 +14,7 @@ static __always_inline void bbr3_pick_probe_wait(struct bbr3_conn *c)
 {
 	u64 rand = (u32)c->ack->rand;
 
-	c->bbr->rounds_since_probe_up = mul_shift(rand & 0xffff, c->p->bw_probe_rand_rounds, 16);
+	c->bbr->rounds_since_probe_up = mul_shift(rand & 0xffff, bbr3_rand_rounds(c), 16);
 	c->bbr->bw_probe_wait_us =
 		sat_add(c->p->bw_probe_wait_us, mul_shift(rand, c->p->bw_probe_wait_rand_us, 32));
 }
@@ -77,6 +77,7 @@ static __always_inline void bbr3_start_probe_bw_up(struct bbr3_conn *c)
 	bbr3_reset_full_bw(c);
 	c->bbr->full_bw = c->delivery_rate;
 	bbr3_set_state(c, BBR3_PROBE_BW_UP);
+	bbr3_start_ladder(c);
 	bbr3_raise_inflight_longterm_slope(c);
 }
 
@@ -86,7 +87,7 @@ static __always_inline void bbr3_start_probe_bw_up(struct bbr3_conn *c)
  */
 static __always_inline u64 bbr3_is_reno_coexistence_probe_time(const struct bbr3_conn *c)
 {
-	return c->bbr->rounds_since_probe_up >= u64_min(bbr3_target_segments(c), c->p->bw_probe_max_rounds);
+	return c->bbr->rounds_since_probe_up >= u64_min(bbr3_target_segments(c), bbr3_max_rounds(c));
 }
 
 /*
@@ -139,11 +140,16 @@ static __always_inline u64 bbr3_has_reached_inflight_longterm(const struct bbr3_
  */
 static __always_inline u64 bbr3_is_time_to_go_down(struct bbr3_conn *c)
 {
+	u64 is_limited;
+
 	if (c->bbr->prev_probe_too_high && bbr3_has_reached_inflight_longterm(c)) {
 		c->bbr->prev_probe_precautionary = 1;
 		return 1;
 	}
-	if (bbr3_is_limited_by_inflight_longterm(c)) {
+	is_limited = bbr3_is_limited_by_inflight_longterm(c);
+	if (c->bbr->ladder.is_climbing)
+		return bbr3_is_ladder_over(c, is_limited);
+	if (is_limited) {
 		bbr3_reset_full_bw(c);
 		c->bbr->full_bw = c->delivery_rate;
 		return 0;
@@ -264,6 +270,7 @@ static __noinline void bbr3_update_probe_bw_cycle_phase(struct bbr3_conn *c)
 	if (!c->bbr->full_bw_reached || bbr3_advance_ack_phase(c))
 		return;
 	bbr3_adapt_inflight_longterm(c);
+	bbr3_update_ladder(c);
 	if (c->bbr->state == BBR3_PROBE_BW_DOWN) {
 		if (!bbr3_is_time_to_probe_bw(c) && bbr3_is_time_to_cruise(c))
 			bbr3_start_probe_bw_cruise(c);

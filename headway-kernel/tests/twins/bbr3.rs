@@ -3,9 +3,10 @@
 use super::brake;
 use super::replay::Bug;
 use super::{Change, Twin};
-use headway_cc::cc::bbr3::{BBR3_INFINITY, Bbr3, Bbr3Params, Bbr3State, Mode};
+use headway_cc::cc::bbr3::{BBR3_INFINITY, Bbr3, Bbr3Params, Bbr3State, LadderParams, Mode};
 use headway_cc::cc::brake::{BrakeMode, BrakeParams};
-use headway_cc::cc::params::BBR3_BRAKE;
+use headway_cc::cc::fixed::GAIN_UNIT;
+use headway_cc::cc::params::{BBR3_BRAKE, HEADWAY};
 use headway_cc::cc::{CaState, Event, NO_RTT};
 
 pub const TWIN: Twin = Twin {
@@ -16,10 +17,12 @@ pub const TWIN: Twin = Twin {
             Bbr3Params { ecn: true, ecn_max_rtt_us: 50_000, is_ack_judged: false, ..Bbr3Params::default() };
         // The streams are noisier than paths are.
         let eager = BrakeParams { deviations: 0, ..BrakeParams::on() };
-        let eager = Bbr3Params { brake: eager, ..Bbr3Params::default() };
-        vec![eager.words(), ecn.words(), Bbr3Params::default().words(), (BBR3_BRAKE.defaults)()]
+        let ladder = LadderParams { deviations: 0, slots: 1, shared: GAIN_UNIT << 16, ..LadderParams::on() };
+        let eager = Bbr3Params { brake: eager, ladder, ..Bbr3Params::default() };
+        let own = [(BBR3_BRAKE.defaults)(), (HEADWAY.defaults)()];
+        [eager, ecn, Bbr3Params::default()].map(|p| p.words()).into_iter().chain(own).collect()
     },
-    controllers: &[("bbr3", 2), ("bbr3_brake", 3)],
+    controllers: &[("bbr3", 2), ("bbr3_brake", 3), ("headway", 4)],
     new: |params| Box::new(Bbr3::new(Bbr3Params::from_words(params).expect("all parameters"))),
     facts,
     wanted,
@@ -66,6 +69,11 @@ fn facts(change: &Change) -> Vec<String> {
     facts.extend(flags.map(|(name, value)| format!("{name} {}", is(value))));
     if before.state == Mode::ProbeBwUp && now.state == Mode::ProbeBwUp {
         facts.push(format!("probing raises {}", is(now.inflight_longterm > before.inflight_longterm)));
+    }
+    if before.state == Mode::ProbeBwUp && before.ladder.is_climbing {
+        let climb = if now.pacing_gain > before.pacing_gain { "climbs" } else { "stays" };
+        let over = if now.state == Mode::ProbeBwDown { "ends" } else { climb };
+        facts.push(format!("ladder {over}, queue {}", is(now.ladder.queue_slots > 0)));
     }
     if before.brake.mode == BrakeMode::Hold && now.brake.bw > before.brake.bw {
         facts.push(format!("brake gives back {}", is(now.inflight_longterm > before.inflight_longterm)));
@@ -123,6 +131,10 @@ fn wanted() -> Vec<String> {
     }
     want.extend((1..7).map(|from| format!("state {from} to 7")));
     want.extend(["loss changes 2 to 3", "undo changes 2 to 5", "undo changes 2 to 1"].map(String::from));
+    want.extend(
+        ["stays, queue 0", "climbs, queue 0", "ends, queue 0", "ends, queue 1"]
+            .map(|f| format!("ladder {f}")),
+    );
     want.extend(brake::wanted());
     want
 }
@@ -142,6 +154,28 @@ const BUGS: &[Bug] = &[
     Bug { file: "bbr3/control.h", function: "bbr3_set_send_quantum", from: "/ bbr3_unit_bytes(c)", to: "* bbr3_unit_bytes(c)" },
     Bug { file: "bbr3/control.h", function: "bbr3_bound_cwnd_for_model", from: "!= BBR3_PROBE_BW_CRUISE", to: "!= BBR3_PROBE_BW_DOWN" },
     Bug { file: "bbr3/control.h", function: "bbr3_set_cwnd", from: "c->out->cwnd < max_inflight ||", to: "c->out->cwnd <= max_inflight ||" },
+    Bug { file: "bbr3/ladder.h", function: "ladder_start_slot", from: "U64_MAX", to: "0" },
+    Bug { file: "bbr3/ladder.h", function: "ladder_is_slot_over", from: ">= c->p->ladder.slot_min_acks", to: "> c->p->ladder.slot_min_acks" },
+    Bug { file: "bbr3/ladder.h", function: "ladder_is_slot_over", from: ">= gain_apply", to: "> gain_apply" },
+    Bug { file: "bbr3/ladder.h", function: "ladder_is_slot_over", from: ">= bbr3_segments", to: "> bbr3_segments" },
+    Bug { file: "bbr3/ladder.h", function: "ladder_learn", from: "l->usual_rtt = rtt;", to: "l->usual_rtt = rtt + 1;" },
+    Bug { file: "bbr3/ladder.h", function: "ladder_is_queue", from: "u64_max(gain_apply", to: "u64_min(gain_apply" },
+    Bug { file: "bbr3/ladder.h", function: "ladder_is_queue", from: "l->usual_rtt &&", to: "" },
+    Bug { file: "bbr3/ladder.h", function: "ladder_judge_slot", from: "== BBR3_PROBE_BW_CRUISE", to: "== BBR3_PROBE_BW_DOWN" },
+    Bug { file: "bbr3/ladder.h", function: "ladder_judge_slot", from: ">= l->up_delivered", to: "> l->up_delivered" },
+    Bug { file: "bbr3/ladder.h", function: "ladder_judge_slot", from: "== NO_RTT", to: "> NO_RTT" },
+    Bug { file: "bbr3/ladder.h", function: "ladder_is_shared", from: "usual_rtt >", to: "usual_rtt >=" },
+    Bug { file: "bbr3/ladder.h", function: "bbr3_max_rounds", from: "!ladder_is_shared(c)", to: "ladder_is_shared(c)" },
+    Bug { file: "bbr3/ladder.h", function: "bbr3_max_rounds", from: "!c->bbr->prev_probe_too_high &&", to: "" },
+    Bug { file: "bbr3/ladder.h", function: "bbr3_start_ladder", from: "queue_slots = 0;", to: "queue_slots = 1;" },
+    Bug { file: "bbr3/ladder.h", function: "bbr3_start_ladder", from: "ladder_start_slot(c);", to: "" },
+    Bug { file: "bbr3/ladder.h", function: "ladder_has_grown", from: "GAIN_UNIT) / 2", to: "GAIN_UNIT) / 4" },
+    Bug { file: "bbr3/ladder.h", function: "bbr3_is_ladder_over", from: "< c->p->up_pacing_gain", to: "<= c->p->up_pacing_gain" },
+    Bug { file: "bbr3/ladder.h", function: "bbr3_is_ladder_over", from: ">= c->p->ladder.first_rounds", to: "> c->p->ladder.first_rounds" },
+    Bug { file: "bbr3/ladder.h", function: "bbr3_is_ladder_over", from: "(rounds && ladder", to: "(ladder" },
+    Bug { file: "bbr3/ladder.h", function: "bbr3_is_ladder_over", from: "else if (is_limited)", to: "else if (!is_limited)" },
+    Bug { file: "bbr3/ladder.h", function: "bbr3_is_ladder_over", from: ">= c->p->ladder.flat_rounds", to: "> c->p->ladder.flat_rounds" },
+    Bug { file: "bbr3/ladder.h", function: "bbr3_is_ladder_over", from: ">= c->p->ladder.slots", to: "> c->p->ladder.slots" },
     Bug { file: "bbr3/model.h", function: "bbr3_update_round", from: "c->bbr->rounds_since_probe_up++;", to: "" },
     Bug { file: "bbr3/model.h", function: "bbr3_update_max_bw", from: "rate >= c->bbr->max_bw ||", to: "rate > c->bbr->max_bw ||" },
     Bug { file: "bbr3/model.h", function: "bbr3_advance_max_bw_filter", from: "c->bbr->max_bw_1 = 0;", to: "" },

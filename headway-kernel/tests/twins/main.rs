@@ -153,7 +153,7 @@ fn paths_that_fall_several_times_are_equal() {
                 panic!("{name}, {}, seed {seed}: {difference}", brake::fall(seed));
             }
         }
-        assert_eq!(highest.all_reached(), name.ends_with("_brake"), "{name}: {highest:?}");
+        assert_eq!(highest.all_reached(), !["bbr1", "bbr3"].contains(name), "{name}: {highest:?}");
     }
 }
 

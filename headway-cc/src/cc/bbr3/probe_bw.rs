@@ -12,6 +12,9 @@ use super::control::{
     bbr3_inflight, bbr3_inflight_with_headroom, bbr3_is_in_a_probe_bw_state, bbr3_permille, bbr3_segments,
     bbr3_set_state,
 };
+use super::ladder::{
+    bbr3_is_ladder_over, bbr3_max_rounds, bbr3_rand_rounds, bbr3_start_ladder, bbr3_update_ladder,
+};
 use super::model::{
     bbr3_advance_max_bw_filter, bbr3_inflight_at_loss, bbr3_is_ecn_eligible, bbr3_is_inflight_too_high,
     bbr3_is_loss_too_high, bbr3_note_loss, bbr3_reset_congestion_signals, bbr3_reset_full_bw,
@@ -25,7 +28,7 @@ use crate::cc::fixed::{GAIN_UNIT, mul_shift};
 /// rounds the lower half.
 fn bbr3_pick_probe_wait(c: &mut Conn) {
     let rand = c.ack.rand & u64::from(u32::MAX);
-    c.bbr.rounds_since_probe_up = mul_shift(rand & 0xffff, c.p.bw_probe_rand_rounds, 16);
+    c.bbr.rounds_since_probe_up = mul_shift(rand & 0xffff, bbr3_rand_rounds(c), 16);
     c.bbr.bw_probe_wait_us =
         c.p.bw_probe_wait_us.saturating_add(mul_shift(rand, c.p.bw_probe_wait_rand_us, 32));
 }
@@ -76,6 +79,7 @@ fn bbr3_start_probe_bw_up(c: &mut Conn) {
     bbr3_reset_full_bw(c);
     c.bbr.full_bw = c.delivery_rate;
     bbr3_set_state(c, Mode::ProbeBwUp);
+    bbr3_start_ladder(c);
     bbr3_raise_inflight_longterm_slope(c);
 }
 
@@ -83,7 +87,7 @@ fn bbr3_start_probe_bw_up(c: &mut Conn) {
 /// it about as many rounds as it has segments, and probing no more often than that leaves Reno its share. On large
 /// BDPs 63 rounds are the limit, because waiting longer would only miss bandwidth.
 fn bbr3_is_reno_coexistence_probe_time(c: &Conn) -> bool {
-    c.bbr.rounds_since_probe_up >= bbr3_target_segments(c).min(c.p.bw_probe_max_rounds)
+    c.bbr.rounds_since_probe_up >= bbr3_target_segments(c).min(bbr3_max_rounds(c))
 }
 
 /// Starts the next probe when the wait is over, in time or in rounds, and says whether it did (§5.3.3.8
@@ -125,7 +129,11 @@ fn bbr3_is_time_to_go_down(c: &mut Conn) -> bool {
         c.bbr.prev_probe_precautionary = true;
         return true;
     }
-    if bbr3_is_limited_by_inflight_longterm(c) {
+    let is_limited = bbr3_is_limited_by_inflight_longterm(c);
+    if c.bbr.ladder.is_climbing {
+        return bbr3_is_ladder_over(c, is_limited);
+    }
+    if is_limited {
         bbr3_reset_full_bw(c);
         c.bbr.full_bw = c.delivery_rate;
         return false;
@@ -242,6 +250,7 @@ pub(super) fn bbr3_update_probe_bw_cycle_phase(c: &mut Conn) {
         return;
     }
     bbr3_adapt_inflight_longterm(c);
+    bbr3_update_ladder(c);
     if c.bbr.state == Mode::ProbeBwDown {
         if !bbr3_is_time_to_probe_bw(c) && bbr3_is_time_to_cruise(c) {
             bbr3_start_probe_bw_cruise(c);

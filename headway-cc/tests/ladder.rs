@@ -1,0 +1,78 @@
+//! The ladder of `headway` in simulated flows: what it is for, and where it must not differ from `bbr3`. How it was chosen and
+//! what it does on other paths: `docs/measurements/headway.md`.
+
+use headway_cc::cc::params::{BBR3, HEADWAY};
+use headway_cc::sim::{FlowSpec, SimRun, SimSpec, run};
+
+fn simulate(path: &str, ccs: &[&str], seconds: u64, seed: u64) -> SimRun {
+    let flows = ccs.iter().map(|cc| FlowSpec::bulk(cc)).collect();
+    run(&SimSpec::new(path.parse().expect(path), flows, seconds * 1_000_000, seed)).expect("a valid spec")
+}
+
+/// 95th percentile of the queueing delay after the first five seconds.
+fn p95_us(run: &SimRun) -> u64 {
+    let late = run.probes.iter().filter(|p| p.sent_us >= 5_000_000);
+    let mut delays: Vec<u64> = late.filter_map(|p| Some(p.rtt_us?.saturating_sub(run.base_rtt_us))).collect();
+    delays.sort_unstable();
+    delays[delays.len() * 95 / 100]
+}
+
+#[test]
+fn with_all_of_it_off_it_is_bbr3() {
+    assert_eq!(HEADWAY.with(["brake=0", "ladder=0"]), Ok((BBR3.defaults)()));
+}
+
+/// A twelfth of a BDP and two packets, where `bbr3` has a quarter to a whole one, and no less data.
+#[test]
+fn a_flow_by_itself_keeps_no_queue() {
+    for (mbit, rtt_ms) in [(10, 100), (50, 40), (50, 100), (200, 20)] {
+        for buffer in ["0.5", "1", "4"] {
+            let path = format!("{mbit}mbit {rtt_ms}ms queue={buffer}bdp");
+            let [was, is] = ["bbr3", "headway"].map(|cc| simulate(&path, &[cc], 30, 1));
+            let most = rtt_ms * 1000 / 12 + 2 * 12_000 / mbit;
+            assert!(p95_us(&is) <= most, "{path}: {} us", p95_us(&is));
+            assert!(p95_us(&was) >= 3 * p95_us(&is), "{path}: {} and {} us", p95_us(&was), p95_us(&is));
+            let [was, is] = [was, is].map(|run| run.flows[0].delivered_bytes);
+            assert!(is * 100 >= was * 98, "{path}: {was} and {is} bytes");
+        }
+    }
+}
+
+/// A path that becomes four times as fast, in all phases of the cycle: the time until 90 % of the new rate arrive, in the mean.
+/// `bbr3` waits for up to 63 round trips before it looks.
+#[test]
+fn a_faster_path_is_found_sooner() {
+    let t90_ms = |cc: &str, seed: u64| {
+        let at_us = 15_000_000 + seed * 309_000 % 3_000_000;
+        let path = format!("50mbit 40ms queue=1bdp @4s 12500kbit @{}ms 50mbit", at_us / 1000);
+        let run = simulate(&path, &[cc], 25, seed);
+        let bins = run.flows[0].bins.iter().filter(|bin| bin.t_us >= at_us);
+        let full = 50_000_000 / 8 * 1448 / 1500 * 9 / 10 / 10; // bytes in 100 ms
+        // Bins of 50 ms; two of them, so that one bunch of ACKs is no rate.
+        let bins: Vec<(u64, u64)> = bins.map(|bin| (bin.t_us, bin.delivered_bytes)).collect();
+        let found = bins.windows(2).find(|two| two[0].1 + two[1].1 >= full).expect("the rate is found");
+        (found[1].0 - at_us) / 1000
+    };
+    let [was, is] = ["bbr3", "headway"].map(|cc| (1..=12).map(|seed| t90_ms(cc, seed)).sum::<u64>() / 12);
+    assert!(is <= 800 && is * 2 <= was, "{was} and {is} ms");
+}
+
+/// Beside others the probes are the draft's: its share differs little from `bbr3`'s.
+#[test]
+fn beside_others_it_holds_what_bbr3_holds() {
+    for rival in ["cubic", "bbr1", "bbr3"] {
+        for buffer in ["1", "2", "4"] {
+            let path = format!("50mbit 40ms queue={buffer}bdp");
+            let share = |cc: &str| {
+                let bytes = (1..=6).map(|seed| {
+                    let run = simulate(&path, &[cc, rival], 40, seed);
+                    [0, 1].map(|i| run.flows[i].delivered_bytes)
+                });
+                let [own, others] = bytes.fold([0, 0], |sum, two| [sum[0] + two[0], sum[1] + two[1]]);
+                own * 100 / (own + others)
+            };
+            let [was, is] = ["bbr3", "headway"].map(share);
+            assert!(is.abs_diff(was) <= 6, "beside {rival}, {path}: {was} and {is} per cent");
+        }
+    }
+}
