@@ -209,55 +209,47 @@ pub struct Entry {
     new: NewConnection,
 }
 
+/// A [`NewConnection`] of a type that has parameters: with those given, or with the defaults of the controller's table.
+macro_rules! with_params {
+    ($controller:ident, $params:ident, $table:ident) => {
+        |words| {
+            static OWN: LazyLock<Arc<$params>> = LazyLock::new(|| own(&params::$table, $params::from_words));
+            Some(Box::new($controller::new(shared(&OWN, words, $params::from_words)?)))
+        }
+    };
+}
+
 /// Every controller of this crate. A new controller is one row here.
 pub const CONTROLLERS: &[Entry] = &[
     Entry {
         name: "bbr1",
         about: "BBRv1, as Linux tcp_bbr.c behaves",
         params: Some(&params::BBR1),
-        new: |words| {
-            static OWN: LazyLock<Arc<Bbr1Params>> = LazyLock::new(Arc::default);
-            Some(Box::new(Bbr1::new(shared(&OWN, words, Bbr1Params::from_words)?)))
-        },
+        new: with_params!(Bbr1, Bbr1Params, BBR1),
     },
     Entry {
         name: "bbr1_brake",
         about: "bbr1 that yields at once when the path becomes slower",
         params: Some(&params::BBR1_BRAKE),
-        new: |words| {
-            static OWN: LazyLock<Arc<Bbr1Params>> =
-                LazyLock::new(|| own(&params::BBR1_BRAKE, Bbr1Params::from_words));
-            Some(Box::new(Bbr1::new(shared(&OWN, words, Bbr1Params::from_words)?)))
-        },
+        new: with_params!(Bbr1, Bbr1Params, BBR1_BRAKE),
     },
     Entry {
         name: "bbr3",
         about: "BBRv3, after draft-ietf-ccwg-bbr",
         params: Some(&params::BBR3),
-        new: |words| {
-            static OWN: LazyLock<Arc<Bbr3Params>> = LazyLock::new(Arc::default);
-            Some(Box::new(Bbr3::new(shared(&OWN, words, Bbr3Params::from_words)?)))
-        },
+        new: with_params!(Bbr3, Bbr3Params, BBR3),
     },
     Entry {
         name: "bbr3_brake",
         about: "bbr3 that yields at once when the path becomes slower",
         params: Some(&params::BBR3_BRAKE),
-        new: |words| {
-            static OWN: LazyLock<Arc<Bbr3Params>> =
-                LazyLock::new(|| own(&params::BBR3_BRAKE, Bbr3Params::from_words));
-            Some(Box::new(Bbr3::new(shared(&OWN, words, Bbr3Params::from_words)?)))
-        },
+        new: with_params!(Bbr3, Bbr3Params, BBR3_BRAKE),
     },
     Entry {
         name: "headway",
         about: "our own: bbr3 whose probes end at their own queue, with a brake",
         params: Some(&params::HEADWAY),
-        new: |words| {
-            static OWN: LazyLock<Arc<Bbr3Params>> =
-                LazyLock::new(|| own(&params::HEADWAY, Bbr3Params::from_words));
-            Some(Box::new(Bbr3::new(shared(&OWN, words, Bbr3Params::from_words)?)))
-        },
+        new: with_params!(Bbr3, Bbr3Params, HEADWAY),
     },
     Entry {
         name: "cubic",

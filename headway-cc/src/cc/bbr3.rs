@@ -20,8 +20,8 @@
 //! Use: [`Bbr3`] is a [`Controller`]. The transport owns window and pacing rate: each event brings the values in
 //! force and each control replaces them. It needs an [`Event::Lost`] for each packet marked lost.
 //!
-//! Twin: `headway-kernel/bpf/bbr3.h`: same functions in the same order (`control`, `model`, `probe_bw`, `startup`,
-//! `probe_rtt`, `recovery`, `braking`, `ladder`, then this file).
+//! Twin: `headway-kernel/bpf/bbr3.h`: same functions in the same order (`control`, `model`, `ladder`, `probe_bw`,
+//! `startup`, `probe_rtt`, `recovery`, `braking`, then this file).
 //!
 //! Differs from the draft (the reasons, and what was decided where it is silent, are in `docs/reference/draft.md`):
 //! - A sample whose own loss is too high ends a probe too, as in Linux. The draft's text asks for this, but its

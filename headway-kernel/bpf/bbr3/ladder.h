@@ -165,10 +165,13 @@ static __noinline u64 bbr3_is_ladder_over(struct bbr3_conn *c, u64 is_limited)
 	if (rounds && ladder_has_grown(c)) {
 		l->reference_bw = c->bbr->max_bw;
 		ladder_climb(c, c->p->ladder.top_gain);
-	} else if (is_limited) {
-		l->rung_round = c->bbr->round_count;
+		return 0;
 	}
-	return rounds >= c->p->ladder.flat_rounds && l->rung_round != c->bbr->round_count;
+	if (is_limited) {
+		l->rung_round = c->bbr->round_count;
+		return 0;
+	}
+	return rounds >= c->p->ladder.flat_rounds;
 }
 
 #endif

@@ -173,7 +173,7 @@ const BUGS: &[Bug] = &[
     Bug { file: "bbr3/ladder.h", function: "bbr3_is_ladder_over", from: "< c->p->up_pacing_gain", to: "<= c->p->up_pacing_gain" },
     Bug { file: "bbr3/ladder.h", function: "bbr3_is_ladder_over", from: ">= c->p->ladder.first_rounds", to: "> c->p->ladder.first_rounds" },
     Bug { file: "bbr3/ladder.h", function: "bbr3_is_ladder_over", from: "(rounds && ladder", to: "(ladder" },
-    Bug { file: "bbr3/ladder.h", function: "bbr3_is_ladder_over", from: "else if (is_limited)", to: "else if (!is_limited)" },
+    Bug { file: "bbr3/ladder.h", function: "bbr3_is_ladder_over", from: "if (is_limited)", to: "if (!is_limited)" },
     Bug { file: "bbr3/ladder.h", function: "bbr3_is_ladder_over", from: ">= c->p->ladder.flat_rounds", to: "> c->p->ladder.flat_rounds" },
     Bug { file: "bbr3/ladder.h", function: "bbr3_is_ladder_over", from: ">= c->p->ladder.slots", to: "> c->p->ladder.slots" },
     Bug { file: "bbr3/model.h", function: "bbr3_update_round", from: "c->bbr->rounds_since_probe_up++;", to: "" },

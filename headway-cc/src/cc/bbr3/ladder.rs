@@ -246,10 +246,13 @@ pub(super) fn bbr3_is_ladder_over(c: &mut Conn, is_limited: bool) -> bool {
     if rounds > 0 && ladder_has_grown(c) {
         c.bbr.ladder.reference_bw = c.bbr.max_bw;
         ladder_climb(c, c.p.ladder.top_gain);
-    } else if is_limited {
-        c.bbr.ladder.rung_round = c.bbr.round_count;
+        return false;
     }
-    rounds >= c.p.ladder.flat_rounds && c.bbr.ladder.rung_round != c.bbr.round_count
+    if is_limited {
+        c.bbr.ladder.rung_round = c.bbr.round_count;
+        return false;
+    }
+    rounds >= c.p.ladder.flat_rounds
 }
 
 #[cfg(test)]
