@@ -217,12 +217,16 @@ fn take_away(name: &str) -> Result<u64> {
     let _alone = lock()?;
     remove_empty_folders();
     let api = Api::of_kernel()?;
-    let there = pins().into_iter().find(|(_, pin)| pin.ends_with(name));
-    let in_force = there.and_then(|(_, pin)| Some((table_value(&pin, &api).ok()?, pin)));
+    let there = pins().into_iter().find(|(_, pin)| pin.ends_with(name)).map(|(_, pin)| pin);
+    let in_force = there.as_ref().and_then(|pin| Some((table_value(pin, &api).ok()?, pin)));
     let Some((value, pin)) = in_force else {
         let whose = match is_registered(name) {
             true => "the kernel has it, but not from `headway load`",
-            false => "it is not loaded",
+            false => {
+                // An unload that was killed after the kernel had unregistered it leaves the file.
+                there.map_or(Ok(()), |pin| remove_pin(&pin))?;
+                "it is not loaded"
+            }
         };
         return Err(Error::new(whose).with_hint("`headway list` shows what is").of(ErrorKind::NotLoaded));
     };
@@ -231,8 +235,8 @@ fn take_away(name: &str) -> Result<u64> {
         let hint = "choose another first: `sysctl -w net.ipv4.tcp_congestion_control=cubic`";
         return Err(Error::new(what).with_hint(hint));
     }
-    unregister(&pin, &api)?;
-    remove_pin(&pin)?;
+    unregister(pin, &api)?;
+    remove_pin(pin)?;
     let deadline = Instant::now() + UNLOAD_TIME;
     while is_registered(name) {
         ensure!(Instant::now() < deadline, "the kernel still has it: another program holds its BPF link");

@@ -13,9 +13,11 @@ use libbpf_rs::query::{LinkInfoIter, ProgInfoIter, ProgInfoQueryOptions};
 
 use super::losses::told_without_a_gap;
 use super::*;
+use crate::loaded::{pin_of, unregister};
 use crate::private::{
     bind_any, count_calls, demand, here, set_number, set_option, slab, socket_of, wait_until,
 };
+use crate::{Order, is_registered, unload};
 
 /// What a controller has in the kernel, by the kernel's own numbers: what neighbours load meanwhile does not count.
 #[derive(Debug)]
@@ -328,6 +330,30 @@ fn too_many_without_storage() {
     assert_eq!((counters.spare, counters.without_storage), (2 * SPARE_ROOM, TOO_MANY - SPARE_ROOM));
     drop((crowd, attached));
     wait_until("all of it is gone", || kernel.is_gone());
+}
+
+#[test]
+fn root_an_unload_that_was_killed_halfway_is_finished_by_the_next() {
+    here("root_tests::load::half_unloaded");
+}
+
+/// An unload lets the kernel unregister the controller first and then removes its file. Killed between the two, it leaves
+/// the file of a controller that is not in force.
+#[test]
+#[ignore = "run by another test"]
+fn half_unloaded() {
+    demand();
+    let order = Order::new("bbr3", Some("hwhalf"), [""; 0]).unwrap();
+    order.load().unwrap();
+    let pin = pin_of(order.program, "hwhalf");
+    unregister(&pin, &Api::of_kernel().unwrap()).unwrap();
+    wait_until("it is not registered", || !is_registered("hwhalf"));
+    assert!(pin.exists());
+    let error = format!("{:#}", unload("hwhalf").unwrap_err());
+    assert!(error.contains("it is not loaded"), "{error}");
+    assert!(!pin.exists() && !pin.parent().unwrap().exists(), "the file or its folder is left");
+    order.load().unwrap();
+    unload("hwhalf").unwrap();
 }
 
 #[test]
