@@ -16,7 +16,10 @@ use headway_cc::cc::fixed::{Winmax, bw_data, bw_from, gain_apply, mul_shift};
 use headway_cc::cc::{Ack, Control, Controller, controller};
 use headway_cc::path::{self, PRESETS};
 use headway_cc::sim::{self, FlowSpec, SimSpec, Source};
-use replay::{Bug, Scratch, build, build_with_bug, compare, replay, sources, start, write_input};
+use replay::{
+    Bug, Scratch, build, build_with_bug, compare, compare_words, replay, sources, start, words_of,
+    write_input,
+};
 use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::time::SystemTime;
@@ -254,14 +257,14 @@ fn a_changed_parameter_in_rust_is_found() {
     for twin in TWINS {
         let mut unseen: BTreeSet<usize> = (0..twin.fields.len()).collect();
         for (params, acks, file) in streams(twin, seed, &scratch) {
-            let rows: Vec<String> = start(&program, &file).collect();
+            let rows: Vec<Vec<u64>> = start(&program, &file).map(|row| words_of(&row)).collect();
             unseen.retain(|&i| {
                 let found = [params[i] / 2, params[i] >> 16, params[i] + 1, params[i].saturating_mul(4)]
                     .into_iter()
                     .find_map(|value| {
                         let mut changed = params.clone();
                         changed[i] = value;
-                        compare(rows.iter(), &acks, (twin.new)(&changed), |_, _, _| ()).err()
+                        compare_words(rows.iter(), &acks, (twin.new)(&changed), |_, _, _| ()).err()
                     });
                 if let Some(f) = &found {
                     println!("{}, {}: event {}, `{}`", twin.name, twin.fields[i], f.line, f.field);

@@ -156,11 +156,26 @@ impl Drop for Rows {
     }
 }
 
+/// The words of a row.
+pub fn words_of(row: &str) -> Vec<u64> {
+    row.split(' ').map(|w| w.parse().expect("replay prints integers")).collect()
+}
+
 /// Runs the events through a fresh Rust controller and holds every row of C against it.
 ///
 /// `visit` sees every event with control and state as Rust has them.
 pub fn compare(
-    mut rows: impl Iterator<Item = impl AsRef<str>>,
+    rows: impl Iterator<Item = String>,
+    acks: &[Ack],
+    cc: Box<dyn Controller>,
+    visit: impl FnMut(&Ack, &Control, &[u64]),
+) -> Result<(), Box<Difference>> {
+    compare_words(rows.map(|row| words_of(&row)), acks, cc, visit)
+}
+
+/// The same for rows whose words are read already.
+pub fn compare_words(
+    mut rows: impl Iterator<Item = impl AsRef<[u64]>>,
     acks: &[Ack],
     mut cc: Box<dyn Controller>,
     mut visit: impl FnMut(&Ack, &Control, &[u64]),
@@ -191,11 +206,10 @@ pub fn write_input(path: &Path, name: &str, params: &[u64], acks: &[Ack]) {
 }
 
 /// The first word of a row that differs from control and state.
-fn differing(control: &Control, state: &[u64], fields: &[&str], row: &str) -> Option<(String, u64, u64)> {
+fn differing(control: &Control, state: &[u64], fields: &[&str], c: &[u64]) -> Option<(String, u64, u64)> {
     let rust: Vec<u64> = control.words().into_iter().chain(state.iter().copied()).collect();
-    let c: Vec<u64> = row.split(' ').map(|w| w.parse().expect("replay prints integers")).collect();
     assert_eq!(c.len(), rust.len(), "a row of C and a row of Rust are equally long");
-    let at = rust.iter().zip(&c).position(|(rust, c)| rust != c)?;
+    let at = rust.iter().zip(c).position(|(rust, c)| rust != c)?;
     let name = match at.checked_sub(Control::FIELDS.len()) {
         None => format!("control.{}", Control::FIELDS[at]),
         Some(at) => fields[at].into(),
