@@ -599,7 +599,8 @@ fn is_running(pid: u32) -> bool {
 }
 
 /// A second of idling takes a thousand million instructions' time and hardly any instructions, and work takes the same
-/// number of them on every run.
+/// number of them on every run: the same to the last one on an idle host, and some 25,000 more or fewer on one that compiled
+/// meanwhile. What takes them is not known.
 #[test]
 fn instructions_are_counted_and_idle_time_is_not() {
     if kernel("6.12.").is_none() {
@@ -630,7 +631,9 @@ fn instructions_are_counted_and_idle_time_is_not() {
     let first = counted();
     assert!(first[0] < 100_000_000, "a second of waiting: {first:?}");
     assert!((1_000_000..1_000_000_000).contains(&first[1]), "work: {first:?}");
-    assert_eq!(counted(), first);
+    let second = counted();
+    let apart: Vec<u64> = first.iter().zip(&second).map(|(a, b)| a.abs_diff(*b)).collect();
+    assert!(apart.iter().all(|n| *n < 100_000), "{first:?} {second:?}");
 }
 
 /// What is wrong is said before anything is fetched, and nothing is left. A build takes minutes: `make test-long` makes one.
