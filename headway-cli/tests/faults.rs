@@ -162,6 +162,20 @@ fn root_an_unload_takes_an_empty_folder_away() {
     assert!(said.contains("it is not loaded") && said.ends_with("gone\n"), "{said}");
 }
 
+/// A disable that is killed after the kernel has unregistered the controller leaves its file in /sys/fs/bpf. A second name
+/// of that file, moved into its place after an unload, is the same state.
+#[test]
+fn root_a_disable_that_was_killed_halfway_is_finished_by_the_next() {
+    let text = r#"
+$H enable bbr3 --as $NAME --default > /run/out 2>&1; pin=/sys/fs/bpf/headway/bbr3/$NAME
+ln $pin /sys/fs/bpf/second; echo reno > /proc/sys/net/ipv4/tcp_congestion_control; $H unload $NAME > /run/out 2>&1
+rm /etc/headway/enabled.d/$NAME.toml; mkdir -p ${pin%/*}; mv /sys/fs/bpf/second $pin; test -e $pin && echo half
+names | grep "$NAME"; $H disable --all > /run/out 2>&1 || cat /run/out
+echo "$default_before" > /proc/sys/net/ipv4/tcp_congestion_control; nothing_left disable; echo done"#;
+    let Some(said) = script("hwhalf2", 60, text) else { return };
+    assert_eq!(said, "half\ndone\n");
+}
+
 /// A disk of 64 kB. Each says in a sentence what it cannot write and what helps, no file is half written, and what was
 /// measured before stays.
 #[test]

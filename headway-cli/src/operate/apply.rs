@@ -14,7 +14,7 @@ use super::state::{SetRoute, State};
 use super::unit;
 use crate::sys::route::Route;
 use anyhow::{Context, Result, anyhow};
-use headway_kernel::{self as kernel, Assigned, AssignedKind, Assignment};
+use headway_kernel::{self as kernel, Assigned, AssignedKind, Assignment, ErrorKind};
 use std::path::{Path, PathBuf};
 
 /// What applying did, and what it could not do.
@@ -336,11 +336,15 @@ impl Work<'_> {
         let gone: Vec<String> =
             self.state.loaded.iter().filter(|n| !is_enabled(n) && !self.is_kept(n)).cloned().collect();
         for name in gone {
-            if self.machine.loaded(&name).is_some() {
-                let unloaded = self.leave_namespaces(&name).and_then(|()| Ok(kernel::unload(&name)?));
-                let Some(users) = self.note(&name, unloaded, || format!("`{name}` is still loaded")) else {
-                    continue;
-                };
+            // Nothing of it may be loaded and its file be left, by an unload that was killed halfway: this one removes it.
+            let unloaded = self.leave_namespaces(&name).and_then(|()| match kernel::unload(&name) {
+                Err(e) if e.kind() == ErrorKind::NotLoaded => Ok(None),
+                users => Ok(Some(users?)),
+            });
+            let Some(unloaded) = self.note(&name, unloaded, || format!("`{name}` is still loaded")) else {
+                continue;
+            };
+            if let Some(users) = unloaded {
                 let keep = match users {
                     0 => String::new(),
                     n => format!("; {n} sockets keep it until they close"),
