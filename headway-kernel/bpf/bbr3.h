@@ -81,6 +81,58 @@ struct ladder {
 	u64 rung_round;	/* round_count when the gain was raised last */
 };
 
+/* The loss model's tunables; reasons and values are in LossModelParams. Gains and parts of 1 are times 2^16. */
+struct loss_model_params {
+	u64 is_on;	/* Whether losses that do not depend on the queue are tolerated: 1 yes, 0 no, which is the draft */
+	/* An RTT shows a queue when it is above the minimum RTT by more than this part of it and by more than low_us */
+	u64 low_rtt;
+	u64 low_us;	/* It must also be above the minimum RTT by more than this time, in microseconds */
+	u64 slot;	/* How long a slot of ACKs lasts, as a part of the minimum RTT */
+	u64 memory;	/* Weight of an ACK in the usual RTT */
+	u64 min_sent;	/* Segments that must have been sent in quiet rounds before their losses are judged */
+	u64 min_lost;	/* Segments of them that must have been lost */
+	u64 window_lost;	/* The counts are halved when so many segments were lost without a queue */
+	u64 window_sent;	/* They are halved, too, when so many segments were sent without a queue */
+	u64 min_share;	/* Least share that is tolerated */
+	u64 max_share;	/* Largest share that is tolerated */
+	u64 share_per_segment;	/* Largest share that is tolerated, for each segment of the BDP */
+	u64 limit;	/* More is lost than elsewhere when it is this many times as much and limit_deviations more */
+	u64 limit_deviations;	/* Standard deviations of chance that are allowed for in this comparison */
+	/* How much of a flight or round may be lost, as a multiple of the share; tolerated_deviations are added */
+	u64 tolerated;
+	u64 tolerated_deviations;	/* Standard deviations of chance that a flight or round may lose above that */
+	u64 burst;	/* Packets that are lost together, in the mean */
+	u64 hold_rounds;	/* Rounds for which losses are answered after the tolerance has ended; doubled each time */
+};
+
+/* What the loss model remembers of a connection. Data is in the transport's units. */
+struct loss_model {
+	u64 share;	/* The part that is lost without a queue, a gain; 0 while losses are answered */
+	u64 first_share;	/* share when it was tolerated first */
+	u64 slot_us;	/* When the slot began, in microseconds; 0 before the first */
+	u64 slot_rtt_us;	/* Its smallest RTT, in microseconds; NO_RTT before its first sample */
+	u64 last_slot_rtt_us;	/* That of the slot before */
+	u64 usual_rtt;	/* Mean of these RTTs in quiet rounds, in 256ths of a microsecond; 0 before the first */
+	u64 quiet_low_sent;	/* Quiet rounds: sent and found out about at ACKs without a queue */
+	u64 quiet_low_lost;	/* Lost of that */
+	u64 quiet_high_sent;	/* Quiet rounds: found out about at ACKs with a queue */
+	u64 quiet_high_lost;	/* Lost of that */
+	u64 up_sent;	/* Rounds after those of a probe: found out about at ACKs without a queue */
+	u64 up_lost;	/* Lost of that */
+	u64 low_sent;	/* Of this round, at ACKs without a queue */
+	u64 low_lost;	/* Lost of that */
+	u64 high_sent;	/* Of this round, at ACKs with a queue */
+	u64 high_lost;	/* Lost of that */
+	u64 is_up;	/* Whether the flow probed in this round */
+	u64 was_up;	/* Whether it did in the round before */
+	u64 quiet_rounds;	/* Rounds in a row without a probe that are over */
+	u64 round_sent;	/* Of this loss round: found out about */
+	u64 round_lost;	/* Of this loss round: lost */
+	u64 round_high;	/* Of this loss round: found out about at ACKs with a queue */
+	u64 failures;	/* Times that the tolerance has ended, up to six, less half at each halving of the counts */
+	u64 hold_round;	/* round_count until which losses are answered */
+};
+
 /* Tunables; reasons and values are in Bbr3Params. Gains and parts of 1 are times 2^16, times in microseconds. */
 struct bbr3_params {
 	/* Pacing rate over bandwidth in Startup (§2.5 StartupPacingGain). 4 ln 2 is the least gain that doubles
@@ -159,6 +211,7 @@ struct bbr3_params {
 	u64 startup_full_ecn_count;
 	struct brake_params brake;	/* The brake's parameters */
 	struct ladder_params ladder;	/* The ladder's parameters */
+	struct loss_model_params loss;	/* The loss model's parameters */
 };
 
 /* Everything a connection remembers. Bandwidths are times 2^24 units of data per microsecond, gains times 2^16. */
@@ -247,6 +300,7 @@ struct bbr3_state {
 	u64 startup_ecn_rounds;	/* Rounds of Startup in a row above the threshold of marks */
 	struct brake brake;	/* What the brake remembers */
 	struct ladder ladder;	/* What the ladder remembers */
+	struct loss_model loss;	/* What the loss model remembers */
 };
 
 /* What every step gets: one event of one connection. */
@@ -259,6 +313,7 @@ struct bbr3_conn {
 };
 
 #include "bbr3/control.h"
+#include "bbr3/loss_model.h"
 #include "bbr3/model.h"
 #include "bbr3/ladder.h"
 #include "bbr3/probe_bw.h"
@@ -320,7 +375,11 @@ static __noinline void bbr3_on_init(struct bbr3_conn *c)
 {
 	u64 now_us = c->ack->now_us, srtt_us = c->ack->srtt_us;
 
-	__builtin_memset(c->bbr, 0, sizeof(*c->bbr));
+	/* In parts: more than 1024 bytes at once would be a call of a function, which BPF does not have. */
+	__builtin_memset(c->bbr, 0, __builtin_offsetof(struct bbr3_state, brake));
+	__builtin_memset(&c->bbr->brake, 0, sizeof(c->bbr->brake));
+	__builtin_memset(&c->bbr->ladder, 0, sizeof(c->bbr->ladder));
+	__builtin_memset(&c->bbr->loss, 0, sizeof(c->bbr->loss));
 	c->bbr->init_cwnd = c->ack->cwnd;
 	c->bbr->min_rtt_us = srtt_us ? srtt_us : NO_RTT;
 	c->bbr->min_rtt_stamp = now_us;

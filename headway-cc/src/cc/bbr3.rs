@@ -20,7 +20,7 @@
 //! Use: [`Bbr3`] is a [`Controller`]. The transport owns window and pacing rate: each event brings the values in
 //! force and each control replaces them. It needs an [`Event::Lost`] for each packet marked lost.
 //!
-//! Twin: `headway-kernel/bpf/bbr3.h`: same functions in the same order (`control`, `model`, `ladder`, `probe_bw`,
+//! Twin: `headway-kernel/bpf/bbr3.h`: same functions in the same order (`control`, `loss_model`, `model`, `ladder`, `probe_bw`,
 //! `startup`, `probe_rtt`, `recovery`, `braking`, then this file).
 //!
 //! Differs from the draft (the reasons, and what was decided where it is silent, are in `docs/reference/draft.md`):
@@ -36,6 +36,7 @@
 mod braking;
 mod control;
 mod ladder;
+mod loss_model;
 mod model;
 mod probe_bw;
 mod probe_rtt;
@@ -51,6 +52,7 @@ use super::{Ack, CaState, Control, Controller, Event, NO_RTT};
 use braking::{bbr3_bound_cwnd_for_brake, bbr3_update_brake};
 use control::{bbr3_init_pacing_rate, bbr3_set_cwnd, bbr3_set_pacing_rate, bbr3_set_send_quantum};
 pub use ladder::{Ladder, LadderParams};
+pub use loss_model::{LossModel, LossModelParams};
 use model::{
     bbr3_advance_latest_delivery_signals, bbr3_bound_bw_for_model, bbr3_check_full_bw_reached,
     bbr3_reset_congestion_signals, bbr3_reset_full_bw, bbr3_reset_short_term_model,
@@ -282,6 +284,8 @@ pub struct Bbr3Params {
     brake: BrakeParams,
     /// The ladder's parameters.
     ladder: LadderParams,
+    /// The loss model's parameters.
+    loss: LossModelParams,
 }
 }
 
@@ -433,6 +437,8 @@ pub struct Bbr3State {
     brake: Brake,
     /// What the ladder remembers.
     ladder: Ladder,
+    /// What the loss model remembers.
+    loss: LossModel,
 }
 }
 

@@ -15,7 +15,7 @@
 //! ```
 
 use super::bbr1::Bbr1Params;
-use super::bbr3::{Bbr3Params, LadderParams};
+use super::bbr3::{Bbr3Params, LadderParams, LossModelParams};
 use super::brake::BrakeParams;
 use super::fixed::GAIN_UNIT;
 use crate::names::nearest;
@@ -375,6 +375,24 @@ pub const BBR3: ParamTable = ParamTable {
         param("ladder_deviations", Kind::Count, 0, 100),
         gain("ladder_shared", 0, 10_000),
         gain("ladder_memory", 1, 100),
+        param("loss_model", Kind::Count, 0, 1),
+        gain("loss_low_rtt", 0, 1000),
+        param("loss_low_us", Kind::Micros, 0, S),
+        gain("loss_slot", 1, 400),
+        gain("loss_memory", 1, 100),
+        param("loss_min_sent", Kind::Count, 1, 100_000),
+        param("loss_min_lost", Kind::Count, 1, 100_000),
+        param("loss_window_lost", Kind::Count, 1, 100_000),
+        param("loss_window_sent", Kind::Count, 1, 1_000_000),
+        gain("loss_min_share", 0, 100),
+        gain("loss_max_share", 0, 100),
+        gain("loss_share_per_segment", 0, 100),
+        gain("loss_limit", 100, 1000),
+        param("loss_limit_deviations", Kind::Count, 0, 100),
+        gain("loss_tolerated", 100, 1000),
+        param("loss_tolerated_deviations", Kind::Count, 0, 100),
+        param("loss_burst", Kind::Count, 1, 100),
+        param("loss_hold_rounds", Kind::Count, 0, 1_000_000),
     ],
     about: Bbr3Params::ABOUT,
     defaults: || Bbr3Params::default().words(),
@@ -396,11 +414,11 @@ pub const BBR3_BRAKE: ParamTable = ParamTable {
     ..BBR3
 };
 
-/// The parameters of `headway`: those of [`BBR3`] with the brake and the ladder on.
+/// The parameters of `headway`: those of [`BBR3`] with the brake, the ladder and the loss model on.
 pub const HEADWAY: ParamTable = ParamTable {
     defaults: || {
-        let (brake, ladder) = (BrakeParams::on(), LadderParams::on());
-        Bbr3Params { brake, ladder, ..Bbr3Params::default() }.words()
+        let (brake, ladder, loss) = (BrakeParams::on(), LadderParams::on(), LossModelParams::on());
+        Bbr3Params { brake, ladder, loss, ..Bbr3Params::default() }.words()
     },
     ..BBR3
 };

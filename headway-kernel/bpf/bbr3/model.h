@@ -221,9 +221,16 @@ static __always_inline void bbr3_adapt_lower_bounds_from_congestion(struct bbr3_
 	if (bbr3_is_probing_bw(c))
 		return;
 	ecn_inflight_shortterm = bbr3_ecn_inflight_shortterm(c);
-	if (c->bbr->is_loss_in_round)
+	if (c->bbr->is_loss_in_round && !bbr3_is_loss_round_tolerated(c))
 		bbr3_loss_lower_bounds(c);
 	c->bbr->inflight_shortterm = u64_min(c->bbr->inflight_shortterm, ecn_inflight_shortterm);
+}
+
+/* Lifts the bounds that losses have set which are tolerated from now on. */
+static __always_inline void bbr3_forget_losses(struct bbr3_conn *c)
+{
+	bbr3_reset_short_term_model(c);
+	c->bbr->inflight_longterm = BBR3_INFINITY;
 }
 
 /*
@@ -233,10 +240,13 @@ static __always_inline void bbr3_adapt_lower_bounds_from_congestion(struct bbr3_
 static __always_inline void bbr3_update_congestion_signals(struct bbr3_conn *c)
 {
 	bbr3_update_max_bw(c);
+	if (bbr3_update_loss_model(c))
+		bbr3_forget_losses(c);
 	if (!c->bbr->loss_round_start)
 		return;
 	bbr3_update_ecn_alpha(c);
 	bbr3_adapt_lower_bounds_from_congestion(c);
+	bbr3_start_loss_round(c);
 	c->bbr->is_loss_in_round = 0;
 	c->bbr->is_ce_in_round = 0;
 }
@@ -291,6 +301,7 @@ static __noinline void bbr3_note_loss(struct bbr3_conn *c, u64 starts_range)
 	if (!c->bbr->is_loss_in_round) {
 		c->bbr->loss_round_delivered = c->ack->delivered;
 		c->bbr->lost_ranges_in_round = 0;
+		bbr3_start_loss_round(c);
 	}
 	c->bbr->is_loss_in_round = 1;
 	c->bbr->lost_ranges_in_round += starts_range;
@@ -349,10 +360,13 @@ static __noinline void bbr3_update_min_rtt(struct bbr3_conn *c)
  */
 static __noinline u64 bbr3_is_loss_too_high(const struct bbr3_conn *c, u64 lost, u64 tx_in_flight)
 {
+	u64 is_over, above;
+
 	if (!tx_in_flight || !lost)
 		return 0;
-	return sat_mul(lost, 1000) > sat_mul(tx_in_flight, c->p->loss_thresh_permille) ||
-	       !c->ack->has_selective_acks;
+	is_over = sat_mul(lost, 1000) > sat_mul(tx_in_flight, c->p->loss_thresh_permille);
+	above = sat_sub(lost, bbr3_permille(tx_in_flight, c->p->loss_thresh_permille));
+	return (is_over && bbr3_is_loss_ours(c, above, tx_in_flight)) || !c->ack->has_selective_acks;
 }
 
 /*

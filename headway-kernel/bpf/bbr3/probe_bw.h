@@ -215,6 +215,7 @@ static __always_inline void bbr3_note_ce(struct bbr3_conn *c)
 	if (c->ack->delivered_ce <= c->bbr->delivered_ce)
 		return;
 	c->bbr->delivered_ce = c->ack->delivered_ce;
+	bbr3_end_tolerance(c);
 	if (bbr3_is_ecn_eligible(c))
 		c->bbr->is_ce_in_round = 1;
 	else

@@ -35,7 +35,7 @@ static __always_inline u64 bbr3_is_startup_loss_high(const struct bbr3_conn *c)
 	is_ce_loss = c->ack->rs_delivered_ce && !bbr3_is_ecn_eligible(c);
 	is_round_in_recovery =
 		c->ack->ca_state == CA_RECOVERY && c->ack->rs_prior_delivered >= c->bbr->recovery_delivered;
-	return c->bbr->loss_round_start && (is_round_in_recovery || is_ce_loss) &&
+	return c->bbr->loss_round_start && !bbr3_is_growth_free(c) && (is_round_in_recovery || is_ce_loss) &&
 	       c->bbr->lost_ranges_in_round >= c->p->startup_full_loss_count && bbr3_is_inflight_too_high(c);
 }
 

@@ -3,7 +3,7 @@
 use super::brake;
 use super::replay::Bug;
 use super::{Change, Twin};
-use headway_cc::cc::bbr3::{BBR3_INFINITY, Bbr3, Bbr3Params, Bbr3State, LadderParams, Mode};
+use headway_cc::cc::bbr3::{BBR3_INFINITY, Bbr3, Bbr3Params, Bbr3State, LadderParams, LossModelParams, Mode};
 use headway_cc::cc::brake::{BrakeMode, BrakeParams};
 use headway_cc::cc::fixed::GAIN_UNIT;
 use headway_cc::cc::params::{BBR3_BRAKE, HEADWAY};
@@ -18,7 +18,20 @@ pub const TWIN: Twin = Twin {
         // The streams are noisier than paths are.
         let eager = BrakeParams { deviations: 0, ..BrakeParams::on() };
         let ladder = LadderParams { deviations: 0, slots: 1, shared: GAIN_UNIT << 16, ..LadderParams::on() };
-        let eager = Bbr3Params { brake: eager, ladder, ..Bbr3Params::default() };
+        let loss = LossModelParams {
+            low_rtt: GAIN_UNIT / 4,
+            min_sent: 8,
+            min_lost: 1,
+            window_lost: 8,
+            min_share: GAIN_UNIT / 128,
+            max_share: GAIN_UNIT,
+            share_per_segment: GAIN_UNIT,
+            limit: 4 * GAIN_UNIT,
+            limit_deviations: 4,
+            hold_rounds: 2,
+            ..LossModelParams::on()
+        };
+        let eager = Bbr3Params { brake: eager, ladder, loss, ..Bbr3Params::default() };
         let own = [(BBR3_BRAKE.defaults)(), (HEADWAY.defaults)()];
         [eager, ecn, Bbr3Params::default()].map(|p| p.words()).into_iter().chain(own).collect()
     },
@@ -74,6 +87,22 @@ fn facts(change: &Change) -> Vec<String> {
         let climb = if now.pacing_gain > before.pacing_gain { "climbs" } else { "stays" };
         let over = if now.state == Mode::ProbeBwDown { "ends" } else { climb };
         facts.push(format!("ladder {over}, queue {}", is(now.ladder.queue_slots > 0)));
+    }
+    let (losses, were) = (&now.loss, &before.loss);
+    facts.push(format!("tolerates {}", is(losses.share > 0)));
+    if were.share > 0 && losses.share == 0 {
+        facts.push(format!("tolerance ends, fails {}", is(losses.hold_round > were.hold_round)));
+    }
+    if losses.quiet_low_sent != were.quiet_low_sent || losses.quiet_high_sent != were.quiet_high_sent {
+        let halved = losses.failures < were.failures;
+        facts.push(format!("quiet counts halved {}", is(halved)));
+    }
+    if were.share > 0
+        && before.state == Mode::ProbeBwCruise
+        && before.is_loss_in_round
+        && !now.is_loss_in_round
+    {
+        facts.push(format!("tolerating, bounds stay {}", is(now.bw_shortterm == before.bw_shortterm)));
     }
     if before.brake.mode == BrakeMode::Hold && now.brake.bw > before.brake.bw {
         facts.push(format!("brake gives back {}", is(now.inflight_longterm > before.inflight_longterm)));
@@ -135,6 +164,8 @@ fn wanted() -> Vec<String> {
         ["stays, queue 0", "climbs, queue 0", "ends, queue 0", "ends, queue 1"]
             .map(|f| format!("ladder {f}")),
     );
+    let tolerance = ["tolerates", "tolerance ends, fails", "quiet counts halved", "tolerating, bounds stay"];
+    want.extend(tolerance.iter().flat_map(|f| [format!("{f} 0"), format!("{f} 1")]));
     want.extend(brake::wanted());
     want
 }
@@ -176,6 +207,48 @@ const BUGS: &[Bug] = &[
     Bug { file: "bbr3/ladder.h", function: "bbr3_is_ladder_over", from: "if (is_limited)", to: "if (!is_limited)" },
     Bug { file: "bbr3/ladder.h", function: "bbr3_is_ladder_over", from: ">= c->p->ladder.flat_rounds", to: "> c->p->ladder.flat_rounds" },
     Bug { file: "bbr3/ladder.h", function: "bbr3_is_ladder_over", from: ">= c->p->ladder.slots", to: "> c->p->ladder.slots" },
+    Bug { file: "bbr3/loss_model.h", function: "loss_is_above", from: "is_limit ? c->p->loss.limit :", to: "!is_limit ? c->p->loss.limit :" },
+    Bug { file: "bbr3/loss_model.h", function: "loss_is_above", from: "sat_mul(above, above)", to: "above" },
+    Bug { file: "bbr3/loss_model.h", function: "loss_is_over_limit", from: "sat_sub(lost, bbr3_segments(c, 1))", to: "lost" },
+    Bug { file: "bbr3/loss_model.h", function: "bbr3_is_loss_round_tolerated", from: "l->share &&", to: "" },
+    Bug { file: "bbr3/loss_model.h", function: "bbr3_is_loss_round_tolerated", from: "l->round_sent / 2", to: "l->round_sent" },
+    Bug { file: "bbr3/loss_model.h", function: "bbr3_start_loss_round", from: "c->bbr->loss.round_high = 0;", to: "" },
+    Bug { file: "bbr3/loss_model.h", function: "loss_gather_rtt", from: "!l->slot_us ||", to: "" },
+    Bug { file: "bbr3/loss_model.h", function: "loss_gather_rtt", from: "l->slot_us ? l->slot_rtt_us : NO_RTT", to: "l->slot_rtt_us" },
+    Bug { file: "bbr3/loss_model.h", function: "loss_gather_rtt", from: ">= gain_apply", to: "> gain_apply" },
+    Bug { file: "bbr3/loss_model.h", function: "loss_gather_rtt", from: "l->slot_rtt_us = NO_RTT;", to: "" },
+    Bug { file: "bbr3/loss_model.h", function: "loss_rtt_us", from: "c->bbr->loss.last_slot_rtt_us)", to: "c->bbr->loss.slot_rtt_us)" },
+    Bug { file: "bbr3/loss_model.h", function: "loss_margin_us", from: "/ 4, min", to: "/ 2, min" },
+    Bug { file: "bbr3/loss_model.h", function: "loss_margin_us", from: "min_rtt_us / 8", to: "min_rtt_us" },
+    Bug { file: "bbr3/loss_model.h", function: "loss_is_queue_low", from: "usual / LOSS_PARTS, slack_us", to: "usual / LOSS_PARTS, 0" },
+    Bug { file: "bbr3/loss_model.h", function: "loss_is_queue_low", from: "return is_usual &&", to: "return (is_usual | 1) &&" },
+    Bug { file: "bbr3/loss_model.h", function: "bbr3_is_growth_free", from: "!c->bbr->full_bw_count &&", to: "" },
+    Bug { file: "bbr3/loss_model.h", function: "loss_learn_rtt", from: "|| l->is_up", to: "" },
+    Bug { file: "bbr3/loss_model.h", function: "loss_learn_rtt", from: "< LOSS_QUIET_AFTER", to: "<= LOSS_QUIET_AFTER" },
+    Bug { file: "bbr3/loss_model.h", function: "loss_count", from: "c->ack->newly_acked, c->ack->newly_lost)", to: "c->ack->newly_acked, 0)" },
+    Bug { file: "bbr3/loss_model.h", function: "loss_add_round", from: "if (l->was_up)", to: "if (l->is_up)" },
+    Bug { file: "bbr3/loss_model.h", function: "loss_add_round", from: "!l->is_up &&", to: "" },
+    Bug { file: "bbr3/loss_model.h", function: "loss_add_round", from: "l->high_sent <= l->low_sent", to: "l->high_sent < l->low_sent" },
+    Bug { file: "bbr3/loss_model.h", function: "loss_start_round", from: "l->is_up ? 0 :", to: "" },
+    Bug { file: "bbr3/loss_model.h", function: "loss_start_round", from: "l->was_up = l->is_up;", to: "" },
+    Bug { file: "bbr3/loss_model.h", function: "loss_fail", from: "loss_keep(c, 0);", to: "" },
+    Bug { file: "bbr3/loss_model.h", function: "loss_fail", from: "l->failures + 1", to: "l->failures" },
+    Bug { file: "bbr3/loss_model.h", function: "loss_may_tolerate", from: "share >= c->p->loss.min_share &&", to: "" },
+    Bug { file: "bbr3/loss_model.h", function: "loss_may_tolerate", from: "&& c->bbr->loss.up_sent", to: "" },
+    Bug { file: "bbr3/loss_model.h", function: "loss_may_tolerate", from: "/ bbr3_segments(c, 1)", to: "" },
+    Bug { file: "bbr3/loss_model.h", function: "loss_depends_on_us", from: "l->up_lost, l->up_sent", to: "l->up_lost, l->quiet_low_sent" },
+    Bug { file: "bbr3/loss_model.h", function: "loss_depends_on_us", from: "l->quiet_high_lost, l->quiet_high_sent, share", to: "0, l->quiet_high_sent, share" },
+    Bug { file: "bbr3/loss_model.h", function: "loss_depends_on_us", from: "(l->share &&", to: "(" },
+    Bug { file: "bbr3/loss_model.h", function: "loss_judge", from: "c->bbr->round_count < l->hold_round ||", to: "" },
+    Bug { file: "bbr3/loss_model.h", function: "loss_judge", from: "!l->share && !is_enough", to: "!is_enough" },
+    Bug { file: "bbr3/loss_model.h", function: "loss_judge", from: "if (!l->share)\n\t\tl->first", to: "if (l->share)\n\t\tl->first" },
+    Bug { file: "bbr3/loss_model.h", function: "loss_judge", from: "l->failures /= 2;", to: "" },
+    Bug { file: "bbr3/loss_model.h", function: "bbr3_end_tolerance", from: "c->p->loss.is_on", to: "!c->p->loss.is_on" },
+    Bug { file: "bbr3/loss_model.h", function: "bbr3_update_loss_model", from: "|| c->bbr->state == BBR3_PROBE_BW_UP", to: "" },
+    Bug { file: "bbr3/model.h", function: "bbr3_adapt_lower_bounds_from_congestion", from: "&& !bbr3_is_loss_round_tolerated(c)", to: "" },
+    Bug { file: "bbr3/model.h", function: "bbr3_forget_losses", from: "c->bbr->inflight_longterm = BBR3_INFINITY;", to: "" },
+    Bug { file: "bbr3/model.h", function: "bbr3_is_loss_too_high", from: "is_over && bbr3_is_loss_ours(c, above, tx_in_flight)", to: "is_over && above" },
+    Bug { file: "bbr3/startup.h", function: "bbr3_is_startup_loss_high", from: "!bbr3_is_growth_free(c) &&", to: "" },
     Bug { file: "bbr3/model.h", function: "bbr3_update_round", from: "c->bbr->rounds_since_probe_up++;", to: "" },
     Bug { file: "bbr3/model.h", function: "bbr3_update_max_bw", from: "rate >= c->bbr->max_bw ||", to: "rate > c->bbr->max_bw ||" },
     Bug { file: "bbr3/model.h", function: "bbr3_advance_max_bw_filter", from: "c->bbr->max_bw_1 = 0;", to: "" },

@@ -7,6 +7,9 @@
 //! the path keeps losing the excess; and unless they are lifted later, it would never probe above them again.
 
 use super::control::{bbr3_permille, bbr3_segments};
+use super::loss_model::{
+    bbr3_is_loss_ours, bbr3_is_loss_round_tolerated, bbr3_start_loss_round, bbr3_update_loss_model,
+};
 use super::{BBR3_INFINITY, Conn, Mode};
 use crate::cc::fixed::{GAIN_UNIT, bw_data, gain_apply};
 use crate::cc::{CaState, NO_RTT};
@@ -177,21 +180,31 @@ fn bbr3_adapt_lower_bounds_from_congestion(c: &mut Conn) {
         return;
     }
     let ecn_inflight_shortterm = bbr3_ecn_inflight_shortterm(c);
-    if c.bbr.is_loss_in_round {
+    if c.bbr.is_loss_in_round && !bbr3_is_loss_round_tolerated(c) {
         bbr3_loss_lower_bounds(c);
     }
     c.bbr.inflight_shortterm = c.bbr.inflight_shortterm.min(ecn_inflight_shortterm);
+}
+
+/// Lifts the bounds that losses have set which are tolerated from now on.
+fn bbr3_forget_losses(c: &mut Conn) {
+    bbr3_reset_short_term_model(c);
+    c.bbr.inflight_longterm = BBR3_INFINITY;
 }
 
 /// Answers losses once per loss round, because all losses of one round come from the same moment of congestion
 /// (§5.5.10.3 UpdateCongestionSignals).
 pub(super) fn bbr3_update_congestion_signals(c: &mut Conn) {
     bbr3_update_max_bw(c);
+    if bbr3_update_loss_model(c) {
+        bbr3_forget_losses(c);
+    }
     if !c.bbr.loss_round_start {
         return;
     }
     bbr3_update_ecn_alpha(c);
     bbr3_adapt_lower_bounds_from_congestion(c);
+    bbr3_start_loss_round(c);
     c.bbr.is_loss_in_round = false;
     c.bbr.is_ce_in_round = false;
 }
@@ -239,6 +252,7 @@ pub(super) fn bbr3_note_loss(c: &mut Conn, starts_range: bool) {
     if !c.bbr.is_loss_in_round {
         c.bbr.loss_round_delivered = c.ack.delivered;
         c.bbr.lost_ranges_in_round = 0;
+        bbr3_start_loss_round(c);
     }
     c.bbr.is_loss_in_round = true;
     c.bbr.lost_ranges_in_round += u64::from(starts_range);
@@ -294,7 +308,8 @@ pub(super) fn bbr3_is_loss_too_high(c: &Conn, lost: u64, tx_in_flight: u64) -> b
         return false;
     }
     let is_over = lost.saturating_mul(1000) > tx_in_flight.saturating_mul(c.p.loss_thresh_permille);
-    is_over || !c.ack.has_selective_acks
+    let above = lost.saturating_sub(bbr3_permille(tx_in_flight, c.p.loss_thresh_permille));
+    is_over && bbr3_is_loss_ours(c, above, tx_in_flight) || !c.ack.has_selective_acks
 }
 
 /// Whether this ACK's own sample lost too much or was marked too much (§5.5.10.2 IsInflightTooHigh). Marks that are

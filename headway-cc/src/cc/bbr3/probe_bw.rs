@@ -15,6 +15,7 @@ use super::control::{
 use super::ladder::{
     bbr3_is_ladder_over, bbr3_max_rounds, bbr3_rand_rounds, bbr3_start_ladder, bbr3_update_ladder,
 };
+use super::loss_model::bbr3_end_tolerance;
 use super::model::{
     bbr3_advance_max_bw_filter, bbr3_inflight_at_loss, bbr3_is_ecn_eligible, bbr3_is_inflight_too_high,
     bbr3_is_loss_too_high, bbr3_note_loss, bbr3_reset_congestion_signals, bbr3_reset_full_bw,
@@ -191,6 +192,7 @@ pub(super) fn bbr3_note_ce(c: &mut Conn) {
         return;
     }
     c.bbr.delivered_ce = c.ack.delivered_ce;
+    bbr3_end_tolerance(c);
     if bbr3_is_ecn_eligible(c) {
         c.bbr.is_ce_in_round = true;
     } else {

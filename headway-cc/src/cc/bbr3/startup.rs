@@ -7,6 +7,7 @@
 //! their cruise behind it.
 
 use super::control::{bbr3_bdp_multiple, bbr3_inflight, bbr3_set_state};
+use super::loss_model::bbr3_is_growth_free;
 use super::model::{bbr3_is_ecn_eligible, bbr3_is_inflight_too_high};
 use super::probe_bw::bbr3_start_probe_bw_down;
 use super::{Conn, Mode};
@@ -37,6 +38,7 @@ fn bbr3_is_startup_loss_high(c: &Conn) -> bool {
     let is_round_in_recovery =
         c.ack.ca_state == CaState::Recovery && c.ack.rs_prior_delivered >= c.bbr.recovery_delivered;
     c.bbr.loss_round_start
+        && !bbr3_is_growth_free(c)
         && (is_round_in_recovery || is_ce_loss)
         && c.bbr.lost_ranges_in_round >= c.p.startup_full_loss_count
         && bbr3_is_inflight_too_high(c)

@@ -1,5 +1,5 @@
-//! The ladder of `headway` in simulated flows: what it is for, and where it must not differ from `bbr3`. How it was chosen and
-//! what it does on other paths: `docs/measurements/headway.md`.
+//! `headway` in simulated flows: what the ladder and the loss model are for, and where it must not differ from `bbr3`. How both
+//! were chosen and what they do on other paths: `docs/measurements/headway.md`.
 
 use headway_cc::cc::params::{BBR3, HEADWAY};
 use headway_cc::sim::{FlowSpec, SimRun, SimSpec, run};
@@ -19,7 +19,7 @@ fn p95_us(run: &SimRun) -> u64 {
 
 #[test]
 fn with_all_of_it_off_it_is_bbr3() {
-    assert_eq!(HEADWAY.with(["brake=0", "ladder=0"]), Ok((BBR3.defaults)()));
+    assert_eq!(HEADWAY.with(["brake=0", "ladder=0", "loss_model=0"]), Ok((BBR3.defaults)()));
 }
 
 /// A twelfth of a BDP and two packets, where `bbr3` has a quarter to a whole one, and no less data.
@@ -74,5 +74,63 @@ fn beside_others_it_holds_what_bbr3_holds() {
             let [was, is] = ["bbr3", "headway"].map(share);
             assert!(is.abs_diff(was) <= 6, "beside {rival}, {path}: {was} and {is} per cent");
         }
+    }
+}
+
+/// Bytes that arrived and share of the bytes sent that were sent again, in per mille, of all flows but a rival's, which is last.
+fn sum(path: &str, ccs: &[&str], seconds: u64, seeds: u64) -> (u64, u64) {
+    let (mut bytes, mut sent, mut again) = (0, 0, 0);
+    for seed in 1..=seeds {
+        for flow in simulate(path, ccs, seconds, seed).flows {
+            bytes += flow.delivered_bytes;
+            sent += flow.sent_bytes;
+            again += flow.retransmitted_bytes;
+        }
+    }
+    (bytes, again * 1000 / sent)
+}
+
+/// What the path loses by itself costs little more than itself: at 1 and 3 % at least 85 % of what it can carry then.
+#[test]
+fn random_loss_is_not_answered() {
+    for (mbit, rtt_ms) in [(10, 100), (50, 40), (200, 20)] {
+        for loss in [1, 3] {
+            let path = format!("{mbit}mbit {rtt_ms}ms queue=1bdp loss={loss}%");
+            let (bytes, _) = sum(&path, &["headway"], 30, 3);
+            let most = 3 * 30 * mbit * 125_000 * 1448 / 1500 * (100 - loss) / 100;
+            assert!(bytes * 100 >= most * 85, "{path}: {} per cent", bytes * 100 / most);
+        }
+    }
+}
+
+/// Losses that are the flow's own: short buffers, many flows, a policer, an AQM. It sends no more again than `bbr3` does, but
+/// for a third and half a per cent.
+#[test]
+fn losses_of_its_own_are_answered() {
+    for (path, flows) in [
+        ("50mbit 40ms queue=0.05bdp", 1),
+        ("50mbit 40ms queue=0.1bdp", 8),
+        ("50mbit 40ms queue=0.1bdp", 32),
+        ("50mbit 40ms queue=1bdp", 32),
+        ("200mbit 40ms queue=1bdp policer=50mbit/100kB", 1),
+        ("200mbit 40ms queue=1bdp policer=50mbit/100kB", 8),
+        ("50mbit 40ms queue=codel", 8),
+    ] {
+        let [(_, was), (_, is)] = ["bbr3", "headway"].map(|cc| sum(path, &vec![cc; flows], 60, 2));
+        assert!(is <= was * 4 / 3 + 5, "{flows} flows, {path}: {was} and {is} per mille");
+    }
+}
+
+/// CUBIC lives on what random loss leaves it, and keeps that beside a flow that does not answer the loss.
+#[test]
+fn a_flow_that_yields_to_loss_keeps_its_part() {
+    for loss in ["0.5", "2"] {
+        let path = format!("50mbit 40ms queue=1bdp loss={loss}%");
+        let [was, is] = ["bbr3", "headway"].map(|cc| {
+            (1..=6)
+                .map(|seed| simulate(&path, &[cc, "cubic"], 40, seed).flows[1].delivered_bytes)
+                .sum::<u64>()
+        });
+        assert!(is * 100 >= was * 85, "{path}: {was} and {is} bytes");
     }
 }

@@ -1,0 +1,648 @@
+//! The loss model: losses that come as often without a queue as with one are the path's, and are not answered. None of it
+//! is in the draft, and with `loss_model` off it changes nothing.
+//!
+//! **Why.** A radio link loses packets however slowly one sends. The draft takes more than 2 % of a probe for a full buffer
+//! and lowers its bounds in every round with a loss, so that at 3 % of random loss a flow keeps a fifth of the link. To
+//! overlook losses instead fills short buffers and takes everything from flows that yield: what is needed is to know which
+//! losses are our own.
+//!
+//! **How.** A full buffer loses packets while the queue is long, and the RTTs of the packets beside the lost ones show it.
+//! So losses are counted at ACKs, by whether the RTT of an eighth of a round trip shows a queue, in rounds without a probe ("quiet"
+//! ones); the part lost at ACKs without a queue is the path's own, `share`. As much is tolerated: it ends no probe and lowers no
+//! bound.
+//!
+//! ```text
+//!                       RTT without a queue             RTT with one
+//!   quiet rounds        the path's own loss: `share`    more than `share`: a buffer or an AQM drops
+//!   a round after UP    more than `share`: a policer    (not counted: a probe may overflow)
+//! ```
+//!
+//! **When it ends.** At once, for twice as long each time, when more is lost where the queue is long, or while the flow sends
+//! faster, or than when it began. The first says that a buffer or an AQM drops, the second that a policer does, which
+//! has no queue that could be seen.
+//!
+//! **Limits.** Flows with few packets in flight lose a part of them by their own growth, about as the inverse square of the
+//! window, and in a very short buffer no RTT shows it. So the share that is tolerated is no more than a part
+//! of the window (`share_per_segment`), and flows with small windows answer random loss as the draft does. Many small
+//! flows behind one policer see the same losses whatever each of them does, which no sender can tell from random loss.
+
+use super::control::{bbr3_bdp_multiple, bbr3_segments};
+use super::{Conn, Mode};
+use crate::cc::NO_RTT;
+use crate::cc::brake::{brake_span_us, brake_step};
+use crate::cc::fixed::{GAIN_UNIT, gain_apply};
+use crate::cc::row::row;
+
+row! {
+/// The loss model's parameters. Gains, shares and fractions are times [`GAIN_UNIT`].
+pub struct LossModelParams "loss_" {
+    /// Whether losses that do not depend on the queue are tolerated: 1 yes, 0 no, which is the draft.
+    is_on: bool as ["loss_model"],
+    /// An RTT shows a queue when it is above the minimum RTT by more than this part of it and by more than `loss_low_us`.
+    low_rtt: u64 = GAIN_UNIT / 32,
+    /// It must also be above the minimum RTT by more than this time, because hosts and links delay single packets by that much.
+    low_us: u64 = 750,
+    /// How long a slot of ACKs lasts, as a part of the minimum RTT. The smallest RTT of this slot and of the one before counts.
+    /// Packets leave a host in small groups, so single RTTs differ by the time of some segments, and more so after a loss, when each
+    /// packet is acknowledged by itself.
+    slot: u64 = GAIN_UNIT / 16,
+    /// Weight of an ACK in the usual RTT. An RTT above the usual one shows a queue, too, so that in a short buffer the
+    /// longer half of the RTTs counts as a queue.
+    memory: u64 = GAIN_UNIT / 64,
+    /// Segments that must have been sent in quiet rounds before their losses are judged.
+    min_sent: u64 = 64,
+    /// Segments of them that must have been lost.
+    min_lost: u64 = 6,
+    /// The counts are halved when so many segments were lost without a queue, so that a path that changes is believed.
+    window_lost: u64 = 64,
+    /// They are halved, too, when so many segments were sent without a queue.
+    window_sent: u64 = 8192,
+    /// Least share that is tolerated. Below it the draft's own tolerance is enough.
+    min_share: u64 = GAIN_UNIT / 256,
+    /// Largest share that is tolerated. More is no link that one would want to use.
+    max_share: u64 = GAIN_UNIT * 15 / 100,
+    /// Largest share that is tolerated, for each segment of the BDP: a flow with a small window loses more than that by its
+    /// own growth.
+    share_per_segment: u64 = GAIN_UNIT / 1000,
+    /// More is lost than elsewhere when it is this many times as much and `loss_limit_deviations` more.
+    limit: u64 = GAIN_UNIT * 3 / 2,
+    /// Standard deviations of chance that are allowed for in this comparison.
+    limit_deviations: u64 = 2,
+    /// How much of a flight or round may be lost, as a multiple of the share; `loss_tolerated_deviations` are added. A round that
+    /// loses more is answered as the draft says.
+    tolerated: u64 = GAIN_UNIT * 5 / 4,
+    /// Standard deviations of chance that a flight or round may lose above that.
+    tolerated_deviations: u64 = 3,
+    /// Packets that are lost together, in the mean. A larger number allows for more chance.
+    burst: u64 = 2,
+    /// Rounds for which losses are answered after the tolerance has ended; doubled each time.
+    hold_rounds: u64 = 64,
+}
+}
+
+impl LossModelParams {
+    /// The defaults with the loss model on.
+    pub fn on() -> Self {
+        Self { is_on: true, ..Self::default() }
+    }
+}
+
+row! {
+/// What the loss model remembers of a connection. Data is in the transport's units.
+pub struct LossModel "loss_" {
+    /// The part that is lost without a queue, a gain; 0 while losses are answered.
+    share: u64,
+    /// `share` when it was tolerated first.
+    first_share: u64,
+    /// When the slot began, in microseconds; 0 before the first.
+    slot_us: u64,
+    /// Its smallest RTT, in microseconds; [`NO_RTT`] before its first sample.
+    slot_rtt_us: u64,
+    /// That of the slot before.
+    last_slot_rtt_us: u64,
+    /// Mean of these RTTs in quiet rounds, in 256ths of a microsecond; 0 before the first.
+    usual_rtt: u64,
+    /// Quiet rounds: sent and found out about at ACKs without a queue.
+    quiet_low_sent: u64,
+    /// Lost of that.
+    quiet_low_lost: u64,
+    /// Quiet rounds: found out about at ACKs with a queue.
+    quiet_high_sent: u64,
+    /// Lost of that.
+    quiet_high_lost: u64,
+    /// Rounds after those of a probe: found out about at ACKs without a queue.
+    up_sent: u64,
+    /// Lost of that.
+    up_lost: u64,
+    /// Of this round, at ACKs without a queue.
+    low_sent: u64,
+    /// Lost of that.
+    low_lost: u64,
+    /// Of this round, at ACKs with a queue.
+    high_sent: u64,
+    /// Lost of that.
+    high_lost: u64,
+    /// Whether the flow probed in this round.
+    is_up: bool,
+    /// Whether it did in the round before.
+    was_up: bool,
+    /// Rounds in a row without a probe that are over.
+    quiet_rounds: u64,
+    /// Of this loss round: found out about.
+    round_sent: u64,
+    /// Of this loss round: lost.
+    round_lost: u64,
+    /// Of this loss round: found out about at ACKs with a queue.
+    round_high: u64,
+    /// Times that the tolerance has ended, up to six, less half at each halving of the counts.
+    failures: u64,
+    /// `round_count` until which losses are answered.
+    hold_round: u64,
+}
+}
+
+/// Parts of a microsecond in which the usual RTT is kept, and of a unit of data in which losses are compared.
+const PARTS: u64 = 256;
+/// The hold is doubled so often at most.
+const MAX_FAILURES: u64 = 6;
+/// Rounds without a probe before one is quiet: what a probe has queued is gone then.
+const QUIET_AFTER: u64 = 2;
+
+/// Whether more is lost of `sent` than `times` this share of it, by more than some standard deviations of chance: those of
+/// a binomial distribution whose losses come in bursts. Counted in parts of a unit, because a share of a few packets is
+/// less than one.
+fn loss_is_above(c: &Conn, lost: u64, sent: u64, share: u64, times: u64, deviations: u64) -> bool {
+    let mean = gain_apply(sent.saturating_mul(PARTS), share);
+    let above = lost.saturating_mul(PARTS).saturating_sub(gain_apply(mean, times));
+    let variance = mean.saturating_mul(bbr3_segments(c, c.p.loss.burst).saturating_mul(PARTS));
+    above.saturating_mul(above) > variance.saturating_mul(deviations.saturating_mul(deviations))
+}
+
+/// Whether more is lost of some part than its share, by the limit that ends the tolerance. A segment is allowed for.
+fn loss_is_over_limit(c: &Conn, lost: u64, sent: u64, share: u64) -> bool {
+    let lost = lost.saturating_sub(bbr3_segments(c, 1));
+    loss_is_above(c, lost, sent, share, c.p.loss.limit, c.p.loss.limit_deviations)
+}
+
+/// Whether more is lost than the path loses by itself. While nothing is tolerated, any loss is more.
+pub(super) fn bbr3_is_loss_ours(c: &Conn, lost: u64, sent: u64) -> bool {
+    loss_is_above(c, lost, sent, c.bbr.loss.share, c.p.loss.tolerated, c.p.loss.tolerated_deviations)
+}
+
+/// Whether the losses of the loss round that ends are no more than the path's, and no queue asks the flow to yield.
+pub(super) fn bbr3_is_loss_round_tolerated(c: &Conn) -> bool {
+    let l = &c.bbr.loss;
+    l.share != 0 && l.round_high <= l.round_sent / 2 && !bbr3_is_loss_ours(c, l.round_lost, l.round_sent)
+}
+
+/// Begins the counts of a loss round.
+pub(super) fn bbr3_start_loss_round(c: &mut Conn) {
+    c.bbr.loss.round_sent = 0;
+    c.bbr.loss.round_lost = 0;
+    c.bbr.loss.round_high = 0;
+}
+
+/// Gathers this ACK's RTT. A slot ends with the first ACK that comes later.
+fn loss_gather_rtt(c: &mut Conn) {
+    let l = &mut c.bbr.loss;
+    if l.slot_us == 0 || c.ack.now_us.saturating_sub(l.slot_us) >= gain_apply(c.bbr.min_rtt_us, c.p.loss.slot)
+    {
+        l.last_slot_rtt_us = if l.slot_us == 0 { NO_RTT } else { l.slot_rtt_us };
+        l.slot_us = c.ack.now_us;
+        l.slot_rtt_us = NO_RTT;
+    }
+    l.slot_rtt_us = l.slot_rtt_us.min(c.ack.rs_rtt_us);
+}
+
+/// The RTT that counts at this ACK, in microseconds; [`NO_RTT`] where there is none.
+fn loss_rtt_us(c: &Conn) -> u64 {
+    c.bbr.loss.slot_rtt_us.min(c.bbr.loss.last_slot_rtt_us)
+}
+
+/// How far an RTT may be above the minimum RTT without showing a queue. A segment and a quarter may always stand in it,
+/// because packets that arrive together leave one after the other.
+fn loss_margin_us(c: &Conn) -> u64 {
+    let min_rtt_us = c.bbr.min_rtt_us;
+    let segment_us = (brake_span_us(c.bbr.max_bw, bbr3_segments(c, 5)) / 4).min(min_rtt_us / 8);
+    gain_apply(min_rtt_us, c.p.loss.low_rtt).max(c.p.loss.low_us).max(segment_us)
+}
+
+/// Whether the RTT shows no queue at this ACK.
+fn loss_is_queue_low(c: &Conn) -> bool {
+    let (rtt_us, min_rtt_us, usual) = (loss_rtt_us(c), c.bbr.min_rtt_us, c.bbr.loss.usual_rtt);
+    if rtt_us >= NO_RTT || min_rtt_us >= NO_RTT {
+        return false;
+    }
+    let slack_us = min_rtt_us / 256;
+    let is_usual = usual == 0 || rtt_us <= (usual / PARTS).saturating_add(slack_us);
+    is_usual && rtt_us <= min_rtt_us.saturating_add(loss_margin_us(c)).saturating_add(slack_us)
+}
+
+/// Whether the rate still grows in Startup without a queue: losses then are not those of a full buffer.
+pub(super) fn bbr3_is_growth_free(c: &Conn) -> bool {
+    c.p.loss.is_on && c.bbr.full_bw_count == 0 && loss_is_queue_low(c)
+}
+
+/// Learns the RTT of quiet rounds.
+fn loss_learn_rtt(c: &mut Conn) {
+    let rtt = loss_rtt_us(c);
+    if c.bbr.loss.quiet_rounds < QUIET_AFTER || c.bbr.loss.is_up || rtt >= NO_RTT {
+        return;
+    }
+    let rtt = rtt.saturating_mul(PARTS);
+    let usual = c.bbr.loss.usual_rtt;
+    c.bbr.loss.usual_rtt = if usual == 0 { rtt } else { brake_step(usual, rtt, c.p.loss.memory) };
+}
+
+/// Counts what this ACK says was delivered and lost.
+fn loss_count(c: &mut Conn) {
+    let (sent, lost) = (c.ack.newly_acked.saturating_add(c.ack.newly_lost), c.ack.newly_lost);
+    let is_low = loss_is_queue_low(c);
+    let l = &mut c.bbr.loss;
+    l.round_sent = l.round_sent.saturating_add(sent);
+    l.round_lost = l.round_lost.saturating_add(lost);
+    if is_low {
+        l.low_sent = l.low_sent.saturating_add(sent);
+        l.low_lost = l.low_lost.saturating_add(lost);
+    } else {
+        l.round_high = l.round_high.saturating_add(sent);
+        l.high_sent = l.high_sent.saturating_add(sent);
+        l.high_lost = l.high_lost.saturating_add(lost);
+    }
+}
+
+/// Adds the counts of the round that is over to those of its kind. Where most ACKs of a round show a queue, the others say
+/// nothing about a path without one.
+fn loss_add_round(c: &mut Conn) {
+    let l = &mut c.bbr.loss;
+    if l.was_up {
+        l.up_sent = l.up_sent.saturating_add(l.low_sent);
+        l.up_lost = l.up_lost.saturating_add(l.low_lost);
+    } else if !l.is_up && l.quiet_rounds >= QUIET_AFTER {
+        l.quiet_high_sent = l.quiet_high_sent.saturating_add(l.high_sent);
+        l.quiet_high_lost = l.quiet_high_lost.saturating_add(l.high_lost);
+        if l.high_sent <= l.low_sent {
+            l.quiet_low_sent = l.quiet_low_sent.saturating_add(l.low_sent);
+            l.quiet_low_lost = l.quiet_low_lost.saturating_add(l.low_lost);
+        }
+    }
+}
+
+/// Begins the counts of a round.
+fn loss_start_round(c: &mut Conn) {
+    let l = &mut c.bbr.loss;
+    l.quiet_rounds = if l.is_up { 0 } else { l.quiet_rounds + 1 };
+    l.was_up = l.is_up;
+    l.is_up = false;
+    l.low_sent = 0;
+    l.low_lost = 0;
+    l.high_sent = 0;
+    l.high_lost = 0;
+}
+
+/// Keeps this part of all counts, a gain: a half, or nothing.
+fn loss_keep(c: &mut Conn, part: u64) {
+    let l = &mut c.bbr.loss;
+    l.quiet_low_sent = gain_apply(l.quiet_low_sent, part);
+    l.quiet_low_lost = gain_apply(l.quiet_low_lost, part);
+    l.quiet_high_sent = gain_apply(l.quiet_high_sent, part);
+    l.quiet_high_lost = gain_apply(l.quiet_high_lost, part);
+    l.up_sent = gain_apply(l.up_sent, part);
+    l.up_lost = gain_apply(l.up_lost, part);
+}
+
+/// Ends the tolerance, and the counts begin anew.
+fn loss_fail(c: &mut Conn) {
+    c.bbr.loss.share = 0;
+    let hold = c.p.loss.hold_rounds.saturating_mul(1 << c.bbr.loss.failures.min(MAX_FAILURES));
+    c.bbr.loss.hold_round = c.bbr.round_count.saturating_add(hold);
+    c.bbr.loss.failures = (c.bbr.loss.failures + 1).min(MAX_FAILURES);
+    loss_keep(c, 0);
+}
+
+/// The share that is lost without a queue in quiet rounds.
+fn loss_quiet_share(c: &Conn) -> u64 {
+    c.bbr.loss.quiet_low_lost.saturating_mul(GAIN_UNIT) / c.bbr.loss.quiet_low_sent.max(1)
+}
+
+/// Whether a share of this size may be tolerated.
+fn loss_may_tolerate(c: &Conn, share: u64) -> bool {
+    let segments = bbr3_bdp_multiple(c, c.bbr.max_bw, GAIN_UNIT) / bbr3_segments(c, 1);
+    let most = segments.saturating_mul(c.p.loss.share_per_segment).min(c.p.loss.max_share);
+    share >= c.p.loss.min_share && share <= most && c.bbr.loss.up_sent != 0 && c.ack.has_selective_acks
+}
+
+/// Whether the counts show that losses depend on what the flow does.
+fn loss_depends_on_us(c: &Conn, share: u64) -> bool {
+    let l = &c.bbr.loss;
+    let (sent, lost) = (
+        l.quiet_low_sent.saturating_add(l.quiet_high_sent),
+        l.quiet_low_lost.saturating_add(l.quiet_high_lost),
+    );
+    loss_is_over_limit(c, l.up_lost, l.up_sent, share)
+        || loss_is_over_limit(c, l.quiet_high_lost, l.quiet_high_sent, share)
+        || (l.share != 0 && loss_is_over_limit(c, lost, sent, l.first_share))
+}
+
+/// Judges the counts at the end of a round.
+fn loss_judge(c: &mut Conn) {
+    let l = &c.bbr.loss;
+    let is_enough = l.quiet_low_sent >= bbr3_segments(c, c.p.loss.min_sent)
+        && l.quiet_low_lost >= bbr3_segments(c, c.p.loss.min_lost);
+    if c.bbr.round_count < l.hold_round || (l.share == 0 && !is_enough) {
+        return;
+    }
+    let share = loss_quiet_share(c);
+    if loss_depends_on_us(c, share) {
+        loss_fail(c);
+        return;
+    }
+    let share = if loss_may_tolerate(c, share) { share } else { 0 };
+    if c.bbr.loss.share == 0 {
+        c.bbr.loss.first_share = share;
+    }
+    c.bbr.loss.share = share;
+    if c.bbr.loss.quiet_low_lost >= bbr3_segments(c, c.p.loss.window_lost)
+        || c.bbr.loss.quiet_low_sent >= bbr3_segments(c, c.p.loss.window_sent)
+    {
+        loss_keep(c, GAIN_UNIT / 2);
+        c.bbr.loss.failures /= 2;
+    }
+}
+
+/// A CE mark comes from an AQM, which marks what it would drop: such losses are answered.
+pub(super) fn bbr3_end_tolerance(c: &mut Conn) {
+    if c.p.loss.is_on {
+        loss_fail(c);
+    }
+}
+
+/// Counts this ACK, judges the round that it ends, and says whether losses are tolerated from now on.
+pub(super) fn bbr3_update_loss_model(c: &mut Conn) -> bool {
+    if !c.p.loss.is_on {
+        return false;
+    }
+    let before = c.bbr.loss.share;
+    loss_gather_rtt(c);
+    if c.bbr.round_start {
+        loss_add_round(c);
+        loss_judge(c);
+        loss_start_round(c);
+    }
+    c.bbr.loss.is_up |= c.bbr.state == Mode::Startup || c.bbr.state == Mode::ProbeBwUp;
+    loss_learn_rtt(c);
+    loss_count(c);
+    before == 0 && c.bbr.loss.share != 0
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::tests::{MSS, with};
+    use super::super::{Bbr3Params, Bbr3State};
+    use super::*;
+    use crate::cc::fixed::BW_UNIT;
+    use crate::cc::{Ack, Control};
+
+    const RTT_US: u64 = 40_000;
+
+    /// Calls `f` with a flow in ProbeBW_CRUISE at 5 bytes/us (40 Mbit/s) and a minimum RTT of 40 ms: a BDP of 166 segments. It
+    /// has not probed for two rounds, and its last probe lost nothing.
+    fn quiet<R>(f: impl FnOnce(&mut Conn) -> R) -> R {
+        with(|c| {
+            let p = Bbr3Params { loss: LossModelParams::on(), ..Bbr3Params::default() };
+            (c.bbr.max_bw, c.bbr.min_rtt_us, c.bbr.round_count) = (5 * BW_UNIT, RTT_US, 7);
+            c.bbr.state = Mode::ProbeBwCruise;
+            c.bbr.loss = LossModel { quiet_rounds: 2, up_sent: 100 * MSS, ..LossModel::default() };
+            let mut c = Conn { bbr: c.bbr, p: &p, ack: c.ack, out: c.out, delivery_rate: 0 };
+            f(&mut c)
+        })
+    }
+
+    /// An ACK that says of so many segments that they were delivered and lost, at an RTT above the minimum. Says whether losses
+    /// are tolerated from now on.
+    fn ack(c: &mut Conn, starts_round: bool, acked: u64, lost: u64, above_us: u64) -> bool {
+        c.bbr.loss.slot_us = 0;
+        c.bbr.round_start = starts_round;
+        c.bbr.round_count += u64::from(starts_round);
+        let (newly_acked, newly_lost, rs_rtt_us) = (acked * MSS, lost * MSS, RTT_US + above_us);
+        let ack = Ack { newly_acked, newly_lost, rs_rtt_us, ..*c.ack };
+        bbr3_update_loss_model(&mut Conn { bbr: c.bbr, p: c.p, ack: &ack, out: c.out, delivery_rate: 0 })
+    }
+
+    /// Of 100 segments a 16th are 7,500 bytes, and a standard deviation of pairs of lost segments is
+    /// sqrt(7,500 x 2,400) = 4,242.6 bytes: 1.25 x 7,500 + 3 x 4,242.6 = 22,102.9 are tolerated, and
+    /// 1,200 + 1.5 x 7,500 + 2 x 4,242.6 = 20,935.3 are the limit.
+    #[test]
+    fn a_multiple_of_the_share_and_chance_are_allowed_for() {
+        quiet(|c| {
+            assert!(bbr3_is_loss_ours(c, 1, 100 * MSS), "nothing is tolerated");
+            c.bbr.loss.share = GAIN_UNIT / 16;
+            assert!(bbr3_is_loss_ours(c, 22_103, 100 * MSS) && !bbr3_is_loss_ours(c, 22_102, 100 * MSS));
+            assert!(loss_is_over_limit(c, 20_936, 100 * MSS, GAIN_UNIT / 16));
+            assert!(!loss_is_over_limit(c, 20_935, 100 * MSS, GAIN_UNIT / 16));
+        });
+    }
+
+    /// 2 % of 100 packets, where the unit is the packet: a 64th of them are 1.6, so 1.25 x 1.6 + 3 x sqrt(3.1) = 7.3 are
+    /// tolerated.
+    #[test]
+    fn a_share_of_a_few_packets_is_not_rounded_down_to_none() {
+        quiet(|c| {
+            let ack = Ack { smss: 1, unit_bytes: MSS, ..*c.ack };
+            let c = Conn { bbr: c.bbr, p: c.p, ack: &ack, out: c.out, delivery_rate: 0 };
+            c.bbr.loss.share = GAIN_UNIT / 64;
+            assert!(bbr3_is_loss_ours(&c, 8, 100) && !bbr3_is_loss_ours(&c, 7, 100));
+        });
+    }
+
+    /// A 32nd of 40 ms are 1.25 ms, and a 256th more is slack. At 0.3 bytes/us a segment and a quarter take 5 ms.
+    #[test]
+    fn an_rtt_shows_no_queue_up_to_the_margin_and_the_usual_one() {
+        let is_low = |bw: u64, usual_us: u64, above_us: u64| {
+            quiet(|c| {
+                (c.bbr.max_bw, c.bbr.loss.usual_rtt) = (bw, usual_us * PARTS);
+                (c.bbr.loss.slot_rtt_us, c.bbr.loss.last_slot_rtt_us) = (RTT_US + above_us, NO_RTT);
+                loss_is_queue_low(c)
+            })
+        };
+        let fast = 5 * BW_UNIT;
+        assert!(is_low(fast, 0, 1_406) && !is_low(fast, 0, 1_407));
+        assert!(is_low(fast, 40_500, 656) && !is_low(fast, 40_500, 657), "not above the usual one");
+        assert!(is_low(BW_UNIT * 3 / 10, 0, 5_156) && !is_low(BW_UNIT * 3 / 10, 0, 5_157));
+        assert!(is_low(BW_UNIT / 100, 0, 5_156) && !is_low(BW_UNIT / 100, 0, 5_157), "an eighth at most");
+        assert!(!is_low(fast, 0, NO_RTT));
+    }
+
+    /// A 16th of 40 ms are 2.5 ms. What counts is the smallest RTT of this slot and the one before.
+    #[test]
+    fn the_smallest_rtt_of_two_slots_counts() {
+        let counted: Vec<u64> = quiet(|c| {
+            let acks = [
+                (1, 5),
+                (2, 9),
+                (2_500, 3),
+                (2_501, 8),
+                (5_000, 4),
+                (5_001, NO_RTT),
+                (7_500, NO_RTT),
+                (7_501, NO_RTT),
+            ];
+            let gather = |(now_us, rs_rtt_us)| {
+                let ack = Ack { now_us, rs_rtt_us, ..*c.ack };
+                let mut c = Conn { bbr: c.bbr, p: c.p, ack: &ack, out: c.out, delivery_rate: 0 };
+                loss_gather_rtt(&mut c);
+                loss_rtt_us(&c)
+            };
+            acks.map(gather).to_vec()
+        });
+        assert_eq!(counted, [5, 5, 3, 3, 3, 4, 4, NO_RTT]);
+    }
+
+    /// 6 of 100 segments are lost without a queue. After the round the share is 0.06, which is 3,932 of 65,536.
+    #[test]
+    fn what_a_quiet_round_loses_without_a_queue_is_tolerated() {
+        quiet(|c| {
+            assert!(!ack(c, true, 94, 6, 0));
+            assert!(ack(c, true, 1, 0, 0), "from now on");
+            assert_eq!((c.bbr.loss.share, c.bbr.loss.first_share), (3_932, 3_932));
+            assert!(!ack(c, true, 1, 0, 0), "as before");
+        });
+        // Not enough was lost, or sent.
+        for (acked, lost) in [(94, 5), (57, 6)] {
+            quiet(|c| {
+                ack(c, true, acked, lost, 0);
+                assert!(!ack(c, true, 1, 0, 0) && c.bbr.loss.share == 0, "{acked} {lost}");
+            });
+        }
+        // No probe has been seen, or this round or one of the two before probed, or the losses cannot be counted.
+        let without = |change: fn(&mut Conn)| {
+            quiet(|c| {
+                change(c);
+                ack(c, true, 94, 6, 0);
+                c.bbr.state = Mode::ProbeBwCruise;
+                ack(c, true, 1, 0, 0)
+            })
+        };
+        assert!(without(|_| ()));
+        assert!(!without(|c| c.bbr.loss.up_sent = 0));
+        assert!(!without(|c| c.bbr.loss.quiet_rounds = 0));
+        assert!(!without(|c| c.bbr.state = Mode::ProbeBwUp));
+        assert!(!without(|c| c.bbr.state = Mode::Startup));
+        assert!(!without(|c| c.bbr.loss.hold_round = 10));
+        assert!(without(|c| c.bbr.loss.hold_round = 9));
+    }
+
+    #[test]
+    fn where_most_of_a_round_has_a_queue_the_rest_does_not_count() {
+        let share = |high: u64| {
+            quiet(|c| {
+                ack(c, true, 94, 6, 0);
+                ack(c, false, high, 0, 9_000);
+                ack(c, true, 1, 0, 0);
+                assert_eq!(c.bbr.loss.quiet_high_sent, high * MSS);
+                c.bbr.loss.share
+            })
+        };
+        assert_eq!((share(100), share(101)), (3_932, 0));
+    }
+
+    /// Half of what was sent in a round after one of a probe is lost, which is more than 0.06 of it and chance.
+    #[test]
+    fn more_loss_while_probing_or_with_a_queue_ends_it() {
+        quiet(|c| {
+            ack(c, true, 94, 6, 0);
+            assert!(ack(c, true, 1, 0, 0));
+            c.bbr.state = Mode::ProbeBwUp;
+            ack(c, true, 1, 0, 0);
+            c.bbr.state = Mode::ProbeBwDown;
+            ack(c, true, 25, 25, 0);
+            assert_eq!(c.bbr.loss.share, 3_893, "6 of 101");
+            ack(c, true, 1, 0, 0);
+            let l = &c.bbr.loss;
+            assert_eq!((l.share, l.quiet_low_sent, l.up_sent, l.failures), (0, 0, 0, 1));
+            assert_eq!(l.hold_round, c.bbr.round_count + 64);
+        });
+        quiet(|c| {
+            ack(c, true, 94, 6, 0);
+            assert!(ack(c, true, 60, 0, 0));
+            ack(c, false, 25, 25, 9_000);
+            ack(c, true, 1, 0, 0);
+            assert_eq!((c.bbr.loss.share, c.bbr.loss.failures), (0, 1));
+        });
+    }
+
+    #[test]
+    fn more_loss_than_at_first_ends_it() {
+        quiet(|c| {
+            ack(c, true, 94, 6, 0);
+            assert!(ack(c, true, 1, 0, 0));
+            ack(c, true, 80, 20, 0);
+            ack(c, true, 80, 20, 0);
+            ack(c, true, 1, 0, 0);
+            assert_eq!((c.bbr.loss.share, c.bbr.loss.failures), (0, 1));
+        });
+    }
+
+    #[test]
+    fn each_end_doubles_the_time_until_the_next_beginning() {
+        quiet(|c| {
+            let holds: Vec<u64> = (0..9)
+                .map(|_| {
+                    loss_fail(c);
+                    c.bbr.loss.hold_round - c.bbr.round_count
+                })
+                .collect();
+            assert_eq!(holds, [64, 128, 256, 512, 1024, 2048, 4096, 4096, 4096]);
+        });
+    }
+
+    /// 0.06 is more than 0.001 times 60 segments of BDP (65 of 65,536 each, 3,900), and less than times 61.
+    #[test]
+    fn a_share_is_tolerated_between_bounds() {
+        quiet(|c| {
+            assert!(loss_may_tolerate(c, GAIN_UNIT / 256) && !loss_may_tolerate(c, GAIN_UNIT / 256 - 1));
+            assert!(loss_may_tolerate(c, 9_830) && !loss_may_tolerate(c, 9_831), "15 %");
+            c.bbr.max_bw = BW_UNIT * 60 * MSS / RTT_US;
+            assert!(!loss_may_tolerate(c, 3_932));
+            c.bbr.max_bw = BW_UNIT * 61 * MSS / RTT_US;
+            assert!(loss_may_tolerate(c, 3_932));
+            let ack = Ack { has_selective_acks: false, ..*c.ack };
+            let c = Conn { bbr: c.bbr, p: c.p, ack: &ack, out: c.out, delivery_rate: 0 };
+            assert!(!loss_may_tolerate(&c, 3_932));
+        });
+    }
+
+    #[test]
+    fn old_counts_weigh_half_when_enough_was_lost_or_sent() {
+        for (acked, lost, kept) in [(937, 63, 1000), (936, 64, 500), (8151, 40, 8191), (8152, 40, 4096)] {
+            quiet(|c| {
+                c.bbr.loss.failures = 5;
+                ack(c, true, acked, lost, 0);
+                ack(c, true, 1, 0, 0);
+                assert_eq!(c.bbr.loss.quiet_low_sent, kept * MSS, "{acked} {lost}");
+                assert_eq!(c.bbr.loss.failures, if kept == 1000 || kept == 8191 { 5 } else { 2 });
+            });
+        }
+    }
+
+    #[test]
+    fn a_loss_round_is_tolerated_without_a_queue_only() {
+        let is_tolerated = |share: u64, low: (u64, u64), high: u64| {
+            quiet(|c| {
+                c.bbr.loss.share = share;
+                bbr3_start_loss_round(c);
+                ack(c, false, low.0, low.1, 0);
+                ack(c, false, high, 0, 9_000);
+                bbr3_is_loss_round_tolerated(c)
+            })
+        };
+        assert!(is_tolerated(3_932, (94, 6), 100));
+        assert!(!is_tolerated(3_932, (94, 6), 102), "more than half of it");
+        assert!(!is_tolerated(3_932, (60, 40), 0), "more than the path loses");
+        assert!(!is_tolerated(0, (94, 6), 0));
+    }
+
+    #[test]
+    fn startup_goes_on_while_the_rate_grows_without_a_queue() {
+        let is_free = |full_bw_count: u64, above_us: u64| {
+            quiet(|c| {
+                c.bbr.full_bw_count = full_bw_count;
+                (c.bbr.loss.slot_rtt_us, c.bbr.loss.last_slot_rtt_us) = (RTT_US + above_us, NO_RTT);
+                bbr3_is_growth_free(c)
+            })
+        };
+        assert!(is_free(0, 1_000) && !is_free(1, 1_000) && !is_free(0, 2_000));
+    }
+
+    #[test]
+    fn switched_off_it_remembers_nothing() {
+        let (mut bbr, mut out) = (Bbr3State::default(), Control::default());
+        let ack = Ack { newly_acked: 9, newly_lost: 3, rs_rtt_us: RTT_US, ..Ack::default() };
+        let p = Bbr3Params::default();
+        bbr.round_start = true;
+        let c = &mut Conn { bbr: &mut bbr, p: &p, ack: &ack, out: &mut out, delivery_rate: 0 };
+        assert!(!bbr3_update_loss_model(c) && !bbr3_is_growth_free(c));
+        bbr3_end_tolerance(c);
+        assert_eq!(bbr.loss, LossModel::default());
+    }
+}
