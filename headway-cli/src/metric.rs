@@ -4,7 +4,7 @@
 //! old runs get it too. The files are read by `CellData`, which puts all times on one clock, microseconds since the
 //! start of the load generator. A metric covers the time from the end of the warm-up to the end of the load unless
 //! its row says otherwise. `drop` holds what happens around a fall of the path's rate, `messages` what a message flow
-//! felt. Nothing here compares controllers: that is the report's part.
+//! felt, `share` how streams share the path. Nothing here compares controllers: that is the report's part.
 
 #[cfg(test)]
 mod by_hand;
@@ -12,6 +12,7 @@ mod drop;
 mod host;
 mod messages;
 mod raw;
+mod share;
 
 use crate::plan::traffic::HostLoad;
 use crate::raw::link;
@@ -483,7 +484,17 @@ pub const METRICS: &[Metric] = &[
         unit: &INDEX,
         better: Better::Higher,
         about: "Fairness of the streams' goodput after the warm-up, those of a rival included: 1 is equal, 1/streams is one alone",
-        of: jain,
+        of: share::jain,
+        ..PLAIN
+    },
+    Metric {
+        name: "time_to_fair_ms",
+        label: "Time to a fair share",
+        unit: &TIME,
+        better: Better::Lower,
+        ceiling: Some(share::fair_ceiling_ms),
+        about: "From the start of the last stream, those of a rival included, to the first of five seconds in a row in each of which Jain's index is at least 0.95; never: the time there was",
+        of: share::time_to_fair_ms,
         ..PLAIN
     },
     Metric {
@@ -591,7 +602,9 @@ fn retransmit_rate(cell: &CellData) -> Result<f64, String> {
 fn srtt_us(cell: &CellData) -> Result<f64, String> {
     let load = cell.load.as_ref().map_err(String::clone)?;
     let inside = load.sent.iter().filter(|i| cell.in_window(i));
-    let samples: Vec<f64> = inside.flat_map(|i| &i.srtt_us).map(|us| *us as f64).collect();
+    // A stream that has not begun has no RTT.
+    let samples = inside.flat_map(|i| &i.srtt_us).filter(|us| **us > 0);
+    let samples: Vec<f64> = samples.map(|us| *us as f64).collect();
     stats::median(&samples).ok_or_else(|| "the sender reports no RTT".into())
 }
 
@@ -619,19 +632,6 @@ fn cpu_s_per_gb(cell: &CellData, side: fn(&Load) -> Option<f64>) -> Result<f64, 
     let percent = side(load).ok_or("no CPU time was measured")?;
     let (seconds, gb) = (load.received_us as f64 / 1e6, load.received_bytes as f64 / 1e9);
     if gb > 0.0 { Ok(percent / 100.0 * seconds / gb) } else { Err("nothing arrived".into()) }
-}
-
-fn jain(cell: &CellData) -> Result<f64, String> {
-    let totals = |intervals: &[&Interval]| {
-        let streams = intervals.first().map_or(0, |i| i.stream_bytes.len());
-        let total = |s: usize| intervals.iter().filter_map(|i| i.stream_bytes.get(s)).sum::<u64>() as f64;
-        (0..streams).map(total).collect::<Vec<_>>()
-    };
-    let streams = [totals(&cell.received()?), totals(&cell.rival_received()?)].concat();
-    if streams.len() < 2 {
-        return Err(format!("{NOT_ASKED}needs two streams"));
-    }
-    stats::jain(&streams).ok_or_else(|| "nothing arrived".into())
 }
 
 /// The worst lateness of the emulator in each bin of the link log, both directions.

@@ -86,9 +86,10 @@ pub fn known(metrics: &[String]) -> anyhow::Result<()> {
     metrics.iter().try_for_each(|name| metric::find(name).map(drop))
 }
 
-/// Metrics that the table shows beside the primary ones: where flows compete, where messages ran beside the load, and
-/// for a suite.
+/// Metrics that the table shows beside the primary ones: where flows compete, where they begin one after the other, where
+/// messages ran beside the load, and for a suite.
 const RIVALRY: [&str; 2] = ["jain", "rival_goodput_bps"];
+const SHARING: [&str; 2] = ["jain", "time_to_fair_ms"];
 const MESSAGES: [&str; 3] = ["message_delay_p50_us", "message_delay_p999_us", "message_over_100ms_s"];
 const SUITE: [&str; 3] =
     ["queue_delay_p99_after_drop_us", "utilisation_after_drop", "time_to_90_after_recovery_ms"];
@@ -107,8 +108,9 @@ pub fn report(run_dir: &Path, options: &Options) -> anyhow::Result<Summary> {
     write(run_dir, "results.json", &json)?;
     let page = write(run_dir, "report.html", &page::html(&run, &findings))?;
     let any = |asked: fn(&Traffic) -> bool| (0..run.plan.paths.len()).any(|p| asked(run.plan.traffic(p)));
-    let groups: [(bool, &[&str]); 3] = [
+    let groups: [(bool, &[&str]); 4] = [
         (any(|t| t.against.is_some()), &RIVALRY),
+        (any(|t| t.stagger_ms > 0), &SHARING),
         (any(|t| t.messages.is_some()), &MESSAGES),
         (!run.plan.suite.is_empty(), &SUITE),
     ];

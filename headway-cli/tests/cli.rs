@@ -94,6 +94,23 @@ fn wrong_usage_exits_2_and_names_the_word() {
         ("bench --in sim --cc bbr1 --path clean --on-off 1s/1s --rate 1mbit", "--rate"),
         ("bench --in sim --cc bbr1 --path clean --streams 1,4,1", "--streams has a value twice"),
         ("bench --in sim --cc bbr1 --path clean --pacing 0,fast", "`fast`"),
+        ("bench --in sim --cc bbr1 --path clean --stagger soon", "--stagger"),
+        (
+            "bench --in sim --cc bbr1 --path clean --streams 5 --stagger 3s",
+            "the last of 5 streams would begin at 12 s",
+        ),
+        (
+            "bench --in sim --cc bbr1 --path clean --transport noq --streams 2 --stagger 1s",
+            "--stagger needs TCP",
+        ),
+        (
+            "bench --in remote 192.0.2.1 --cc cubic --streams 2 --stagger 1s",
+            "--stagger needs an emulated path",
+        ),
+        (
+            "bench --in here --cc cubic --path clean --tool iperf2 --streams 2 --stagger 1s",
+            "cannot pause or wait",
+        ),
         ("bench --in sim --cc bbr1 --path clean --mtu 1500,500", "--mtu"),
         ("bench --in sim --cc bbr1 --path clean --mtu 1000 --messages 1000@64", "--mtu 1000"),
         ("bench --in remote 192.0.2.1 --cc cubic --mtu 9000", "--mtu"),
@@ -336,6 +353,11 @@ fn a_matrix_is_every_combination_and_its_plan_runs_again() {
     let env = fs::read_to_string(s.0.join("a/env.json")).unwrap();
     let flags = "--path clean --blocks 1 --seconds 3 --streams 1,2 --pacing 0,4mbit --mtu 1500,9000 --against none,cubic";
     assert!(env.contains(flags), "{env}");
+    let o = s.headway("bench --in sim --cc bbr1 --path clean --streams 2 --stagger 500ms --against same+20ms --blocks 1 --out s");
+    assert!(o.status.success(), "{}", stderr(&o));
+    let env = fs::read_to_string(s.0.join("s/env.json")).unwrap();
+    // The last of the four begins after 1.5 s.
+    assert!(env.contains("--against same+20000us --stagger 500ms --warmup 3.5"), "{env}");
     let csv = fs::read_to_string(s.0.join("a/results.csv")).unwrap();
     let mut rows = csv.lines().map(|row| row.split(',').collect::<Vec<_>>());
     let head = rows.next().unwrap();

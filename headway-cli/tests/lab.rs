@@ -214,6 +214,29 @@ fn streams_in_the_lab_keep_to_their_limits() {
     assert!((1_000_000..2_200_000).contains(&rival), "{rival}");
 }
 
+/// Each stream begins 300 ms after the one before it, those of the rival last, and is opened then: its first data comes after a
+/// handshake in the queue of the others, and the first stream's within the first bin of 100 ms.
+#[test]
+fn streams_in_the_lab_begin_one_after_the_other() {
+    if kernel("").is_none() {
+        return;
+    }
+    let s = Scratch::new("stagger");
+    let args = ["--cc", "bbr3", "--streams", "2", "--stagger", "300ms", "--against", "same+20ms"];
+    let output = s.run("run", &args);
+    assert!(output.status.success(), "{}", text(&output));
+    let first_bins = |file: &str| {
+        let load = fs::read_to_string(s.0.join("run/cells/000").join(file)).unwrap();
+        let load: serde_json::Value = serde_json::from_str(&load).unwrap();
+        let bins = load["server_output_json"]["intervals"].as_array().unwrap().clone();
+        [0, 1]
+            .map(|stream| bins.iter().position(|b| b["streams"][stream]["bytes"].as_u64() > Some(0)).unwrap())
+    };
+    let bins = [first_bins("load.json"), first_bins("rival.json")].concat();
+    assert_eq!(bins[0], 0);
+    assert!(bins.iter().zip([0, 3, 6, 9]).all(|(bin, begin)| (begin..=begin + 1).contains(bin)), "{bins:?}");
+}
+
 /// QUIC stacks in the guest: their timers, their keys and their own random numbers are as repeatable as the rest.
 #[test]
 fn quic_is_the_same_to_the_byte_and_its_trace_replays() {

@@ -58,14 +58,14 @@ impl Order<'_> {
         self.plan.transport.stack()
     }
 
-    /// What the rival does: it sends all the time.
+    /// What the rival does: it sends all the time, once it has begun.
     fn rival_traffic(&self) -> Traffic {
         Traffic { pattern: Pattern::Bulk, pacing_bps: None, ..self.traffic.clone() }
     }
 
     /// Are the streams our own (`load/streams.rs`), and not those of iperf?
     fn is_ours(&self, traffic: &Traffic) -> bool {
-        self.plan.place == Place::Lab || traffic.pattern.is_pausing()
+        self.plan.place == Place::Lab || traffic.pattern.is_pausing() || traffic.stagger_ms > 0
     }
 }
 
@@ -130,10 +130,12 @@ impl Ground {
     fn run_loads(&self, order: &Order) -> (Loads, Option<String>) {
         let its_traffic = order.rival_traffic();
         let rival = self.rival.as_ref();
-        let rival = rival.map(|rival| || self.run_tcp(order, iperf::RIVAL_PORT, rival.name(), &its_traffic));
+        let before = order.traffic.streams;
+        let rival = rival
+            .map(|rival| move || self.run_tcp(order, iperf::RIVAL_PORT, rival.name(), &its_traffic, before));
         let mut disturbed = None;
         let ours = || match order.stack() {
-            None => self.run_tcp(order, iperf::PORT, &self.sender.name, order.traffic),
+            None => self.run_tcp(order, iperf::PORT, &self.sender.name, order.traffic, 0),
             Some(stack) => {
                 let done = self.run_quic(order, stack)?;
                 disturbed = self.quic_disturbed(order, &done);
@@ -144,13 +146,13 @@ impl Ground {
         (loads, disturbed)
     }
 
-    /// One load of TCP streams, our own or iperf's; what it printed.
-    fn run_tcp(&self, order: &Order, port: u16, cc: &str, traffic: &Traffic) -> Result<String> {
+    /// One load of TCP streams, our own or iperf's, which begin after so many others; what it printed.
+    fn run_tcp(&self, order: &Order, port: u16, cc: &str, traffic: &Traffic, before: u32) -> Result<String> {
         let near = self.emu.near();
         match order.is_ours(traffic) {
             true => {
                 let to = SocketAddrV4::new(self.emu.far_addr(), port);
-                streams::Streams { to, cc, traffic }.run(near, self.far()?)
+                streams::Streams { to, cc, traffic, before }.run(near, self.far()?)
             }
             false => {
                 let (tool, to) = (order.plan.tool, self.emu.far_addr().to_string());

@@ -125,9 +125,10 @@ pub enum Rival {
 impl Rival {
     /// Attaches the rival's controller, unless it is the very one under test.
     pub fn prepare(rival: &traffic::Rival, tested: &Sender, cell: &Cell, dir: &FsPath) -> Result<Self> {
-        match rival.cc == cell.cc.controller() {
+        let cc = rival.controller(cell.cc.controller());
+        match cc == cell.cc.controller() {
             true => Ok(Self::Same(tested.name.clone())),
-            false => Sender::prepare(&rival.cc, false, dir).map(|sender| Self::Own(Box::new(sender))),
+            false => Sender::prepare(cc, false, dir).map(|sender| Self::Own(Box::new(sender))),
         }
     }
 

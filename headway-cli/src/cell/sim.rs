@@ -27,8 +27,12 @@ pub fn run_cell(plan: &Plan, cell: &Cell, dir: &Path) -> Result<()> {
     };
     let mut flows = vec![ours; streams];
     if let Some(rival) = &traffic.against {
-        let flow = FlowSpec { extra_rtt_us: rival.extra_rtt_us, ..FlowSpec::bulk(&rival.cc) };
+        let cc = rival.controller(cell.cc.controller());
+        let flow = FlowSpec { extra_rtt_us: rival.extra_rtt_us, ..FlowSpec::bulk(cc) };
         flows.extend(vec![flow; streams]);
+    }
+    for (flow, nth) in flows.iter_mut().zip(0..) {
+        flow.start_us = nth * traffic.stagger_ms * 1000;
     }
     let path = plan.paths[cell.path].path()?;
     let mut spec = SimSpec::new(path, flows, u64::from(traffic.seconds) * 1_000_000, cell.seed);

@@ -62,7 +62,7 @@ pub fn run_cell(plan: &Plan, cell: &Cell, wire: Wire, dir: &Path) -> Result<()> 
     let to = SocketAddrV4::new(ends.to, PORT);
     let mut times = None;
     let load = match traffic.host_load {
-        None => Some(Streams { to, cc, traffic }.run(&ends.near, &ends.far)),
+        None => Some(Streams { to, cc, traffic, before: 0 }.run(&ends.near, &ends.far)),
         Some(HostLoad::Idle) => {
             std::thread::sleep(Duration::from_secs(traffic.seconds.into()));
             None

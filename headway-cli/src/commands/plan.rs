@@ -103,9 +103,17 @@ pub struct PlanArgs {
     ///
     /// As many streams of this controller as are under test share the path, with a longer round trip where one is
     /// added after `+`. The report then has their goodput and Jain's index of fairness. Where the baseline is that
-    /// very controller, what their goodput loses is the harm that the other candidates do. `none` is nobody.
+    /// very controller, what their goodput loses is the harm that the other candidates do. `same` is each candidate
+    /// itself, and `none` is nobody.
     #[arg(long, value_delimiter = ',', default_value = "none", value_name = "CC[+RTT]", value_parser = traffic::rival, help_heading = TRAFFIC)]
     against: Vec<Option<Rival>>,
+    /// Streams begin one after the other: 3s
+    ///
+    /// The first stream begins at once and each further one this much later, those of --against after those under test.
+    /// The warm-up then ends after the last of them has begun, and the report has the time that they take to share the
+    /// path fairly.
+    #[arg(long, default_value = "0", hide_default_value = true, value_name = "TIME", value_parser = time::ms, help_heading = TRAFFIC)]
+    stagger: u64,
     /// Rate of each stream's application: 2mbit
     ///
     /// A stream is then limited by its application, as a video call is. Without this flag a stream always has data to
@@ -257,6 +265,7 @@ impl PlanArgs {
         axes.check()?;
         let traffic = Traffic {
             pattern: self.rate.or(self.on_off).unwrap_or_default(),
+            stagger_ms: self.stagger,
             messages: self.messages,
             host_load,
             warmup_ms: self.warmup.unwrap_or(0),
@@ -268,7 +277,7 @@ impl PlanArgs {
             && !has_warmup;
         ensure!(
             is_usual || self.suite.is_none() || !self.path.is_empty(),
-            "a suite brings its own traffic: --seconds, --streams, --pacing, --direction, --cpu-load, --mtu, --rate, --on-off, --messages, --requests, --flood, --idle, --against and --warmup are \
+            "a suite brings its own traffic: --seconds, --streams, --pacing, --direction, --cpu-load, --mtu, --stagger, --rate, --on-off, --messages, --requests, --flood, --idle, --against and --warmup are \
              for paths beside it\nhint: leave them out, or add --path"
         );
         let names_none = self.path.is_empty() && self.suite.is_none() && !place.is_remote();

@@ -7,6 +7,7 @@ mod commands;
 use crate::metric::{Better, METRICS, Metric};
 use crate::plan::place::Place;
 use crate::plan::suite::{self, Suite};
+use crate::plan::traffic::stagger_text;
 use crate::plan::wire::WIRES;
 use crate::raw::folder::write_atomic;
 use crate::stats::Verdict;
@@ -223,7 +224,11 @@ fn one_suite(suite: &Suite) -> String {
     s += &head(&["row", "path", "seconds", "streams", "places"]);
     for r in rows {
         let traffic = &r.traffic;
-        let (seconds, streams) = (traffic.seconds.to_string(), traffic.streams.to_string());
+        let apart = match traffic.stagger_ms {
+            0 => String::new(),
+            ms => format!(", begun {} apart", stagger_text(ms)),
+        };
+        let (seconds, streams) = (traffic.seconds.to_string(), format!("{}{apart}", traffic.streams));
         s += &row(&[&prose(&r.name), &format!("`{}`", r.path), &seconds, &streams, &r.places.join(", ")]);
     }
     s

@@ -18,6 +18,7 @@ use rustix::net::{RecvFlags, recv, sockopt};
 use std::io::{ErrorKind, Write};
 use std::net::{SocketAddr, SocketAddrV4, TcpListener, TcpStream};
 use std::os::fd::{AsFd, OwnedFd};
+use std::sync::{Mutex, PoisonError, mpsc};
 use std::time::Duration;
 
 /// How many bytes a stream writes at a time, the same as iperf3. In a stream that pauses it is also the most that may
@@ -33,6 +34,8 @@ pub struct Streams<'a> {
     /// The name under which the sender's kernel knows the controller.
     pub cc: &'a str,
     pub traffic: &'a Traffic,
+    /// Streams of another load that begin before the first of these.
+    pub before: u32,
 }
 
 /// One end of one stream: what it counted in each bin and in total, and the CPU time of its thread.
@@ -103,12 +106,42 @@ impl Streams<'_> {
     /// `iperf3 -J --get-server-output`.
     pub fn run(&self, near: &Netns, far: &Netns) -> Result<String> {
         let listener = far.enter(|| TcpListener::bind(self.to)).context("cannot listen at the far end")?;
-        let pairs = (0..self.traffic.streams)
-            .map(|_| Ok((near.enter(|| self.connect())?, listener.accept().context("accepting a stream")?.0)))
-            .collect::<Result<Vec<_>>>()?;
+        // One at a time, so that both ends of a stream find each other.
+        let listener = Mutex::new(listener);
+        let open = || {
+            let listener = listener.lock().unwrap_or_else(PoisonError::into_inner);
+            let sending = near.enter(|| self.connect())?;
+            Ok::<_, anyhow::Error>((sending, listener.accept().context("accepting a stream")?.0))
+        };
+        let mut pairs = Vec::new();
+        for nth in 0..self.traffic.streams {
+            let begin_us = i64::from(self.before + nth) * self.traffic.stagger_ms as i64 * 1000;
+            let (hand_over, taken) = mpsc::channel();
+            let sending = match begin_us {
+                0 => {
+                    let (sending, receiving) = open()?;
+                    hand_over.send(receiving)?;
+                    Some(sending)
+                }
+                _ => None,
+            };
+            pairs.push(((sending, begin_us, hand_over), taken));
+        }
         let start_us = now_us();
-        let send = |stream| self.send(stream, start_us);
-        let receive = |stream| self.receive(stream, start_us);
+        let send = |(opened, begin_us, hand_over): (Option<TcpStream>, i64, mpsc::Sender<TcpStream>)| {
+            if let Some(sending) = opened {
+                return self.send(sending, start_us, 0);
+            }
+            // A stream that begins later is opened later, too: its handshake meets the others' queue.
+            let wait_us = start_us + begin_us - now_us();
+            std::thread::sleep(Duration::from_micros(wait_us.max(0) as u64));
+            let (sending, receiving) = open()?;
+            hand_over.send(receiving)?;
+            self.send(sending, start_us, begin_us)
+        };
+        let receive = |taken: mpsc::Receiver<TcpStream>| {
+            self.receive(taken.recv().context("the stream was not opened")?, start_us)
+        };
         Ok(json(both_ends(pairs, &send, &receive)?, self.length_us() as u64))
     }
 
@@ -131,9 +164,11 @@ impl Streams<'_> {
         Ok(stream)
     }
 
-    /// Sends by the traffic's pattern until the end, and reads the socket's counters at the end of each bin.
-    fn send(&self, mut stream: TcpStream, start_us: i64) -> Result<Side> {
-        let mut side = Side::default();
+    /// Sends by the traffic's pattern from its beginning until the end, and reads the socket's counters at the end of each
+    /// bin.
+    fn send(&self, mut stream: TcpStream, start_us: i64, begin_us: i64) -> Result<Side> {
+        let bins_before = (begin_us / BIN_US) as usize;
+        let mut side = Side { bins: vec![FlowBin::default(); bins_before], ..Side::default() };
         let block = vec![0; BLOCK_BYTES as usize];
         let (mut bytes_before, mut again_before) = (0, 0);
         loop {
@@ -160,8 +195,8 @@ impl Streams<'_> {
                 side.cpu = sys::clock::thread_cpu_time();
                 return Ok(side);
             }
-            let (bytes, change_us) = self.turn(at_us, side.bytes);
-            let wait_us = change_us.min(bin_end_us) - at_us;
+            let (bytes, change_us) = self.turn(at_us - begin_us, side.bytes);
+            let wait_us = change_us.saturating_add(begin_us).min(bin_end_us) - at_us;
             if bytes == 0 {
                 std::thread::sleep(Duration::from_micros(wait_us as u64));
                 continue;
@@ -209,7 +244,7 @@ impl Streams<'_> {
     }
 
     /// How many bytes a stream that has written `written` bytes may write at `at_us`, and the time at which the
-    /// answer changes. Both times are in microseconds since the start of the load.
+    /// answer changes. Both times are in microseconds since the stream began.
     fn turn(&self, at_us: i64, written: u64) -> (u64, i64) {
         match self.traffic.pattern {
             Pattern::Bulk => (u64::MAX, i64::MAX),
@@ -237,7 +272,7 @@ mod tests {
     fn turn(pattern: Pattern, at_us: i64, written: u64) -> (u64, i64) {
         let to = SocketAddrV4::new(std::net::Ipv4Addr::LOCALHOST, 0);
         let traffic = Traffic { pattern, ..Traffic::bulk(3) };
-        Streams { to, cc: "cubic", traffic: &traffic }.turn(at_us, written)
+        Streams { to, cc: "cubic", traffic: &traffic, before: 0 }.turn(at_us, written)
     }
 
     #[test]
@@ -291,7 +326,7 @@ mod tests {
         };
         let to = SocketAddrV4::new(std::net::Ipv4Addr::LOCALHOST, 0);
         let traffic = Traffic { streams: 2, ..Traffic::bulk(3) };
-        let streams = Streams { to, cc: "cubic", traffic: &traffic };
+        let streams = Streams { to, cc: "cubic", traffic: &traffic, before: 0 };
         let load = load::parse(&json(vec![pair(), pair()], streams.length_us() as u64)).unwrap();
         assert_eq!(load.judge("cubic"), Ok(()));
         assert_eq!((load.sent_bytes, load.received_bytes), (600_000, 540_000));

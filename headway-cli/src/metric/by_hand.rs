@@ -215,6 +215,8 @@ fn expected_on_the_path() -> Vec<(&'static str, Expected)> {
         ("receiver_cpu_s_per_gb", Ok(0.8 / 0.007_925)),
         // The streams got 5,000,000 and 2,050,000 bytes: (a + b)² / 2 (a² + b²).
         ("jain", Ok(49_702_500.0 / 58_405_000.0)),
+        // 40:20, 80:35, 40:15 and 50:20 are at most 0.9.
+        ("time_to_fair_ms", Ok(10_000.0)),
         ("rival_goodput_bps", Err("not asked for: nobody competed")),
         ("emu_late_p99_us", Err("n too small: 200")),
         ("emu_late_max_us", Ok(799.0)),
@@ -311,11 +313,43 @@ fn beside_a_rival_every_metric_is_what_it_is_by_hand() {
             ("utilisation_after_drop", Ok((47.2 + 6.4) / 60.0 * 1.052)),
             // (5,000 + 2,050 + 900)² / 3 (5,000² + 2,050² + 900²).
             ("jain", Ok(63_202_500.0 / 90_037_500.0)),
+            ("time_to_fair_ms", Ok(10_000.0)),
             ("time_to_90_ms", NO_BULK),
             ("time_to_90_after_recovery_ms", NO_BULK),
         ],
     );
     folder.compare(PATH, &by_hand);
+}
+
+/// Two streams, of which the second begins 2 s after the first. Of 100,000 and 62,600 bytes Jain's index is 0.9497, of 100,000 and
+/// 62,700 it is 0.9501.
+#[test]
+fn a_share_is_fair_from_the_first_of_five_seconds_that_are() {
+    let folder = Folder::new("fair");
+    let time = |is_fair: &'static dyn Fn(u64) -> bool| {
+        on_the_path(&folder, &json!({ "stagger_ms": 2000 }));
+        let each = |n: u64| vec![100_000, if is_fair(n / 10) { 62_700 } else { 62_600 }];
+        folder.write("load.json", &load(1000, 1_000_000, 0, &each).to_string());
+        folder.value("time_to_fair_ms")
+    };
+    assert_eq!(time(&|_| true), 0.0);
+    assert_eq!(time(&|second| second >= 2), 0.0, "before the last start nothing counts");
+    assert_eq!(time(&|second| second >= 4), 2000.0);
+    assert_eq!(time(&|second| second >= 5), 3000.0, "from 5 to 10 s are five");
+    assert_eq!(time(&|second| second >= 6), 8000.0, "four seconds are too few");
+    assert_eq!(time(&|second| second != 4), 3000.0);
+    assert_eq!(time(&|second| second != 6), 8000.0);
+    // The rival's stream counts, and begins last.
+    let rival = json!({ "stagger_ms": 2000, "against": { "cc": "same", "extra_rtt_us": 0 }, "rival_cc": "bbr", "streams": 1 });
+    folder.cell(PATH, &rival);
+    folder.write("load.json", &load(1000, 1_000_000, 0, &|_| vec![100_000]).to_string());
+    let its =
+        |from: u64| load(1000, 1_000_000, 0, &|n| vec![if n >= from { 100_000 } else { 0 }]).to_string();
+    folder.write("rival.json", &its(30));
+    assert_eq!(folder.value("time_to_fair_ms"), 1000.0, "it began at 2 s and was heard from 3 s on");
+    folder.write("rival.json", &its(60));
+    assert_eq!(folder.value("time_to_fair_ms"), 8000.0);
+    assert_eq!(folder.value("jain"), (9e6_f64 + 4e6).powi(2) / (2.0 * (9e6_f64.powi(2) + 4e6_f64.powi(2))));
 }
 
 /// What a wire has whatever is sent over it: an echo every 10 ms, 10 us and its number of 100 long, in the warm-up 1 ms; and the

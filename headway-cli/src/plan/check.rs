@@ -44,7 +44,7 @@ impl Plan {
             check_transport(&self.place, self.transport, traffic)?;
             check_traffic(&self.place, traffic, path.wire())?;
             check_wire(self, path, traffic)?;
-            if let Some(rival) = &traffic.against {
+            if let Some(rival) = traffic.against.as_ref().filter(|rival| rival.cc != traffic::SAME) {
                 check_controller(&self.place, self.transport, &rival.cc, known)?;
             }
             check_tool(self.tool, &self.place, self.transport, traffic)?;
@@ -148,6 +148,7 @@ fn check_transport(place: &Place, transport: Transport, traffic: &Traffic) -> Re
     for (flag, is_given) in [
         ("--against", traffic.against.is_some()),
         ("--pacing", traffic.pacing_bps.is_some()),
+        ("--stagger", traffic.stagger_ms > 0),
         ("--mtu", !traffic::is_usual_mtu(&traffic.mtu)),
     ] {
         ensure!(!is_given, "{flag} needs TCP flows\nhint: leave --transport {transport} out");
@@ -166,8 +167,8 @@ fn check_tool(tool: Tool, place: &Place, transport: Transport, t: &Traffic) -> R
     );
     ensure!(transport.is_tcp(), "--tool {tool} speaks no QUIC\nhint: leave --transport {transport} out");
     ensure!(
-        !t.pattern.is_pausing(),
-        "--tool {tool} cannot pause\nhint: leave it out, --on-off makes its own streams"
+        !t.pattern.is_pausing() && t.stagger_ms == 0,
+        "--tool {tool} cannot pause or wait\nhint: leave it out, --on-off and --stagger make their own streams"
     );
     ensure!(
         t.direction.is_forward(),
@@ -206,6 +207,7 @@ fn check_wire(plan: &Plan, path: &PathEntry, t: &Traffic) -> Result<()> {
     );
     for (flag, is_given) in [
         ("--against", t.against.is_some()),
+        ("--stagger", t.stagger_ms > 0),
         ("--messages", t.messages.is_some()),
         ("--mtu", !traffic::is_usual_mtu(&t.mtu)),
         ("--trace", plan.trace),
@@ -245,6 +247,7 @@ fn check_traffic(place: &Place, t: &Traffic, wire: Option<Wire>) -> Result<()> {
         ("--messages", t.messages.is_some()),
         ("--mtu", !traffic::is_usual_mtu(&t.mtu)),
         ("--on-off", t.pattern.is_pausing()),
+        ("--stagger", t.stagger_ms > 0),
     ] {
         ensure!(
             !(is_given && place.is_remote()),

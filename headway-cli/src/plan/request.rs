@@ -52,7 +52,8 @@ impl Request {
         );
         let mut traffic = self.axes.first(self.traffic.clone());
         if !self.has_warmup {
-            traffic.warmup_ms = warmup_ms(&self.place, &paths, traffic.seconds)?;
+            let begun_ms = self.axes.last_start_ms(traffic.stagger_ms);
+            traffic.warmup_ms = warmup_ms(&self.place, &paths, traffic.seconds, begun_ms)?;
         }
         let paths = self.axes.expand(paths, &traffic);
         ensure!(
@@ -167,14 +168,15 @@ fn check_changes(entry: &PathEntry, seconds: u32) -> Result<()> {
     Ok(())
 }
 
-/// Long enough that every controller has left its start behind: 20 of the longest round trips and at least 2 s, but
-/// no more than a third of the load, so that something is left to measure.
-fn warmup_ms(place: &Place, paths: &[PathEntry], seconds: u32) -> Result<u64> {
+/// Long enough that every controller has left its start behind: from when the last stream has begun 20 of the longest round
+/// trips and at least 2 s, but no more than a third of the load that is left then, so that something is left to measure.
+fn warmup_ms(place: &Place, paths: &[PathEntry], seconds: u32, begun_ms: u64) -> Result<u64> {
     let mut longest_rtt_ms = 0;
     for path in paths.iter().filter(|path| !place.is_remote() && path.wire().is_none()) {
         longest_rtt_ms = longest_rtt_ms.max(path.path()?.base_rtt_us() / 1000);
     }
-    Ok((20 * longest_rtt_ms).max(2000).min(u64::from(seconds) * 1000 / 3))
+    let left_ms = (u64::from(seconds) * 1000).saturating_sub(begun_ms);
+    Ok(begun_ms + (20 * longest_rtt_ms).max(2000).min(left_ms / 3))
 }
 
 /// Every controller on every path once a block. The order within a block is random, so that what changes slowly on

@@ -166,6 +166,9 @@ impl Plan {
                 s += &format!(" {flag} {}", shell_word(&value));
             }
         }
+        if usual.stagger_ms > 0 {
+            s += &format!(" --stagger {}", traffic::stagger_text(usual.stagger_ms));
+        }
         if let Some(load) = &usual.host_load {
             s += &load.flags();
         }

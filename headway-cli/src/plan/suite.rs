@@ -135,14 +135,29 @@ pub const SUITES: &[Suite] = &[
         name: "bbr",
         about: "buffers, competing flows, loss and ECN, as in the BBR authors' own tests",
         rows: catalogue::bbr,
-        missing: &[("flows that start one after the other, both orders", "all streams start at once")],
+        missing: &[("flows that start one after the other, both orders", "they are in the suite `rivals`")],
+        has_twin: false,
+    },
+    Suite {
+        name: "rivals",
+        about: "how a controller shares: flows that begin 0.1 to 30 s apart, two to fifty of them, round trips from 5 to 300 ms, \
+                and others that come when it has settled",
+        rows: catalogue::rivals,
+        missing: &[
+            ("jitter on one flow", "jitter is the path's, and so all flows'"),
+            ("a QUIC flow beside TCP flows", "the streams of a cell are all of one transport"),
+            ("one flow that comes to six", "streams begin at equal distances"),
+        ],
         has_twin: false,
     },
     Suite {
         name: "pantheon",
         about: "the emulated paths of the Pantheon observatory, calibrated to real ones",
         rows: catalogue::pantheon,
-        missing: &[("three flows 10 s apart", "all streams start at once")],
+        missing: &[(
+            "three flows 10 s apart",
+            "flows that begin one after the other are in the suite `rivals`",
+        )],
         has_twin: false,
     },
     Suite {
@@ -152,8 +167,7 @@ pub const SUITES: &[Suite] = &[
         missing: &[
             ("access-buf and loads of 60, 85, 110 %", "there are no flows yet that end"),
             ("udp-transient", "there is no cross traffic yet that ignores congestion"),
-            ("ramp, impact", "all streams start at once"),
-            ("rttfair", "a rival is one named controller, not the one under test"),
+            ("ramp, impact, rttfair", "what is like them is in the suite `rivals`"),
             ("parking-lot", "there is one bottleneck"),
         ],
         has_twin: false,

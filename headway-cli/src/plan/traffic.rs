@@ -20,6 +20,9 @@ pub struct Traffic {
     pub against: Option<Rival>,
     #[serde(default, skip_serializing_if = "Pattern::is_bulk")]
     pub pattern: Pattern,
+    /// How much later than the one before it each stream begins, those of a rival after ours. 0: all at once.
+    #[serde(default, skip_serializing_if = "is_at_once")]
+    pub stagger_ms: u64,
     /// Upper limit of the rate at which each stream under test sends, in bit/s, whatever its controller asks for
     /// (`SO_MAX_PACING_RATE`).
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -54,6 +57,7 @@ impl Traffic {
             streams: 1,
             against: None,
             pattern: Pattern::Bulk,
+            stagger_ms: 0,
             pacing_bps: None,
             direction: Direction::Forward,
             cpu_load_percent: 0,
@@ -72,10 +76,28 @@ impl Traffic {
             (1..=MOST_STREAMS as u32).contains(&self.streams),
             "--streams must be between 1 and 128 (iperf3's limit)"
         );
+        let last_ms = self.last_start_ms();
+        ensure!(
+            last_ms < u64::from(self.seconds) * 1000,
+            "the last of {} streams would begin at {} s, and the load ends at {} s\nhint: a longer --seconds or a shorter --stagger",
+            self.all_streams(),
+            last_ms as f64 / 1000.0,
+            self.seconds
+        );
         ensure!(self.warmup_ms < u64::from(self.seconds) * 1000, "--warmup must be shorter than --seconds");
         ensure!((576..=9000).contains(&self.mtu), "--mtu must be between 576 and 9000");
         ensure!(self.cpu_load_percent <= 100, "--cpu-load is a percentage, 0 to 100");
         Ok(())
+    }
+
+    /// Streams under test and their rivals.
+    pub fn all_streams(&self) -> u32 {
+        if self.against.is_some() { 2 * self.streams } else { self.streams }
+    }
+
+    /// When the last stream begins.
+    pub fn last_start_ms(&self) -> u64 {
+        u64::from(self.all_streams().saturating_sub(1)).saturating_mul(self.stagger_ms)
     }
 
     /// How many primary metrics this traffic has, on an emulated or a real path or on a wire: as many verdicts as one
@@ -100,6 +122,10 @@ fn is_none(percent: &u32) -> bool {
     *percent == 0
 }
 
+fn is_at_once(stagger_ms: &u64) -> bool {
+    *stagger_ms == 0
+}
+
 pub fn usual_mtu() -> u32 {
     1500
 }
@@ -121,6 +147,11 @@ pub fn pacing(text: &str) -> Result<Option<u64>> {
 /// The text that [`pacing`] reads.
 pub fn pacing_text(bps: Option<u64>) -> String {
     bps.map_or("0".into(), |bps| Kind::Rate.show(bps / 8))
+}
+
+/// The text of a value of `--stagger`.
+pub fn stagger_text(ms: u64) -> String {
+    Kind::Millis.show(ms)
 }
 
 /// Reads a value of `--against`, `CC[+RTT]`; `none` is nobody.
@@ -307,12 +338,23 @@ impl FromStr for HostLoad {
     }
 }
 
+/// The rival that is the candidate itself.
+pub const SAME: &str = "same";
+
 /// The flows that compete with those under test: `--against CC[+EXTRA_RTT]`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Rival {
+    /// A controller, or [`SAME`].
     pub cc: String,
     /// How much longer the round trip of its packets is than that of ours, in µs.
     pub extra_rtt_us: u64,
+}
+
+impl Rival {
+    /// The controller of its flows beside a candidate's.
+    pub fn controller<'a>(&'a self, tested: &'a str) -> &'a str {
+        if self.cc == SAME { tested } else { &self.cc }
+    }
 }
 
 impl FromStr for Rival {

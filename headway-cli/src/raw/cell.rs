@@ -54,7 +54,10 @@ impl CellResult {
             kernel: String::new(),
             status: status.into(),
             sender_cc: cell.cc.controller().into(),
-            rival_cc: traffic.against.as_ref().map_or_else(String::new, |rival| rival.cc.clone()),
+            rival_cc: traffic
+                .against
+                .as_ref()
+                .map_or_else(String::new, |rival| rival.controller(cell.cc.controller()).to_string()),
             base_rtt_us: 0,
             attempts: Vec::new(),
             notes: Vec::new(),

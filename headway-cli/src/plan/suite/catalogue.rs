@@ -1,7 +1,7 @@
 //! The rows of the suites that follow a published list of tests; `docs/explanation/traffic.md` names the sources.
 
 use super::{EMULATED, Row};
-use crate::plan::traffic::{Carrier, HostLoad, Pattern, Rival, Traffic};
+use crate::plan::traffic::{Carrier, HostLoad, Pattern, Rival, SAME, Traffic};
 use headway_cc::messages::Messages;
 use headway_cc::path;
 
@@ -44,6 +44,19 @@ impl Row {
     fn beside(mut self, bytes: u32, per_second: u32) -> Self {
         let messages = Messages { min_bytes: bytes, max_bytes: bytes, per_second };
         self.traffic.messages = Some(messages);
+        self
+    }
+
+    /// Each stream begins so much later than the one before it; what counts is what comes after that.
+    fn staggered(mut self, stagger_ms: u64) -> Self {
+        self.traffic.stagger_ms = stagger_ms;
+        self.traffic.warmup_ms += self.traffic.last_start_ms();
+        self
+    }
+
+    /// Beside as many streams of the candidate itself, whose round trip is longer.
+    fn against_itself(mut self, extra_rtt_us: u64) -> Self {
+        self.traffic.against = Some(Rival { cc: SAME.into(), extra_rtt_us });
         self
     }
 
@@ -219,6 +232,40 @@ pub fn pantheon() -> Vec<Row> {
         let row = |streams| bulk(&format!("12mbit 60ms queue={queue}"), streams, 30);
         rows.extend([1, 3].map(|streams| row(streams).called(&format!("tinybuf {queue}"))));
     }
+    rows
+}
+
+/// How a controller shares: with itself, when flows begin one after the other, in any number and at any round trip, and with
+/// others that come when it has settled.
+pub fn rivals() -> Vec<Row> {
+    let join = |path: &str, streams: u32, seconds: u32, stagger_ms: u64, name: &str| {
+        let row = bulk(path, streams, seconds).staggered(stagger_ms);
+        Row { name: format!("join {name}"), ..row }
+    };
+    let usual = "50mbit 40ms queue=1bdp";
+    let mut rows: Vec<Row> =
+        ["0.5bdp", "1bdp", "4bdp"].map(|q| join(&format!("50mbit 40ms queue={q}"), 2, 60, 3000, q)).into();
+    rows.extend(
+        [(100, "0.1 s"), (1000, "1 s"), (10_000, "10 s"), (30_000, "30 s")]
+            .map(|(ms, after)| join(usual, 2, 90, ms, &format!("after {after}"))),
+    );
+    rows.extend(["5ms", "300ms"].map(|rtt| join(&format!("50mbit {rtt} queue=1bdp"), 2, 60, 3000, rtt)));
+    rows.push(join("50mbit 40ms queue=1bdp jitter=4ms", 2, 60, 3000, "jitter"));
+    rows.push(join(usual, 8, 60, 1000, "8 streams"));
+    rows.push(join("200mbit 40ms queue=1bdp", 50, 60, 100, "50 streams"));
+    rows.extend(["1bdp", "4bdp", "16bdp"].map(|queue| {
+        let row =
+            bulk(&format!("20mbit 20ms queue={queue}"), 1, 120).called(&format!("20 and 160 ms {queue}"));
+        row.against_itself(140_000)
+    }));
+    for queue in ["0.5bdp", "2bdp", "8bdp"] {
+        let row = bulk(&format!("50mbit 40ms queue={queue}"), 1, 90).called(&format!("settled {queue}"));
+        rows.extend(
+            ["cubic", "reno", "bbr", "bbr1", "bbr3"].map(|cc| row.clone().against(cc).staggered(10_000)),
+        );
+    }
+    let lossy = bulk("50mbit 40ms queue=1bdp loss=1%", 1, 90).called("settled loss=1%");
+    rows.push(lossy.against("cubic").staggered(10_000));
     rows
 }
 

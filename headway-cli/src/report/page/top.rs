@@ -2,7 +2,7 @@
 //! hides controllers.
 
 use super::{FEW_PATHS, meaning, picture};
-use crate::plan::traffic::{Traffic, is_usual_mtu, pacing_text};
+use crate::plan::traffic::{Traffic, is_usual_mtu, pacing_text, stagger_text};
 use crate::plan::{Place, Plan};
 use crate::report::chart::{key, typeset};
 use crate::report::findings::{Comparison, Findings};
@@ -91,6 +91,10 @@ pub fn in_words_of(t: &Traffic) -> String {
     let streams = if t.streams == 1 { "1 stream".to_string() } else { format!("{} streams", t.streams) };
     let host_load = t.host_load.map_or(String::new(), |load| format!(", {load}"));
     let pattern = if t.pattern.is_bulk() { String::new() } else { format!(", {}", t.pattern) };
+    let stagger = match t.stagger_ms {
+        0 => String::new(),
+        ms => format!(", which begin {} apart", stagger_text(ms)),
+    };
     let messages = t.messages.map_or(String::new(), |m| format!(", messages {m}"));
     let against = t.against.as_ref().map_or(String::new(), |rival| format!(", against {rival}"));
     let pacing =
@@ -101,7 +105,10 @@ pub fn in_words_of(t: &Traffic) -> String {
         0 => String::new(),
         percent => format!(", CPUs {percent} % busy"),
     };
-    format!("{streams}{host_load}{pattern}{pacing}{direction}{cpu}{against}{messages}{mtu}, {} s", t.seconds)
+    format!(
+        "{streams}{host_load}{pattern}{pacing}{direction}{cpu}{against}{stagger}{messages}{mtu}, {} s",
+        t.seconds
+    )
 }
 
 fn load_tool(run: &Run) -> String {
