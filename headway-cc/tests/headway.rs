@@ -2,7 +2,7 @@
 //! were chosen and what they do on other paths: `docs/measurements/headway.md`.
 
 use headway_cc::cc::params::{BBR3, HEADWAY};
-use headway_cc::sim::{FlowSpec, SimRun, SimSpec, run};
+use headway_cc::sim::{FlowRun, FlowSpec, SimRun, SimSpec, run};
 
 fn simulate(path: &str, ccs: &[&str], seconds: u64, seed: u64) -> SimRun {
     let flows = ccs.iter().map(|cc| FlowSpec::bulk(cc)).collect();
@@ -133,4 +133,21 @@ fn a_flow_that_yields_to_loss_keeps_its_part() {
         });
         assert!(is * 100 >= was * 85, "{path}: {was} and {is} bytes");
     }
+}
+
+/// Who begins while others fill the buffer takes the full queue for the path. Its losses are its own all the same: with BBR's
+/// minimum RTT in place of the loss model's own, and the margin that went with it, a third more is sent again than by `bbr3`.
+#[test]
+fn flows_that_begin_in_a_full_queue_answer_their_losses() {
+    let again = |cc: &str| {
+        let start = |nth: u64| FlowSpec { start_us: nth * 200_000, ..FlowSpec::bulk(cc) };
+        let flows = (0..32).map(start).collect();
+        let path = "100mbit 40ms queue=0.5bdp".parse().expect("a path");
+        let run = run(&SimSpec::new(path, flows, 60_000_000, 1)).expect("a valid spec");
+        let sum = |of: fn(&FlowRun) -> u64| run.flows.iter().map(of).sum::<u64>();
+        sum(|flow| flow.retransmitted_bytes) * 1000 / sum(|flow| flow.sent_bytes)
+    };
+    let [was, is] = ["bbr3", "headway"].map(again);
+    println!("{was} and {is} per mille");
+    assert!(is <= was * 5 / 4, "{was} and {is} per mille");
 }

@@ -84,10 +84,11 @@ struct ladder {
 /* The loss model's tunables; reasons and values are in LossModelParams. Gains and parts of 1 are times 2^16. */
 struct loss_model_params {
 	u64 is_on;	/* Whether losses that do not depend on the queue are tolerated: 1 yes, 0 no, which is the draft */
-	/* An RTT shows a queue when it is above the minimum RTT by more than this part of it and by more than low_us */
+	/* An RTT shows a queue when it is above the smallest one by more than this part of it and by more than low_us */
 	u64 low_rtt;
-	u64 low_us;	/* It must also be above the minimum RTT by more than this time, in microseconds */
+	u64 low_us;	/* It must also be above the smallest RTT by more than this time, in microseconds */
 	u64 slot;	/* How long a slot of ACKs lasts, as a part of the minimum RTT */
+	u64 base_us;	/* For how long the smallest RTT counts, and twice as long at most */
 	u64 memory;	/* Weight of an ACK in the usual RTT */
 	u64 min_sent;	/* Segments that must have been sent in quiet rounds before their losses are judged */
 	u64 min_lost;	/* Segments of them that must have been lost */
@@ -112,6 +113,9 @@ struct loss_model {
 	u64 slot_us;	/* When the slot began, in microseconds; 0 before the first */
 	u64 slot_rtt_us;	/* Its smallest RTT, in microseconds; NO_RTT before its first sample */
 	u64 last_slot_rtt_us;	/* That of the slot before */
+	u64 base_stamp_us;	/* When the span of the smallest RTT began, in microseconds; 0 before the first */
+	u64 base_rtt_us;	/* Smallest RTT of this span, in microseconds */
+	u64 last_base_rtt_us;	/* That of the span before */
 	u64 usual_rtt;	/* Mean of these RTTs in quiet rounds, in 256ths of a microsecond; 0 before the first */
 	u64 quiet_low_sent;	/* Quiet rounds: sent and found out about at ACKs without a queue */
 	u64 quiet_low_lost;	/* Lost of that */
@@ -129,6 +133,7 @@ struct loss_model {
 	u64 round_sent;	/* Of this loss round: found out about */
 	u64 round_lost;	/* Of this loss round: lost */
 	u64 round_high;	/* Of this loss round: found out about at ACKs with a queue */
+	u64 had_queue;	/* Whether the loss round before showed a queue at any ACK */
 	u64 failures;	/* Times that the tolerance has ended, up to six, less half at each halving of the counts */
 	u64 hold_round;	/* round_count until which losses are answered */
 };

@@ -379,6 +379,7 @@ pub const BBR3: ParamTable = ParamTable {
         gain("loss_low_rtt", 0, 1000),
         param("loss_low_us", Kind::Micros, 0, S),
         gain("loss_slot", 1, 400),
+        param("loss_base_us", Kind::Micros, S, 3600 * S),
         gain("loss_memory", 1, 100),
         param("loss_min_sent", Kind::Count, 1, 100_000),
         param("loss_min_lost", Kind::Count, 1, 100_000),

@@ -52,6 +52,7 @@ static __always_inline u64 bbr3_is_loss_round_tolerated(const struct bbr3_conn *
 /* Begins the counts of a loss round. */
 static __always_inline void bbr3_start_loss_round(struct bbr3_conn *c)
 {
+	c->bbr->loss.had_queue = !!c->bbr->loss.round_high;
 	c->bbr->loss.round_sent = 0;
 	c->bbr->loss.round_lost = 0;
 	c->bbr->loss.round_high = 0;
@@ -76,35 +77,46 @@ static __always_inline u64 loss_rtt_us(const struct bbr3_conn *c)
 	return u64_min(c->bbr->loss.slot_rtt_us, c->bbr->loss.last_slot_rtt_us);
 }
 
+/* The smallest RTT of the last minute or two, in microseconds; NO_RTT before the first. */
+static __always_inline u64 loss_base_us(const struct bbr3_conn *c)
+{
+	const struct loss_model *l = &c->bbr->loss;
+
+	return l->base_stamp_us ? u64_min(l->base_rtt_us, l->last_base_rtt_us) : NO_RTT;
+}
+
 /*
- * How far an RTT may be above the minimum RTT without showing a queue. A segment and a quarter may always stand in it,
+ * How far an RTT may be above the smallest one without showing a queue. A segment and a quarter may always stand in it,
  * because packets that arrive together leave one after the other.
  */
 static __always_inline u64 loss_margin_us(const struct bbr3_conn *c)
 {
-	u64 min_rtt_us = c->bbr->min_rtt_us;
-	u64 segment_us = u64_min(brake_span_us(c->bbr->max_bw, bbr3_segments(c, 5)) / 4, min_rtt_us / 8);
+	u64 base_us = loss_base_us(c);
+	u64 segment_us = u64_min(brake_span_us(c->bbr->max_bw, bbr3_segments(c, 5)) / 4, base_us / 8);
 
-	return u64_max(u64_max(gain_apply(min_rtt_us, c->p->loss.low_rtt), c->p->loss.low_us), segment_us);
+	return u64_max(u64_max(gain_apply(base_us, c->p->loss.low_rtt), c->p->loss.low_us), segment_us);
 }
 
 /* Whether the RTT shows no queue at this ACK. */
 static __noinline u64 loss_is_queue_low(const struct bbr3_conn *c)
 {
-	u64 rtt_us = loss_rtt_us(c), min_rtt_us = c->bbr->min_rtt_us, usual = c->bbr->loss.usual_rtt;
-	u64 slack_us = min_rtt_us / 256;
+	u64 rtt_us = loss_rtt_us(c), base_us = loss_base_us(c), usual = c->bbr->loss.usual_rtt;
+	u64 slack_us = base_us / 256;
 	u64 is_usual;
 
-	if (rtt_us >= NO_RTT || min_rtt_us >= NO_RTT)
+	if (rtt_us >= NO_RTT || base_us >= NO_RTT)
 		return 0;
 	is_usual = !usual || rtt_us <= sat_add(usual / LOSS_PARTS, slack_us);
-	return is_usual && rtt_us <= sat_add(sat_add(min_rtt_us, loss_margin_us(c)), slack_us);
+	return is_usual && rtt_us <= sat_add(sat_add(base_us, loss_margin_us(c)), slack_us);
 }
 
-/* Whether the rate still grows in Startup without a queue: losses then are not those of a full buffer. */
+/*
+ * Whether the rate still grows in Startup, and neither this ACK nor the loss round before it showed a queue: losses
+ * then are not those of a full buffer.
+ */
 static __always_inline u64 bbr3_is_growth_free(const struct bbr3_conn *c)
 {
-	return c->p->loss.is_on && !c->bbr->full_bw_count && loss_is_queue_low(c);
+	return c->p->loss.is_on && !c->bbr->full_bw_count && !c->bbr->loss.had_queue && loss_is_queue_low(c);
 }
 
 /* Learns the RTT of quiet rounds. */
@@ -251,6 +263,27 @@ static __noinline void loss_judge(struct bbr3_conn *c)
 	}
 }
 
+/*
+ * Remembers the smallest RTT. A flow that begins where others keep a queue takes it for the path until all of them yield
+ * at once, and what it has learned until then is not the path's: one that is much smaller ends the tolerance.
+ */
+static __noinline void loss_update_base(struct bbr3_conn *c)
+{
+	struct loss_model *l = &c->bbr->loss;
+	u64 now_us = c->ack->now_us, rtt_us = c->ack->rs_rtt_us, base_us = loss_base_us(c);
+
+	if (rtt_us >= NO_RTT)
+		return;
+	if (base_us < NO_RTT && sat_add(rtt_us, loss_margin_us(c)) < base_us)
+		loss_fail(c);
+	if (base_us >= NO_RTT || sat_sub(now_us, l->base_stamp_us) >= c->p->loss.base_us) {
+		l->last_base_rtt_us = base_us >= NO_RTT ? NO_RTT : l->base_rtt_us;
+		l->base_rtt_us = NO_RTT;
+		l->base_stamp_us = now_us;
+	}
+	l->base_rtt_us = u64_min(l->base_rtt_us, rtt_us);
+}
+
 /* A CE mark comes from an AQM, which marks what it would drop: such losses are answered. */
 static __always_inline void bbr3_end_tolerance(struct bbr3_conn *c)
 {
@@ -266,6 +299,7 @@ static __always_inline u64 bbr3_update_loss_model(struct bbr3_conn *c)
 
 	if (!c->p->loss.is_on)
 		return 0;
+	loss_update_base(c);
 	loss_gather_rtt(c);
 	if (c->bbr->round_start) {
 		loss_add_round(c);

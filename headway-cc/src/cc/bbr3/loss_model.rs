@@ -21,6 +21,10 @@
 //! faster, or than when it began. The first says that a buffer or an AQM drops, the second that a policer does, which
 //! has no queue that could be seen.
 //!
+//! **The smallest RTT.** A flow that begins in a full queue takes that for the path. So the smallest RTT of the last minute or two
+//! counts, and not the draft's of 10 s, and what was learned is forgotten when a much smaller one comes: all flows yield
+//! at once in ProbeRTT, and then it does. Until then such a flow may overlook losses that are its own.
+//!
 //! **Limits.** Flows with few packets in flight lose a part of them by their own growth, about as the inverse square of the
 //! window, and in a very short buffer no RTT shows it. So the share that is tolerated is no more than a part
 //! of the window (`share_per_segment`), and flows with small windows answer random loss as the draft does. Many small
@@ -38,14 +42,17 @@ row! {
 pub struct LossModelParams "loss_" {
     /// Whether losses that do not depend on the queue are tolerated: 1 yes, 0 no, which is the draft.
     is_on: bool as ["loss_model"],
-    /// An RTT shows a queue when it is above the minimum RTT by more than this part of it and by more than `loss_low_us`.
-    low_rtt: u64 = GAIN_UNIT / 32,
-    /// It must also be above the minimum RTT by more than this time, because hosts and links delay single packets by that much.
+    /// An RTT shows a queue when it is above the smallest one by more than this part of it and by more than `loss_low_us`.
+    low_rtt: u64 = GAIN_UNIT / 64,
+    /// It must also be above the smallest RTT by more than this time, because hosts and links delay single packets by that much.
     low_us: u64 = 750,
     /// How long a slot of ACKs lasts, as a part of the minimum RTT. The smallest RTT of this slot and of the one before counts.
     /// Packets leave a host in small groups, so single RTTs differ by the time of some segments, and more so after a loss, when each
     /// packet is acknowledged by itself.
     slot: u64 = GAIN_UNIT / 16,
+    /// For how long the smallest RTT counts, and twice as long at most. The draft forgets its minimum after 10 s, when others
+    /// may keep a queue that has not been empty since.
+    base_us: u64 = 60_000_000,
     /// Weight of an ACK in the usual RTT. An RTT above the usual one shows a queue, too, so that in a short buffer the
     /// longer half of the RTTs counts as a queue.
     memory: u64 = GAIN_UNIT / 64,
@@ -100,6 +107,12 @@ pub struct LossModel "loss_" {
     slot_rtt_us: u64,
     /// That of the slot before.
     last_slot_rtt_us: u64,
+    /// When the span of the smallest RTT began, in microseconds; 0 before the first.
+    base_stamp_us: u64,
+    /// Smallest RTT of this span, in microseconds.
+    base_rtt_us: u64,
+    /// That of the span before.
+    last_base_rtt_us: u64,
     /// Mean of these RTTs in quiet rounds, in 256ths of a microsecond; 0 before the first.
     usual_rtt: u64,
     /// Quiet rounds: sent and found out about at ACKs without a queue.
@@ -134,6 +147,8 @@ pub struct LossModel "loss_" {
     round_lost: u64,
     /// Of this loss round: found out about at ACKs with a queue.
     round_high: u64,
+    /// Whether the loss round before showed a queue at any ACK.
+    had_queue: bool,
     /// Times that the tolerance has ended, up to six, less half at each halving of the counts.
     failures: u64,
     /// `round_count` until which losses are answered.
@@ -177,6 +192,7 @@ pub(super) fn bbr3_is_loss_round_tolerated(c: &Conn) -> bool {
 
 /// Begins the counts of a loss round.
 pub(super) fn bbr3_start_loss_round(c: &mut Conn) {
+    c.bbr.loss.had_queue = c.bbr.loss.round_high != 0;
     c.bbr.loss.round_sent = 0;
     c.bbr.loss.round_lost = 0;
     c.bbr.loss.round_high = 0;
@@ -199,28 +215,38 @@ fn loss_rtt_us(c: &Conn) -> u64 {
     c.bbr.loss.slot_rtt_us.min(c.bbr.loss.last_slot_rtt_us)
 }
 
-/// How far an RTT may be above the minimum RTT without showing a queue. A segment and a quarter may always stand in it,
+/// The smallest RTT of the last minute or two, in microseconds; [`NO_RTT`] before the first.
+fn loss_base_us(c: &Conn) -> u64 {
+    if c.bbr.loss.base_stamp_us == 0 {
+        NO_RTT
+    } else {
+        c.bbr.loss.base_rtt_us.min(c.bbr.loss.last_base_rtt_us)
+    }
+}
+
+/// How far an RTT may be above the smallest one without showing a queue. A segment and a quarter may always stand in it,
 /// because packets that arrive together leave one after the other.
 fn loss_margin_us(c: &Conn) -> u64 {
-    let min_rtt_us = c.bbr.min_rtt_us;
-    let segment_us = (brake_span_us(c.bbr.max_bw, bbr3_segments(c, 5)) / 4).min(min_rtt_us / 8);
-    gain_apply(min_rtt_us, c.p.loss.low_rtt).max(c.p.loss.low_us).max(segment_us)
+    let base_us = loss_base_us(c);
+    let segment_us = (brake_span_us(c.bbr.max_bw, bbr3_segments(c, 5)) / 4).min(base_us / 8);
+    gain_apply(base_us, c.p.loss.low_rtt).max(c.p.loss.low_us).max(segment_us)
 }
 
 /// Whether the RTT shows no queue at this ACK.
 fn loss_is_queue_low(c: &Conn) -> bool {
-    let (rtt_us, min_rtt_us, usual) = (loss_rtt_us(c), c.bbr.min_rtt_us, c.bbr.loss.usual_rtt);
-    if rtt_us >= NO_RTT || min_rtt_us >= NO_RTT {
+    let (rtt_us, base_us, usual) = (loss_rtt_us(c), loss_base_us(c), c.bbr.loss.usual_rtt);
+    if rtt_us >= NO_RTT || base_us >= NO_RTT {
         return false;
     }
-    let slack_us = min_rtt_us / 256;
+    let slack_us = base_us / 256;
     let is_usual = usual == 0 || rtt_us <= (usual / PARTS).saturating_add(slack_us);
-    is_usual && rtt_us <= min_rtt_us.saturating_add(loss_margin_us(c)).saturating_add(slack_us)
+    is_usual && rtt_us <= base_us.saturating_add(loss_margin_us(c)).saturating_add(slack_us)
 }
 
-/// Whether the rate still grows in Startup without a queue: losses then are not those of a full buffer.
+/// Whether the rate still grows in Startup, and neither this ACK nor the loss round before it showed a queue: losses then are
+/// not those of a full buffer.
 pub(super) fn bbr3_is_growth_free(c: &Conn) -> bool {
-    c.p.loss.is_on && c.bbr.full_bw_count == 0 && loss_is_queue_low(c)
+    c.p.loss.is_on && c.bbr.full_bw_count == 0 && !c.bbr.loss.had_queue && loss_is_queue_low(c)
 }
 
 /// Learns the RTT of quiet rounds.
@@ -350,6 +376,25 @@ fn loss_judge(c: &mut Conn) {
     }
 }
 
+/// Remembers the smallest RTT. A flow that begins where others keep a queue takes it for the path until all of them yield
+/// at once, and what it has learned until then is not the path's: one that is much smaller ends the tolerance.
+fn loss_update_base(c: &mut Conn) {
+    let (now_us, rtt_us, base_us) = (c.ack.now_us, c.ack.rs_rtt_us, loss_base_us(c));
+    if rtt_us >= NO_RTT {
+        return;
+    }
+    if base_us < NO_RTT && rtt_us.saturating_add(loss_margin_us(c)) < base_us {
+        loss_fail(c);
+    }
+    let l = &mut c.bbr.loss;
+    if base_us >= NO_RTT || now_us.saturating_sub(l.base_stamp_us) >= c.p.loss.base_us {
+        l.last_base_rtt_us = if base_us >= NO_RTT { NO_RTT } else { l.base_rtt_us };
+        l.base_rtt_us = NO_RTT;
+        l.base_stamp_us = now_us;
+    }
+    l.base_rtt_us = l.base_rtt_us.min(rtt_us);
+}
+
 /// A CE mark comes from an AQM, which marks what it would drop: such losses are answered.
 pub(super) fn bbr3_end_tolerance(c: &mut Conn) {
     if c.p.loss.is_on {
@@ -363,6 +408,7 @@ pub(super) fn bbr3_update_loss_model(c: &mut Conn) -> bool {
         return false;
     }
     let before = c.bbr.loss.share;
+    loss_update_base(c);
     loss_gather_rtt(c);
     if c.bbr.round_start {
         loss_add_round(c);
@@ -393,6 +439,8 @@ mod tests {
             (c.bbr.max_bw, c.bbr.min_rtt_us, c.bbr.round_count) = (5 * BW_UNIT, RTT_US, 7);
             c.bbr.state = Mode::ProbeBwCruise;
             c.bbr.loss = LossModel { quiet_rounds: 2, up_sent: 100 * MSS, ..LossModel::default() };
+            let l = &mut c.bbr.loss;
+            (l.base_stamp_us, l.base_rtt_us, l.last_base_rtt_us) = (1, RTT_US, NO_RTT);
             let mut c = Conn { bbr: c.bbr, p: &p, ack: c.ack, out: c.out, delivery_rate: 0 };
             f(&mut c)
         })
@@ -435,7 +483,8 @@ mod tests {
         });
     }
 
-    /// A 32nd of 40 ms are 1.25 ms, and a 256th more is slack. At 0.3 bytes/us a segment and a quarter take 5 ms.
+    /// A 64th of 40 ms are 625 us, less than the 750 us that may always be, and a 256th more is slack. At 0.3 bytes/us a segment
+    /// and a quarter take 5 ms.
     #[test]
     fn an_rtt_shows_no_queue_up_to_the_margin_and_the_usual_one() {
         let is_low = |bw: u64, usual_us: u64, above_us: u64| {
@@ -446,7 +495,7 @@ mod tests {
             })
         };
         let fast = 5 * BW_UNIT;
-        assert!(is_low(fast, 0, 1_406) && !is_low(fast, 0, 1_407));
+        assert!(is_low(fast, 0, 906) && !is_low(fast, 0, 907));
         assert!(is_low(fast, 40_500, 656) && !is_low(fast, 40_500, 657), "not above the usual one");
         assert!(is_low(BW_UNIT * 3 / 10, 0, 5_156) && !is_low(BW_UNIT * 3 / 10, 0, 5_157));
         assert!(is_low(BW_UNIT / 100, 0, 5_156) && !is_low(BW_UNIT / 100, 0, 5_157), "an eighth at most");
@@ -476,6 +525,53 @@ mod tests {
             acks.map(gather).to_vec()
         });
         assert_eq!(counted, [5, 5, 3, 3, 3, 4, 4, NO_RTT]);
+    }
+
+    /// A new span begins after a minute, and the one before it counts, too.
+    #[test]
+    fn the_smallest_rtt_is_remembered_for_a_minute_or_two() {
+        let bases = quiet(|c| {
+            c.bbr.loss = LossModel::default();
+            assert_eq!(loss_base_us(c), NO_RTT);
+            let samples = [
+                (1, 50_000),
+                (30_000_000, 40_000),
+                (60_000_001, 45_000),
+                (90_000_000, NO_RTT),
+                (120_000_000, 46_000),
+                (120_000_001, 47_000),
+                (180_000_001, 48_000),
+            ];
+            samples.map(|(now_us, rs_rtt_us)| {
+                let ack = Ack { now_us, rs_rtt_us, ..*c.ack };
+                let mut c = Conn { bbr: c.bbr, p: c.p, ack: &ack, out: c.out, delivery_rate: 0 };
+                loss_update_base(&mut c);
+                loss_base_us(&c)
+            })
+        });
+        assert_eq!(bases, [50_000, 40_000, 40_000, 40_000, 40_000, 45_000, 47_000]);
+    }
+
+    /// What may be without a queue are 750 us. A smaller RTT than that says that what was learned was learned with one.
+    #[test]
+    fn a_much_smaller_rtt_ends_it() {
+        let share = |rtt_us: u64| {
+            quiet(|c| {
+                ack(c, true, 94, 6, 0);
+                assert!(ack(c, true, 1, 0, 0));
+                let ack = Ack { rs_rtt_us: rtt_us, ..*c.ack };
+                c.bbr.round_start = false;
+                bbr3_update_loss_model(&mut Conn {
+                    bbr: c.bbr,
+                    p: c.p,
+                    ack: &ack,
+                    out: c.out,
+                    delivery_rate: 0,
+                });
+                (c.bbr.loss.share, c.bbr.loss.failures)
+            })
+        };
+        assert_eq!((share(39_250), share(39_249)), ((3_932, 0), (0, 1)));
     }
 
     /// 6 of 100 segments are lost without a queue. After the round the share is 0.06, which is 3,932 of 65,536.
@@ -631,7 +727,16 @@ mod tests {
                 bbr3_is_growth_free(c)
             })
         };
-        assert!(is_free(0, 1_000) && !is_free(1, 1_000) && !is_free(0, 2_000));
+        assert!(is_free(0, 900) && !is_free(1, 900) && !is_free(0, 1_000));
+        let after = |above_us: u64| {
+            quiet(|c| {
+                ack(c, false, 10, 1, above_us);
+                bbr3_start_loss_round(c);
+                ack(c, false, 10, 1, 0);
+                bbr3_is_growth_free(c)
+            })
+        };
+        assert!(after(900) && !after(1_000), "a queue in the round before");
     }
 
     #[test]
