@@ -1,7 +1,7 @@
 //! Every metric of hand-made cells, against values worked out by hand. A range would do for a plausible figure; only an equal
 //! sign finds a warm-up that is counted, a header that is forgotten or a direction that is mixed up.
 
-use super::{CellData, METRICS, NOT_ASKED, index_of};
+use super::{CellData, METRICS, NOT_ASKED, find, index_of};
 use crate::plan::{LAYOUT, PathEntry};
 use crate::raw;
 use crate::raw::link::Bin;
@@ -288,9 +288,21 @@ fn a_path_of_which_only_the_log_is_known_has_the_capacity_of_its_bins() {
     assert_eq!(cell.capacity_bits(20_000_000..21_000_000), None);
 }
 
+/// A cell whose load is gone says which file it is, and not what the kernel calls that.
+#[test]
+fn a_file_that_is_gone_is_named() {
+    let folder = Folder::new("gone");
+    on_the_path(&folder, &json!({ "messages": "200@100", "status": "failed" }));
+    fs::remove_file(folder.0.join("load.json")).unwrap();
+    assert_eq!(folder.read(PATH).load, Err("load.json is missing".into()));
+    fs::remove_file(folder.0.join("cell.json")).unwrap();
+    assert_eq!(CellData::read(&folder.0, &entry(PATH)).unwrap_err(), "cell.json is missing");
+}
+
 #[test]
 fn every_metric_says_what_it_is() {
     for metric in METRICS {
+        assert_eq!(find(metric.name).unwrap().name, metric.name);
         assert!(!metric.label.is_empty() && metric.about.len() > 10, "{}", metric.name);
     }
 }

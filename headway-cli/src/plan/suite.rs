@@ -331,8 +331,9 @@ mod tests {
                     continue;
                 }
                 let path = entry.path().unwrap();
-                // 20 round trips of warm-up, as everywhere.
-                assert!(row.traffic.warmup_ms * 1000 >= 20 * path.base_rtt_us(), "{}", row.name);
+                // 20 round trips of warm-up, as everywhere, and 2 s at least, from the last start on.
+                let warmup_ms = (20 * path.base_rtt_us() / 1000).max(2000) + row.traffic.last_start_ms();
+                assert_eq!(row.traffic.warmup_ms, warmup_ms, "{} {}", suite.name, row.name);
                 if let Some(drop) = path.rate_drop().filter(|_| row.path.starts_with("drop-")) {
                     let end_ns = u64::from(row.traffic.seconds) * 1_000_000_000;
                     assert!(drop.back_ns.is_some_and(|back_ns| back_ns + 20_000_000_000 <= end_ns));

@@ -203,6 +203,18 @@ mod tests {
         assert!(always_valid(&[]).is_none());
     }
 
+    /// An interval of microseconds is a thousand times that of the same in milliseconds.
+    #[test]
+    fn an_interval_has_the_unit_of_its_differences() {
+        let x = [0.2, 0.25, 0.15, 0.22, 0.18, 0.21, 0.19, -0.1];
+        let (ms, us) = (always_valid(&x).unwrap(), always_valid(&x.map(|d| 1000.0 * d)).unwrap());
+        for (in_ms, in_us) in
+            [(ms.low, us.low), (ms.high, us.high), (ms.low90, us.low90), (ms.high90, us.high90)]
+        {
+            assert!((in_us / in_ms - 1000.0).abs() < 1e-6, "{in_ms} ms and {in_us} us");
+        }
+    }
+
     /// A hundred looks at differences without an effect, skewed in size as slots are: the fixed interval is wrong in about a third of
     /// the trials at some look, this one in at most one of twenty.
     #[test]
