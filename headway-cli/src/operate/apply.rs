@@ -337,7 +337,12 @@ impl Work<'_> {
             self.state.loaded.iter().filter(|n| !is_enabled(n) && !self.is_kept(n)).cloned().collect();
         for name in gone {
             // Nothing of it may be loaded and its file be left, by an unload that was killed halfway: this one removes it.
-            let unloaded = self.leave_namespaces(&name).and_then(|()| match kernel::unload(&name) {
+            // What has the name now may be somebody else's, whose namespaces are left alone.
+            let left = match self.machine.loaded(&name) {
+                Some(_) => self.leave_namespaces(&name),
+                None => Ok(()),
+            };
+            let unloaded = left.and_then(|()| match kernel::unload(&name) {
                 Err(e) if e.kind() == ErrorKind::NotLoaded => Ok(None),
                 users => Ok(Some(users?)),
             });
