@@ -32,7 +32,7 @@ pub fn run_cell(plan: &Plan, cell: &Cell, dir: &Path) -> Result<()> {
         flows.extend(vec![flow; streams]);
     }
     for (flow, nth) in flows.iter_mut().zip(0..) {
-        flow.start_us = nth * traffic.stagger_ms * 1000;
+        flow.start_us = traffic.start_ms(nth) * 1000;
     }
     let path = plan.paths[cell.path].path()?;
     let mut spec = SimSpec::new(path, flows, u64::from(traffic.seconds) * 1_000_000, cell.seed);

@@ -156,13 +156,9 @@ struct Flow {
 
 fn flows(data: &CellData) -> Result<Vec<Flow>> {
     let ours = (data.result.cell.cc.to_string(), &data.load);
-    let rival = data
-        .result
-        .traffic
-        .against
-        .as_ref()
-        .map(|r| r.controller(data.result.cell.cc.controller()).to_string())
-        .zip(data.rival.as_ref());
+    let tested = data.result.cell.cc.controller();
+    let rival = data.result.traffic.against.as_ref().map(|r| r.controller(tested).to_string());
+    let rival = rival.zip(data.rival.as_ref());
     let mut flows = Vec::new();
     for (cc, load) in std::iter::once(ours).chain(rival) {
         let load = load.as_ref().map_err(|e| anyhow!("{e}"))?;

@@ -114,18 +114,16 @@ impl Streams<'_> {
             Ok::<_, anyhow::Error>((sending, listener.accept().context("accepting a stream")?.0))
         };
         let mut pairs = Vec::new();
-        for nth in 0..self.traffic.streams {
-            let begin_us = i64::from(self.before + nth) * self.traffic.stagger_ms as i64 * 1000;
+        for nth in self.before..self.before + self.traffic.streams {
+            let begin_us = self.traffic.start_ms(nth) as i64 * 1000;
             let (hand_over, taken) = mpsc::channel();
-            let sending = match begin_us {
-                0 => {
-                    let (sending, receiving) = open()?;
-                    hand_over.send(receiving)?;
-                    Some(sending)
-                }
-                _ => None,
-            };
-            pairs.push(((sending, begin_us, hand_over), taken));
+            let mut opened = None;
+            if begin_us == 0 {
+                let (sending, receiving) = open()?;
+                hand_over.send(receiving)?;
+                opened = Some(sending);
+            }
+            pairs.push(((opened, begin_us, hand_over), taken));
         }
         let start_us = now_us();
         let send = |(opened, begin_us, hand_over): (Option<TcpStream>, i64, mpsc::Sender<TcpStream>)| {

@@ -58,13 +58,9 @@ fn time_to_90_us(cell: &CellData, from_us: i64, held_us: i64) -> Result<Option<i
     if !traffic.pattern.is_bulk() || traffic.against.is_some() {
         return Err(format!("{NOT_ASKED}the load is not meant to fill the path alone"));
     }
-    let load = cell.load.as_ref().map_err(String::clone)?;
-    if load.received.is_empty() || load.received.iter().any(|i| i.to_us - i.from_us > 250_000) {
-        return Err("the receiver's intervals are longer than 250 ms or missing".into());
-    }
+    let received = CellData::short_intervals(&cell.load)?;
     cell.capacity_bits(from_us..cell.load_us()).ok_or("the path's rate is not known")?;
-    let spans: Vec<(Range<i64>, u64)> =
-        load.received.iter().map(|i| (cell.span_us(i), 8 * i.bytes())).collect();
+    let spans: Vec<(Range<i64>, u64)> = received.iter().map(|i| (cell.span_us(i), 8 * i.bytes())).collect();
     let inside = |(span, _): &&(Range<i64>, u64)| span.start >= from_us && span.end <= cell.load_us();
     let spans: Vec<&(Range<i64>, u64)> = spans.iter().filter(inside).collect();
     for (n, (first, _)) in spans.iter().enumerate() {

@@ -252,6 +252,16 @@ impl CellData {
         }
     }
 
+    /// All intervals of a load's receiver, where they are short enough to say when something happened.
+    pub fn short_intervals(load: &Result<Load, String>) -> Result<&[Interval], String> {
+        let load = load.as_ref().map_err(String::clone)?;
+        let is_long = |i: &Interval| i.to_us - i.from_us > SHORT_US;
+        match load.received.is_empty() || load.received.iter().any(is_long) {
+            true => Err("the receiver's intervals are longer than 250 ms or missing".into()),
+            false => Ok(&load.received),
+        }
+    }
+
     pub fn in_window(&self, interval: &Interval) -> bool {
         let span = self.span_us(interval);
         self.window_us().contains(&((span.start + span.end) / 2))
@@ -278,6 +288,9 @@ pub const DAMAGED: &str = "damaged: ";
 /// How long before the end of the load the last probe or message may have been sent, on a machine that stands still
 /// for a while.
 const SLACK_US: i64 = 1_000_000;
+
+/// Longest interval of a receiver that says when something happened.
+const SHORT_US: u64 = 250_000;
 
 /// Bin of the link log.
 pub const BIN_US: i64 = 100_000;

@@ -55,14 +55,11 @@ fn seconds_since_last_start(cell: &CellData) -> Result<Vec<Vec<f64>>, String> {
     let length = ((cell.load_us() - from_us).max(0) / 1_000_000) as usize;
     let mut seconds = vec![Vec::new(); length];
     for load in [Some(&cell.load), cell.rival.as_ref()].into_iter().flatten() {
-        let load = load.as_ref().map_err(String::clone)?;
-        if load.received.is_empty() || load.received.iter().any(|i| i.to_us - i.from_us > 250_000) {
-            return Err("the receiver's intervals are longer than 250 ms or missing".into());
-        }
-        let streams = load.received[0].stream_bytes.len();
+        let received = CellData::short_intervals(load)?;
+        let streams = received[0].stream_bytes.len();
         let before = seconds.first().map_or(0, Vec::len);
         seconds.iter_mut().for_each(|second: &mut Vec<f64>| second.resize(before + streams, 0.0));
-        for interval in &load.received {
+        for interval in received {
             let span = cell.span_us(interval);
             let since_us = (span.start + span.end) / 2 - from_us;
             let second =

@@ -52,12 +52,9 @@ impl Axes {
 
     /// When the last stream of any combination begins, where each begins so much later than the one before it.
     pub fn last_start_ms(&self, stagger_ms: u64) -> u64 {
-        let each = |streams: &u32, against: &Option<Rival>| {
-            Traffic { streams: *streams, against: against.clone(), stagger_ms, ..Traffic::bulk(1) }
-                .last_start_ms()
-        };
-        let all = self.streams.iter().flat_map(|n| self.against.iter().map(move |rival| each(n, rival)));
-        all.max().unwrap_or(0)
+        let streams = self.streams.iter().copied().max().unwrap_or(0);
+        let against = self.against.iter().flatten().next().cloned();
+        Traffic { streams, against, stagger_ms, ..Traffic::bulk(1) }.last_start_ms()
     }
 
     /// Fails on an empty list and on a value that is given twice.

@@ -95,9 +95,14 @@ impl Traffic {
         if self.against.is_some() { 2 * self.streams } else { self.streams }
     }
 
+    /// When a stream begins, counted from 0 over those under test and then their rivals.
+    pub fn start_ms(&self, nth: u32) -> u64 {
+        u64::from(nth).saturating_mul(self.stagger_ms)
+    }
+
     /// When the last stream begins.
     pub fn last_start_ms(&self) -> u64 {
-        u64::from(self.all_streams().saturating_sub(1)).saturating_mul(self.stagger_ms)
+        self.start_ms(self.all_streams().saturating_sub(1))
     }
 
     /// How many primary metrics this traffic has, on an emulated or a real path or on a wire: as many verdicts as one
