@@ -229,7 +229,7 @@ $H metrics --listen 127.0.0.1:9757 & sleep 2.5
 ask() { exec 3<>/dev/tcp/127.0.0.1/9757; printf "$1\r\nHost: a\r\n\r\n" >&3; cat <&3; exec 3>&-; }
 ask 'GET /metrics HTTP/1.1' | tr -d '\r'; ask 'GET / HTTP/1.1' | head -1; ask 'POST /metrics HTTP/1.1' | head -1
 $H metrics --listen 127.0.0.1:9757; echo "taken=$?"; kill %3
-timeout -s INT 2 $H metrics --textfile /run/headway.prom --every 1s; ls /run; grep -c _bucket /run/headway.prom
+timeout -s INT 2 $H metrics --textfile /run/headway.prom --every 1s; ls /run; grep -c '_bucket{cc="hww"' /run/headway.prom
 wait
 $H watch --once --cc hww; $H metrics | grep -v '#'
 $H metrics --textfile /run/none/a.prom; $H metrics --textfile /run/a.txt
