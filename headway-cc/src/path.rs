@@ -494,6 +494,8 @@ mod tests {
             ("100mbit 40ms @10s", 14, "@10s", "nothing changes"),
             ("100mbit 40ms @10x 1mbit", 15, "10x", "expected a time like 10s"),
             ("100mbit 40ms @10s 20mbt", 19, "20mbt", "expected a rate like 20mbit or a delay like 65ms"),
+            ("100mbit 40ms @10s -5mbit", 19, "-5mbit", "must not be negative"),
+            ("100mbit 40ms @10s ecn", 19, "ecn", "before the first @"),
             ("100mbit 40ms @10s 20mbit 30mbit", 26, "30mbit", "given twice for one time"),
             ("100mbit 40ms @10s 20mbit queue=1bdp", 26, "queue=1bdp", "before the first @"),
             ("trace=x 40ms @10s 20mbit", 19, "20mbit", "comes from the trace"),

@@ -188,7 +188,7 @@ impl Plan {
 mod tests {
     use super::*;
 
-    const PLAN: &str = r#"{"layout": 1, "place": "sim", "ccs": ["cubic", "bbr3"], "blocks": 1, "streams": 1, "seconds": 1,
+    pub(super) const PLAN: &str = r#"{"layout": 1, "place": "sim", "ccs": ["cubic", "bbr3"], "blocks": 1, "streams": 1, "seconds": 1,
         "paths": [{"name": "slow", "text": "5mbit 40ms queue=1bdp"}], "warmup_ms": 200, "seed": 1, "trace": false, "cells": [
         {"index": 0, "path": 0, "cc": "cubic", "block": 0, "seed": 7},
         {"index": 1, "path": 0, "cc": "bbr3", "block": 0, "seed": 7}]}"#;

@@ -299,6 +299,14 @@ mod tests {
         assert_eq!(s.serve(1500), 17_000_000);
     }
 
+    /// By hand: 1500 bytes at 7 Gbit/s take 1714 2/7 ns, and the outage begins before the last of that.
+    #[test]
+    fn the_rest_of_a_nanosecond_waits_for_the_end_of_an_outage() {
+        let steps = vec![rate(1714, 0), rate(2000, 7_000_000_000)];
+        let mut s = server(LinkSpec { rate_bps: 7_000_000_000, steps, ..LinkSpec::default() });
+        assert_eq!(s.serve(1500), 2001);
+    }
+
     #[test]
     fn an_outage_without_end_never_sends() {
         let mut s =

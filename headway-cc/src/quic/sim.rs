@@ -189,7 +189,10 @@ mod tests {
         {
             let run = run(stack, &spec(cc, 4, 1)).unwrap();
             assert!(run.flows.len() == 4 && run.down.len() == 30 && run.up.len() == 30, "{cc}");
-            assert!(run.probes.iter().filter(|p| p.rtt_us.is_some()).count() > 100, "{cc}");
+            let rtts: Vec<u64> = run.probes.iter().filter_map(|p| p.rtt_us).collect();
+            assert!(rtts.len() > 100, "{cc}");
+            // 84 bytes take 33.6 µs, and a full queue 40 ms.
+            assert!(rtts.iter().all(|rtt| (40_033..81_000).contains(rtt)), "{cc}: {rtts:?}");
             assert!(run.datagrams.iter().filter(|d| d.delay_us.is_some()).count() > 100, "{cc}");
             let delivered: u64 = run.flows.iter().map(|f| f.delivered_bytes).sum();
             let [sent, again] = [

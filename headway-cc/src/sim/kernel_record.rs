@@ -204,3 +204,23 @@ impl LostRun {
             && self.packet.is_retransmission == next.packet.is_retransmission
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// By hand: the ring's only entry is for what left after 10 bytes were delivered. Packets 1 and 2 left before; 3 is the
+    /// first after, 4 was not lost, and 6 was sent again.
+    #[test]
+    fn a_run_ends_at_another_entry_at_a_gap_and_at_a_retransmission() {
+        let mut record = KernelRecord::new(1000);
+        record.after_event(Event::Ack, &RingEntry { delivered: 10, ..RingEntry::default() });
+        let lost = [(1, 0, false), (2, 0, false), (3, 10, false), (5, 10, false), (6, 10, true)];
+        let lost = lost.map(|(seq, delivered, is_retransmission)| {
+            let sent = Sent { sent_us: 1, delivered, bytes: 1000, ..Sent::default() };
+            LostSegment { seq, sent, is_retransmission }
+        });
+        let bytes: Vec<u64> = record.runs(lost.into_iter(), 5000).iter().map(|run| run.bytes).collect();
+        assert_eq!(bytes, [2000, 1000, 1000, 1000]);
+    }
+}

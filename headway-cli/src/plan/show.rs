@@ -188,3 +188,22 @@ pub fn shell_word(word: &str) -> String {
         format!("'{}'", word.replace('\'', r"'\''"))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::plan::tests::PLAN;
+
+    #[test]
+    fn the_command_of_a_plan_says_how_far_apart_streams_begin_where_they_do() {
+        let mut plan: Plan = serde_json::from_str(PLAN).unwrap();
+        let command = |stagger: &str| {
+            format!(
+                "headway bench --cc cubic,bbr3 --path slow --blocks 1 --seconds 1 --streams 1{stagger} --warmup 0.2 --seed 1 --in sim"
+            )
+        };
+        assert_eq!(plan.command(), command(""));
+        plan.traffic.stagger_ms = 500;
+        assert_eq!(plan.command(), command(" --stagger 500ms"));
+    }
+}

@@ -718,6 +718,15 @@ mod tests {
               within 2 %."
             ]
         );
+        // The difference of a delay is turned round with the sentence, whose subject is the baseline.
+        let measured = [(0, "cubic", GOODPUT, 46.2e6, 6.5e6), (0, "cubic", QUEUE_DELAY, 7000.0, 0.0)];
+        assert_eq!(
+            said(&run, &measured, 8),
+            [
+                "On path0, bbr carries 7.1 times what cubic does (46.2 instead of 6.50 Mbit/s), bought with a p95 queueing \
+              delay 7.00 ms longer (7.00 instead of 0 ms)."
+            ]
+        );
         let measured = [(0, "cubic", "retransmit_rate", 0.0, 0.03)];
         assert_eq!(
             said(&run, &measured, 8),

@@ -344,7 +344,9 @@ fn title(cell: &RunCell, value: String) -> String {
 
 #[cfg(test)]
 mod tests {
+    use super::super::synthetic;
     use super::*;
+    use crate::metric::index_of;
 
     #[test]
     fn the_forest_scale_is_symmetric_and_ends_at_its_edge() {
@@ -354,5 +356,22 @@ mod tests {
         assert_eq!(scale.percent(f64::NEG_INFINITY), 1.0);
         assert!(scale.percent(0.02) - 50.0 > 3.0, "a difference of 2 % can be seen");
         assert!(scale.ticks().contains(&0.0));
+    }
+
+    /// By hand: nine runs from 20 to 28 Mbit/s, and 6 % of room at both ends of the scale. So the lowest stands 8 + 104 × 1.06 / 1.12
+    /// below the upper edge and the highest 8 + 104 × 0.06 / 1.12.
+    #[test]
+    fn a_run_stands_where_its_number_and_its_value_say() {
+        let folder = synthetic::run("order", 1);
+        let mut run = Run::read(&folder.dir).unwrap();
+        let goodput = index_of("goodput_bps");
+        for cell in &mut run.cells {
+            cell.cell.path = 0;
+            cell.values[goodput] = Ok(20e6 + 1e6 * cell.cell.index as f64);
+        }
+        let chart = order(&run, 0, goodput).unwrap().into_string();
+        for place in [r#"x="7.33%" y="106.4""#, r#"x="50.00%" y="60.0""#, r#"x="92.67%" y="13.6""#] {
+            assert!(chart.contains(place), "{place} is not in {chart}");
+        }
     }
 }

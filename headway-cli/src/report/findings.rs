@@ -132,3 +132,21 @@ impl Comparison {
         if self.metric.unit.word == "%" { "pp" } else { self.metric.unit.word }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::metric::index_of;
+
+    #[test]
+    fn six_blocks_have_an_interval_and_five_have_none() {
+        let interval = |blocks: usize| {
+            let metric = &METRICS[index_of("goodput_bps")];
+            let question = Question { better: metric.better, margin: metric.margin, ceiling: None };
+            let pairs = Pairs { baseline: vec![20e6; blocks], candidate: vec![30e6; blocks] };
+            let judged = Judgement::of(&pairs, &question).unwrap();
+            Comparison { path: 0, metric, candidate: "cubic".into(), judged }.interval_text()
+        };
+        assert_eq!([5, 6].map(interval), ["-", "+50.0 .. +50.0 %"]);
+    }
+}

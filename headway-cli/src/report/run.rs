@@ -211,5 +211,6 @@ mod tests {
         assert_eq!(value("bbr", "jain").unwrap_err(), "not asked for: needs two streams");
         let cpu = value("bbr", "cpu_s_per_gb").unwrap();
         assert!((4.0..7.0).contains(&cpu), "0.06 × 20 s for 0.22 GB is {cpu}");
+        assert!(run.data_of(0, "bbr").all(|d| !d.probes.is_empty()), "so few paths have their series drawn");
     }
 }

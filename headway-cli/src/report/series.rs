@@ -186,7 +186,15 @@ fn rounded(x: f64, digits: i32) -> f64 {
 
 #[cfg(test)]
 mod tests {
+    use super::super::synthetic;
     use super::*;
+
+    #[test]
+    fn times_are_in_seconds() {
+        let folder = synthetic::run("axis", 1);
+        let series = of_path(&Run::read(&folder.dir).unwrap(), 0);
+        assert_eq!((series.warmup, &series.t[..3]), (5.0, &[0.0, 0.1, 0.2][..]));
+    }
 
     #[test]
     fn long_runs_get_longer_bins() {

@@ -221,6 +221,12 @@ mod tests {
     }
 
     #[test]
+    fn noise_knows_whether_it_is_that_of_ratios() {
+        let of = |scale| Noise::of(&METRICS[0], scale, &[0.0, 0.2]).unwrap();
+        assert_eq!([Scale::Ratio, Scale::Difference].map(|scale| of(scale).is_ratio), [true, false]);
+    }
+
+    #[test]
     fn a_trial_says_before_it_begins_what_it_can_show() {
         let text = before(&sample(), None);
         assert!(

@@ -328,3 +328,19 @@ impl Run<'_> {
         Ok(ended)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// One in a hundred is still an accident.
+    #[test]
+    fn more_than_one_refusal_in_a_hundred_connections_is_a_breach() {
+        let said = |refused, enrolled| {
+            let counters = TrialCounters { refused, enrolled, ..TrialCounters::default() };
+            Run::refused(&counters).map_or_else(String::new, |breach| breach.0)
+        };
+        assert_eq!(said([1, 1], [100, 98]), "");
+        assert!(said([1, 2], [100, 97]).starts_with("the kernel refused 3 of 200 connections"));
+    }
+}

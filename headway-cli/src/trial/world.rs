@@ -311,4 +311,16 @@ mod tests {
         let share = requests.iter().filter(is_high).count() as f64 / requests.len() as f64;
         assert!((share - 0.659).abs() < 0.013, "{share}");
     }
+
+    /// Something else sets the controller of all connections, which the guard says at the 200th end.
+    #[test]
+    fn what_has_not_ended_when_the_guard_stops_a_trial_is_open() {
+        let until = |ended_ms| Connection { ended_ms, bytes_acked: 9, ..Connection::default() };
+        let mut connections = vec![until(1000); 200];
+        connections.extend([until(5000), Connection { began_ms: 1001, ..until(5000) }]);
+        let (connections, _, ended) = conclude(&sample(), connections);
+        assert!(matches!(ended, Ended::Stopped { at_ms: 1000, .. }), "{ended:?}");
+        assert_eq!((connections.len(), &connections[199]), (201, &until(1000)));
+        assert_eq!(connections[200], Connection { is_open: true, bytes_acked: 0, ..until(1000) });
+    }
 }

@@ -198,3 +198,21 @@ fn spread_text(run: &Run, path: usize, m: usize, cc: &str) -> Markup {
 fn improvement_line(c: &Comparison) -> Markup {
     html! { span class="sub" { (typeset(&c.improvement_text())) @if c.judged.improvement.n >= MIN_BLOCKS { " [" (typeset(&c.interval_text())) "]" } } }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::metric::index_of;
+    use crate::report::synthetic;
+
+    #[test]
+    fn a_metric_that_is_the_same_in_every_run_has_a_sentence_in_place_of_a_panel() {
+        let folder = synthetic::run("the-same", 1);
+        let mut run = Run::read(&folder.dir).unwrap();
+        run.cells.iter_mut().for_each(|c| c.values[index_of("retransmit_rate")] = Ok(0.0));
+        let html = every_run(&run, 0).into_string();
+        let has_panel = |metric: &str| html.contains(&format!("every-run-0-{metric}"));
+        assert!(has_panel("goodput_bps") && !has_panel("retransmit_rate"), "{html}");
+        assert!(html.contains("The same in every run: "), "{html}");
+    }
+}
