@@ -73,8 +73,9 @@ pub struct LossModelParams "loss_" {
     share_per_segment: u64 = GAIN_UNIT / 1000,
     /// More is lost than elsewhere when it is this many times as much and `loss_limit_deviations` more.
     limit: u64 = GAIN_UNIT * 3 / 2,
-    /// Standard deviations of chance that are allowed for in this comparison.
-    limit_deviations: u64 = 2,
+    /// Standard deviations of chance that are allowed for in this comparison. With two, real Linux TCP ended the tolerance by
+    /// chance every five seconds.
+    limit_deviations: u64 = 3,
     /// How much of a flight or round may be lost, as a multiple of the share; `loss_tolerated_deviations` are added. A round that
     /// loses more is answered as the draft says.
     tolerated: u64 = GAIN_UNIT * 5 / 4,
@@ -459,15 +460,15 @@ mod tests {
 
     /// Of 100 segments a 16th are 7,500 bytes, and a standard deviation of pairs of lost segments is
     /// sqrt(7,500 x 2,400) = 4,242.6 bytes: 1.25 x 7,500 + 3 x 4,242.6 = 22,102.9 are tolerated, and
-    /// 1,200 + 1.5 x 7,500 + 2 x 4,242.6 = 20,935.3 are the limit.
+    /// 1,200 + 1.5 x 7,500 + 3 x 4,242.6 = 25,177.9 are the limit.
     #[test]
     fn a_multiple_of_the_share_and_chance_are_allowed_for() {
         quiet(|c| {
             assert!(bbr3_is_loss_ours(c, 1, 100 * MSS), "nothing is tolerated");
             c.bbr.loss.share = GAIN_UNIT / 16;
             assert!(bbr3_is_loss_ours(c, 22_103, 100 * MSS) && !bbr3_is_loss_ours(c, 22_102, 100 * MSS));
-            assert!(loss_is_over_limit(c, 20_936, 100 * MSS, GAIN_UNIT / 16));
-            assert!(!loss_is_over_limit(c, 20_935, 100 * MSS, GAIN_UNIT / 16));
+            assert!(loss_is_over_limit(c, 25_178, 100 * MSS, GAIN_UNIT / 16));
+            assert!(!loss_is_over_limit(c, 25_177, 100 * MSS, GAIN_UNIT / 16));
         });
     }
 
@@ -622,7 +623,7 @@ mod tests {
         assert_eq!((share(100), share(101)), (3_932, 0));
     }
 
-    /// Half of what was sent in a round after one of a probe is lost, which is more than 0.06 of it and chance.
+    /// Three of five packets that were sent in a round after one of a probe are lost, which is more than 0.06 of it and chance.
     #[test]
     fn more_loss_while_probing_or_with_a_queue_ends_it() {
         quiet(|c| {
@@ -631,7 +632,7 @@ mod tests {
             c.bbr.state = Mode::ProbeBwUp;
             ack(c, true, 1, 0, 0);
             c.bbr.state = Mode::ProbeBwDown;
-            ack(c, true, 25, 25, 0);
+            ack(c, true, 20, 30, 0);
             assert_eq!(c.bbr.loss.share, 3_893, "6 of 101");
             ack(c, true, 1, 0, 0);
             let l = &c.bbr.loss;
@@ -647,13 +648,15 @@ mod tests {
         });
     }
 
+    /// 60 of 401 are lost, where 6 of 101 make 1 + 1.5 x 23.8 + 3 x 6.9 = 57.4 the limit.
     #[test]
     fn more_loss_than_at_first_ends_it() {
         quiet(|c| {
             ack(c, true, 94, 6, 0);
             assert!(ack(c, true, 1, 0, 0));
-            ack(c, true, 80, 20, 0);
-            ack(c, true, 80, 20, 0);
+            ack(c, true, 82, 18, 0);
+            ack(c, true, 82, 18, 0);
+            ack(c, true, 82, 18, 0);
             ack(c, true, 1, 0, 0);
             assert_eq!((c.bbr.loss.share, c.bbr.loss.failures), (0, 1));
         });
