@@ -83,7 +83,13 @@ pub struct LinkStats {
 pub struct Link<P> {
     now_ns: u64,
     server: Server,
-    waiting: VecDeque<Waiting<P>>,
+    /// First the packets that are being serialised or on their way, in the order of arrival, then those that wait. A
+    /// packet keeps its place while it goes from the queue to the wire.
+    packets: VecDeque<Carried<P>>,
+    /// How many of them have left the queue.
+    on_wire: usize,
+    /// When the next packet arrives at the far end; [`NEVER`] when none is on its way.
+    arrival_ns: u64,
     limit_bytes: u64,
     limit_packets: u64,
     bucket: Option<Bucket>,
@@ -96,21 +102,25 @@ pub struct Link<P> {
     /// `None` when nothing is added to the propagation delay.
     extra: Option<Extra>,
     last_at_ns: u64,
-    /// Packets that are being serialised or on their way, in the order of arrival.
-    wire: VecDeque<Out<P>>,
-    /// Used in place of `wire` when packets may overtake each other.
+    /// Where the packets go that have left the queue when they may overtake each other.
     heap: Option<BinaryHeap<Flying<P>>>,
     /// Counts the packets put into `heap`.
     flown: u64,
     stats: LinkStats,
 }
 
+/// A packet inside the link. Its last two times are known once it has left the queue.
 #[derive(Debug)]
-struct Waiting<P> {
+struct Carried<P> {
     packet: P,
     bytes: u32,
     ect: bool,
+    ce: bool,
+    /// It was lost on the wire and only keeps its place behind those that arrive before it.
+    is_lost: bool,
     in_ns: u64,
+    sent_ns: u64,
+    at_ns: u64,
 }
 
 impl<P> Link<P> {
@@ -129,7 +139,9 @@ impl<P> Link<P> {
         Self {
             now_ns: 0,
             server: Server::new(spec),
-            waiting: VecDeque::new(),
+            packets: VecDeque::new(),
+            on_wire: 0,
+            arrival_ns: NEVER,
             limit_bytes: spec.limit_bytes,
             limit_packets: spec.limit_packets,
             bucket: spec.policer.map(Bucket::new),
@@ -139,7 +151,6 @@ impl<P> Link<P> {
             losses,
             extra: has_extra.then(extra),
             last_at_ns: 0,
-            wire: VecDeque::new(),
             heap: spec.reorder.map(|_| BinaryHeap::new()),
             flown: 0,
             stats: LinkStats::default(),
@@ -148,6 +159,7 @@ impl<P> Link<P> {
 
     /// A packet of `bytes` (IP header included, at most 16 MB) arrives at `now_ns`. `ect`: it may be marked instead
     /// of dropped. Whether it finds room is decided by the queue as it is at `now_ns`.
+    #[inline(always)]
     pub fn push(&mut self, now_ns: u64, bytes: u32, ect: bool, packet: P) {
         self.advance(now_ns);
         let in_ns = self.now_ns;
@@ -159,57 +171,63 @@ impl<P> Link<P> {
             return self.count_drop(bytes);
         }
         self.max_bytes = self.max_bytes.max(bytes);
-        let waiting = Waiting { packet, bytes, ect, in_ns };
-        if self.waiting.is_empty() && self.server.free_ns() <= in_ns {
+        let is_idle = !self.is_waiting() && self.server.free_ns() <= in_ns;
+        if !is_idle {
+            let queue_bytes = self.stats.queue_bytes + u64::from(bytes);
+            if queue_bytes > self.limit_bytes || self.stats.queue_packets >= self.limit_packets {
+                return self.count_drop(bytes);
+            }
+            self.stats.queue_packets += 1;
+            self.stats.queue_bytes = queue_bytes;
+        }
+        let (ce, is_lost, sent_ns, at_ns) = (false, false, NEVER, NEVER);
+        self.packets.push_back(Carried { packet, bytes, ect, ce, is_lost, in_ns, sent_ns, at_ns });
+        if is_idle {
             self.server.resume(in_ns);
             if let Some(codel) = &mut self.codel {
                 codel.judge(in_ns, 0, true, ect);
             }
-            return self.send(waiting, in_ns, false);
+            self.send(in_ns, false);
         }
-        let queue_bytes = self.stats.queue_bytes + u64::from(bytes);
-        if queue_bytes > self.limit_bytes || self.stats.queue_packets >= self.limit_packets {
-            return self.count_drop(bytes);
-        }
-        self.stats.queue_packets += 1;
-        self.stats.queue_bytes = queue_bytes;
-        self.waiting.push_back(waiting);
     }
 
     /// The next packet that has arrived at the far end by `now_ns`, in order of arrival.
+    #[inline(always)]
     pub fn pop(&mut self, now_ns: u64) -> Option<Out<P>> {
         self.advance(now_ns);
-        let out = match &mut self.heap {
-            Some(heap) if heap.peek()?.out.at_ns <= self.now_ns => heap.pop()?.out,
-            None if self.wire.front()?.at_ns <= self.now_ns => self.wire.pop_front()?,
-            _ => return None,
+        if self.arrival_ns > self.now_ns {
+            return None;
+        }
+        let carried = match &mut self.heap {
+            Some(heap) => {
+                let first = heap.pop()?.carried;
+                self.arrival_ns = heap.peek().map_or(NEVER, |f| f.carried.at_ns);
+                first
+            }
+            None => self.take_first()?,
         };
         self.stats.out_packets += 1;
-        self.stats.out_bytes += u64::from(out.bytes);
-        Some(out)
+        self.stats.out_bytes += u64::from(carried.bytes);
+        let Carried { packet, bytes, ce, in_ns, sent_ns, at_ns, .. } = carried;
+        Some(Out { packet, bytes, ce, in_ns, sent_ns, at_ns })
     }
 
     /// When to call [`Link::pop`] next; `None` when nothing will come out without a push. Exact, except that a lost
     /// packet, or packets overtaking each other, may make the link ask for a call that returns nothing.
+    #[inline]
     pub fn next_ns(&self) -> Option<u64> {
-        let arrival_ns = match &self.heap {
-            Some(heap) => heap.peek().map(|f| f.out.at_ns),
-            None => self.wire.front().map(|o| o.at_ns),
-        };
-        let service_ns = (!self.waiting.is_empty()).then(|| self.server.free_ns());
-        let next_ns = match (arrival_ns, service_ns) {
-            (Some(arrival_ns), Some(service_ns)) if self.heap.is_some() => arrival_ns.min(service_ns),
-            (Some(arrival_ns), _) => arrival_ns,
-            (None, service_ns) => service_ns?,
-        };
+        let mut next_ns = self.arrival_ns;
+        if self.is_waiting() && (next_ns == NEVER || self.heap.is_some()) {
+            next_ns = next_ns.min(self.server.free_ns());
+        }
         (next_ns != NEVER).then_some(next_ns)
     }
 
     /// Brings the queue to `now_ns`; [`Link::push`] and [`Link::pop`] do so by themselves.
-    #[inline]
+    #[inline(always)]
     pub fn advance(&mut self, now_ns: u64) {
         self.now_ns = self.now_ns.max(now_ns.min(FAR - 1));
-        if !self.waiting.is_empty() && self.server.free_ns() <= self.now_ns {
+        if self.is_waiting() && self.server.free_ns() <= self.now_ns {
             self.serve_waiting();
         }
     }
@@ -221,41 +239,69 @@ impl<P> Link<P> {
 
     /// Packets and bytes that are neither out nor gone, by going through them.
     pub fn inside(&self) -> (u64, u64) {
-        let waiting = self.waiting.iter().map(|w| w.bytes);
-        let flying = self.heap.iter().flatten().map(|f| f.out.bytes);
-        let sizes = waiting.chain(self.wire.iter().map(|o| o.bytes)).chain(flying);
-        sizes.fold((0, 0), |sum, bytes| (sum.0 + 1, sum.1 + u64::from(bytes)))
+        let flying = self.heap.iter().flatten().map(|f| &f.carried);
+        let present = self.packets.iter().chain(flying).filter(|c| !c.is_lost);
+        present.fold((0, 0), |sum, c| (sum.0 + 1, sum.1 + u64::from(c.bytes)))
     }
 
-    /// Serves every packet whose turn has come.
+    #[inline]
+    fn is_waiting(&self) -> bool {
+        self.stats.queue_packets > 0
+    }
+
+    /// Takes the first packet off the wire, and those behind it that were lost.
+    #[inline]
+    fn take_first(&mut self) -> Option<Carried<P>> {
+        let first = self.packets.pop_front();
+        self.on_wire -= 1;
+        self.arrival_ns = NEVER;
+        while self.on_wire > 0
+            && let Some(next) = self.packets.front()
+        {
+            if !next.is_lost {
+                self.arrival_ns = next.at_ns;
+                break;
+            }
+            self.packets.pop_front();
+            self.on_wire -= 1;
+        }
+        first
+    }
+
+    /// Serves every packet whose turn has come. Apart from [`Link::advance`], which finds nothing to do most of the time.
+    #[inline(never)]
     fn serve_waiting(&mut self) {
-        while !self.waiting.is_empty() && self.server.free_ns() <= self.now_ns {
+        while self.is_waiting() && self.server.free_ns() <= self.now_ns {
             self.dequeue(self.server.free_ns());
         }
     }
 
-    /// Takes the packet at the head of the queue, or the next one that CoDel lets pass.
+    /// Lets the packet at the head of the queue go, or the next one that CoDel lets pass.
     #[inline]
     fn dequeue(&mut self, start_ns: u64) {
-        while let Some(head) = self.waiting.pop_front() {
+        while self.is_waiting() {
+            let head = &self.packets[self.on_wire];
             self.stats.queue_packets -= 1;
             self.stats.queue_bytes -= u64::from(head.bytes);
-            let Some(codel) = &mut self.codel else { return self.send(head, start_ns, false) };
-            let is_short = self.stats.queue_bytes <= u64::from(self.max_bytes);
-            match codel.judge(start_ns, start_ns - head.in_ns, is_short, head.ect) {
-                Verdict::Pass => return self.send(head, start_ns, false),
-                Verdict::Mark => return self.send(head, start_ns, true),
-                Verdict::Drop => self.count_drop(head.bytes),
+            let verdict = self.codel.as_mut().map_or(Verdict::Pass, |codel| {
+                let is_short = self.stats.queue_bytes <= u64::from(self.max_bytes);
+                codel.judge(start_ns, start_ns - head.in_ns, is_short, head.ect)
+            });
+            if verdict != Verdict::Drop {
+                return self.send(start_ns, verdict == Verdict::Mark);
             }
+            self.count_drop(head.bytes);
+            self.give_up();
         }
         if let Some(codel) = &mut self.codel {
             codel.on_empty();
         }
     }
 
-    /// Serialises a packet from `start_ns` on and puts it on the wire.
+    /// Serialises the packet at the head of the queue from `start_ns` on and puts it on the wire.
     #[inline(always)]
-    fn send(&mut self, head: Waiting<P>, start_ns: u64, is_marked: bool) {
+    fn send(&mut self, start_ns: u64, is_marked: bool) {
+        let head = &mut self.packets[self.on_wire];
         let sent_ns = self.server.serve(head.bytes);
         let ce = is_marked || (head.ect && start_ns - head.in_ns > self.ce_ns);
         if let Some(losses) = &mut self.losses {
@@ -265,7 +311,7 @@ impl<P> Link<P> {
             if sent_ns != NEVER && losses.is_lost(sent_ns) {
                 self.stats.lost_packets += 1;
                 self.stats.lost_bytes += u64::from(head.bytes);
-                return;
+                return self.give_up();
             }
         }
         self.stats.mark_packets += u64::from(ce);
@@ -275,13 +321,28 @@ impl<P> Link<P> {
             None => self.last_at_ns.max(sent_ns + self.server.delay_ns),
         };
         self.last_at_ns = at_ns;
-        let out = Out { packet: head.packet, bytes: head.bytes, ce, in_ns: head.in_ns, sent_ns, at_ns };
-        match &mut self.heap {
-            None => self.wire.push_back(out),
-            Some(heap) => {
-                self.flown += 1;
-                heap.push(Flying { out, order: self.flown });
+        (head.ce, head.sent_ns, head.at_ns) = (ce, sent_ns, at_ns);
+        let Some(heap) = &mut self.heap else {
+            if self.on_wire == 0 {
+                self.arrival_ns = at_ns;
             }
+            self.on_wire += 1;
+            return;
+        };
+        self.flown += 1;
+        heap.extend(self.packets.pop_front().map(|carried| Flying { carried, order: self.flown }));
+        self.arrival_ns = self.arrival_ns.min(at_ns);
+    }
+
+    /// The packet at the head of the queue is dropped or lost. Behind others on the wire it keeps its place, because
+    /// taking it out would move all that is before or behind it.
+    #[cold]
+    fn give_up(&mut self) {
+        if self.on_wire == 0 {
+            self.packets.pop_front();
+        } else {
+            self.packets[self.on_wire].is_lost = true;
+            self.on_wire += 1;
         }
     }
 
@@ -294,14 +355,14 @@ impl<P> Link<P> {
 /// A packet on a wire that does not keep the order; the earliest arrival is the greatest.
 #[derive(Debug)]
 struct Flying<P> {
-    out: Out<P>,
+    carried: Carried<P>,
     /// Breaks ties in the order of sending.
     order: u64,
 }
 
 impl<P> Ord for Flying<P> {
     fn cmp(&self, other: &Self) -> Ordering {
-        (other.out.at_ns, other.order).cmp(&(self.out.at_ns, self.order))
+        (other.carried.at_ns, other.order).cmp(&(self.carried.at_ns, self.order))
     }
 }
 

@@ -87,7 +87,7 @@ impl<P> LoggedLink<P> {
     }
 
     /// To be called while [`LoggedLink::next_ns`] is not in the future. `None`: nothing after all.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn pop(&mut self, now_ns: u64) -> Option<Out<P>> {
         let before = self.what.map(|what| (what, *self.link.stats()));
         let out = self.link.pop(now_ns);
