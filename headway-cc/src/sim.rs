@@ -403,29 +403,44 @@ impl Simulation {
     }
 
     /// The event loop, over `[0, end)`. Where several things happen at one instant, bins end first, since what happens
-    /// belongs to the next one; deliveries come before timers, so that an ACK stops the timer that waits for it.
+    /// belongs to the next one; packets and timers come before probes and messages.
     fn run(&mut self) {
         loop {
-            let (down_ns, up_ns, timer_ns) = (self.down.next_ns(), self.up.next_ns(), self.timers.next_ns());
-            let rare_ns = self.next_probe_ns.min(self.next_datagram_ns).min(self.next_bin_ns);
-            let now_ns = down_ns.min(up_ns).min(timer_ns).min(rare_ns);
-            if now_ns == self.next_bin_ns && now_ns <= self.end_ns {
+            let now_ns = self.next_probe_ns.min(self.next_datagram_ns).min(self.next_bin_ns).min(self.end_ns);
+            self.run_flows(now_ns);
+            if now_ns == self.next_bin_ns {
                 self.close_bin(now_ns);
-            } else if now_ns >= self.end_ns {
+            } else if now_ns == self.end_ns {
                 break;
-            } else if now_ns == down_ns {
-                self.drain_down(now_ns);
-            } else if now_ns == up_ns {
-                self.drain_up(now_ns);
-            } else if now_ns == timer_ns {
-                self.fire_timer(now_ns);
-            } else if now_ns == self.next_probe_ns {
-                self.send_probe(now_ns);
             } else {
-                self.send_datagram(now_ns);
+                self.run_flows(now_ns + 1);
+                if now_ns == self.next_probe_ns {
+                    self.send_probe(now_ns);
+                } else {
+                    self.send_datagram(now_ns);
+                }
             }
         }
         self.drain_datagrams();
+    }
+
+    /// Everything that packets and timers bring before `end_ns`. Deliveries come before timers, so that an ACK stops the
+    /// timer that waits for it.
+    fn run_flows(&mut self, end_ns: u64) {
+        loop {
+            let (down_ns, up_ns, timer_ns) = (self.down.next_ns(), self.up.next_ns(), self.timers.next_ns());
+            let now_ns = down_ns.min(up_ns).min(timer_ns);
+            if now_ns >= end_ns {
+                return;
+            }
+            if now_ns == down_ns {
+                self.drain_down(now_ns);
+            } else if now_ns == up_ns {
+                self.drain_up(now_ns);
+            } else {
+                self.fire_timer(now_ns);
+            }
+        }
     }
 
     fn drain_down(&mut self, now_ns: u64) {
