@@ -45,7 +45,7 @@ pub(crate) struct Sender {
     loss: Loss,
     pacer: Pacer,
     /// What stands in for the sampler's memory of each segment; `None` where the controller is told exactly.
-    record: Option<KernelRecord>,
+    record: Option<Box<KernelRecord>>,
     pub(crate) app: App,
     driver: Driver,
     mss: u64,
@@ -73,7 +73,7 @@ impl Sender {
             rtt: Rtt::new(),
             loss: Loss::new(),
             pacer: Pacer::new(mss, flow.max_pacing_rate != u64::MAX),
-            record: (spec.signals == Signals::Kernel).then(|| KernelRecord::new(mss)),
+            record: (spec.signals == Signals::Kernel).then(|| Box::new(KernelRecord::new(mss))),
             app: App::new(&flow.source, flow.start_us * 1000),
             driver: Driver::new(cc, INITIAL_SEGMENTS * mss, mss, flow.max_pacing_rate),
             mss,
@@ -183,7 +183,7 @@ impl Sender {
         self.rtt.on_latest(rtt_us);
         self.rtt.on_oldest(rtt_us, 0, 0);
         self.loss.on_connected();
-        self.dispatch(Event::Init, now_ns, NO_RTT);
+        self.dispatch(Event::Init, now_ns);
         self.transmit(now_ns, down);
     }
 }
@@ -211,7 +211,7 @@ impl Sender {
         }
         let rtt_us = self.update_rtt(&rtts);
         self.update_recovery(now_ns, &news);
-        self.dispatch(Event::Ack, now_ns, rtt_us);
+        self.dispatch_ack(now_ns, rtt_us);
         let nxt = self.loss.nxt();
         self.transmit(now_ns, down);
         if news.is_advance || self.loss.nxt() > nxt {
@@ -237,7 +237,8 @@ impl Sender {
         rtts
     }
 
-    #[inline]
+    /// Not inlined: the loop over an ACK's few segments would first load and keep all that one of them may need.
+    #[inline(never)]
     fn deliver(&mut self, now_us: u64, arrival: Arrival, rtts: &mut Rtts, news: &mut News) {
         let delivered = self.loss.on_delivered(arrival, now_us, &self.rtt, &self.sampler);
         self.sampler.on_delivered(now_us, &delivered.sent, delivered.was_in_flight);
@@ -275,12 +276,12 @@ impl Sender {
     fn update_recovery(&mut self, now_ns: u64, news: &News) {
         if self.loss.settle_probe(news) {
             self.tell_repaired(now_ns, self.mss);
-            self.dispatch(Event::Ssthresh, now_ns, NO_RTT);
+            self.dispatch(Event::Ssthresh, now_ns);
         }
         self.loss.adapt_reordering_window(news, &self.sampler);
         if self.loss.is_spurious(news) {
             self.sampler.on_undone(self.loss.undo());
-            self.dispatch(Event::Undo, now_ns, NO_RTT);
+            self.dispatch(Event::Undo, now_ns);
         } else {
             self.loss.leave_recovery();
         }
@@ -314,7 +315,7 @@ impl Sender {
 
     /// The controller hears of the reduction while the state is still the old one, as in Linux.
     fn reduce(&mut self, now_ns: u64, ca_state: CaState) {
-        self.dispatch(Event::Ssthresh, now_ns, NO_RTT);
+        self.dispatch(Event::Ssthresh, now_ns);
         self.loss.enter(ca_state);
     }
 }
@@ -359,11 +360,11 @@ impl Sender {
         let is_new = self.loss.on_timeout(now_ns / 1000);
         self.count_marked(now_ns / 1000);
         if is_new {
-            self.dispatch(Event::Ssthresh, now_ns, NO_RTT);
+            self.dispatch(Event::Ssthresh, now_ns);
         }
         self.driver.set_cwnd(self.sampler.inflight() + self.loss.oldest_bytes());
         self.loss.enter_loss(is_new);
-        self.dispatch(Event::Loss, now_ns, NO_RTT);
+        self.dispatch(Event::Loss, now_ns);
         let bytes = self.retransmit_lost(now_ns, 1, down);
         if bytes > 0 {
             self.pacer.on_burst(now_ns, bytes, self.run.sent_packets);
@@ -497,7 +498,7 @@ impl Sender {
             }
             self.driver.set_cwnd(cwnd);
         }
-        self.dispatch(Event::TxStart, now_ns, NO_RTT);
+        self.dispatch(Event::TxStart, now_ns);
     }
 
     /// What kept the sender from sending more: the window (Linux `tcp_cwnd_validate`) or the application.

@@ -36,6 +36,12 @@ impl Loss {
             self.cursor = self.una();
             return;
         }
+        self.detect_beyond_gap(now_us, rtt);
+    }
+
+    /// Apart, because most ACKs find everything in order and nothing sent again.
+    #[inline(never)]
+    fn detect_beyond_gap(&mut self, now_us: u64, rtt: &Rtt) {
         let window_us = self.reordering_window_us(rtt);
         self.detect_among_originals(now_us, window_us);
         self.detect_among_retransmissions(now_us, window_us);
