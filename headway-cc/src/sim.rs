@@ -11,8 +11,9 @@
 //! (`smss` is the MSS, `unit_bytes` is 1). The same spec gives the same run, bit for bit.
 //!
 //! Thousands of flows are cheap: each direction is one queue of packets, each flow keeps its segments in one buffer,
-//! the timers of all flows are a tournament tree. The cost of a packet hardly depends on the number of flows, and
-//! nothing is allocated for a packet.
+//! the timers of all flows are a tournament tree, and nothing is allocated for a packet. What a packet costs about
+//! doubles from 10 flows to 1000, because the state of a thousand flows does not fit into a processor's nearest caches;
+//! `cargo bench -p headway-cc --bench sim` measures it.
 //!
 //! Not modelled are the receive window, the limit of SACK blocks (an ACK reports every arrival so far), TSQ and GRO.
 //!

@@ -7,18 +7,21 @@ use super::logged_link::LoggedLink;
 use super::packet::{Packet, Reply};
 use super::receiver::{Answer, Receiver};
 use super::sender::Sender;
-use super::{FlowRun, FlowSpec, HANDSHAKE_BYTES, HEADER_BYTES, SimSpec};
+use super::{FlowRun, FlowSpec, HANDSHAKE_BYTES, HEADER_BYTES, SimSpec, Source};
 use crate::cc::Controller;
 use std::collections::VecDeque;
 
-/// Both ends of one flow.
+/// Both ends of one flow. The fields stay in this order, so that what a packet needs is together; see [`Sender`].
 #[derive(Debug)]
+#[repr(C, align(64))]
 pub(crate) struct Flow {
-    sender: Sender,
     receiver: Receiver,
-    index: u32,
     /// What the flow's own way adds to the path's delay, each way.
     half_extra_ns: u64,
+    index: u32,
+    /// The application takes note of what is received.
+    has_reader: bool,
+    sender: Sender,
     /// Packets, and whether they were CE-marked, and replies that are on the flow's own way, with their arrival times.
     late_packets: VecDeque<(u64, Packet, bool)>,
     late_replies: VecDeque<(u64, Reply)>,
@@ -31,6 +34,7 @@ impl Flow {
             receiver: Receiver::new(),
             index,
             half_extra_ns: flow.extra_rtt_us * 500,
+            has_reader: matches!(flow.source, Source::Finite { .. } | Source::Messages { .. }),
             late_packets: VecDeque::new(),
             late_replies: VecDeque::new(),
         }
@@ -120,12 +124,14 @@ impl Flow {
     fn receive(&mut self, now_ns: u64, packet: Packet, ce: bool, up: &mut LoggedLink<Reply>) {
         match packet {
             Packet::Segment { seq, bytes, tx, .. } => {
-                let rtt_ns = self.sender.srtt_us() * 1000;
+                let rtt_ns = || self.sender.srtt_us() * 1000;
                 let answer = self.receiver.on_segment(now_ns, (seq, bytes, tx), ce, rtt_ns);
                 if answer != Answer::None {
                     self.send_ack(now_ns, answer == Answer::Duplicate, up);
                 }
-                self.sender.app.on_received(now_ns, self.receiver.bytes);
+                if self.has_reader {
+                    self.sender.app.on_received(now_ns, self.receiver.bytes);
+                }
             }
             Packet::Syn { flow, sent_ns } => {
                 up.push(now_ns, HANDSHAKE_BYTES, false, Reply::SynAck { flow, syn_sent_ns: sent_ns });

@@ -72,36 +72,46 @@ struct Probe {
     is_retransmission: bool,
 }
 
-/// Scoreboard and state of recovery of one sender.
+/// Scoreboard and state of recovery of one sender. Its fields stay in this order, what every ACK needs before what only
+/// losses need, as in [`Sender`](super::sender::Sender).
 #[derive(Clone, Debug)]
+#[repr(C)]
 pub(crate) struct Loss {
     /// From the oldest unacknowledged to the newest sent.
     segments: SequenceBuffer<Segment>,
-    /// State of recovery, as in Linux.
-    ca_state: CaState,
-    /// First segment that was not sent yet when the state was entered: acknowledging up to it ends the state.
-    high_seq: u64,
+    timer_ns: u64,
+    reorder_ns: u64,
     /// How many segments are marked lost and not sent again yet.
     lost: u64,
-    /// All of those, in the order of repair, and others among them that are to be skipped.
-    queue: VecDeque<u64>,
-    /// Marked since the sender last took notice.
-    marked: Vec<Marked>,
-    /// The last segment marked lost; `u64::MAX` before the first.
-    last_marked: u64,
     /// Segments delivered beyond the oldest outstanding one.
     sacked: u64,
-    /// Retransmissions in the order of sending: segment, which transmission. Settled ones are skipped.
-    resent: VecDeque<(u64, u8)>,
-    /// Of every original transmission before this segment it is decided whether it is lost.
-    cursor: u64,
     /// The most recently sent segment that was delivered: when it was sent, its number, its RTT.
     rack_sent_us: u64,
     rack_seq: u64,
     rack_rtt_us: u64,
     /// One more than the highest segment delivered.
     highest: u64,
+    /// Of every original transmission before this segment it is decided whether it is lost.
+    cursor: u64,
+    /// First segment that was not sent yet when the state was entered: acknowledging up to it ends the state.
+    high_seq: u64,
+    /// Timeouts in a row; each doubles the next.
+    backoff: u32,
+    /// State of recovery, as in Linux.
+    ca_state: CaState,
+    timer: Timer,
     is_reordering_seen: bool,
+    can_undo: bool,
+    probe: Option<Probe>,
+    /// Marked since the sender last took notice.
+    marked: Vec<Marked>,
+    /// Retransmissions in the order of sending: segment, which transmission. Settled ones are skipped.
+    resent: VecDeque<(u64, u8)>,
+    /// All segments marked lost and not sent again yet, in the order of repair, and others among them that are to be
+    /// skipped.
+    queue: VecDeque<u64>,
+    /// The last segment marked lost; `u64::MAX` before the first.
+    last_marked: u64,
     /// Width of the reordering window in quarters of the minimum RTT, and for how many recoveries it is kept.
     reorder_steps: u64,
     reorder_persist: u32,
@@ -109,13 +119,6 @@ pub(crate) struct Loss {
     reorder_round_end: u64,
     /// Retransmissions since the reduction that may still prove needed; `None`: none was made.
     undo_retransmissions: Option<u64>,
-    can_undo: bool,
-    probe: Option<Probe>,
-    /// Timeouts in a row; each doubles the next.
-    backoff: u32,
-    timer: Timer,
-    timer_ns: u64,
-    reorder_ns: u64,
 }
 
 impl Loss {

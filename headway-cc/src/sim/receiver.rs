@@ -21,7 +21,9 @@ const DUP_ACKS_AT_ONCE: u32 = 3;
 const COMPRESSED_ACKS: u32 = 44;
 const COMPRESSION_NS: u64 = 1_000_000;
 
+/// The fields stay in this order: the first are looked at for every segment, the last only beyond a gap.
 #[derive(Clone, Debug)]
+#[repr(C)]
 pub(crate) struct Receiver {
     /// First segment that has not arrived.
     next: u64,
@@ -31,17 +33,18 @@ pub(crate) struct Receiver {
     pub(crate) bytes: u64,
     /// Arrivals in order; the sender reads it through the positions in ACKs.
     pub(crate) log: SequenceBuffer<Arrival>,
-    /// Segments that arrived beyond a gap: how many, and their sizes from `next` on (0: not there yet).
+    /// When an ACK that waits goes out; `u64::MAX` for none.
+    pub(crate) ack_ns: u64,
+    pub(crate) ce_bytes: u64,
+    /// How many segments arrived beyond a gap.
     out_of_order: u64,
-    sizes: SequenceBuffer<u16>,
     quick: u32,
     /// ACKs sent for the gap that begins at `gap`, and arrivals since whose ACK is held back.
     dup_acks: u32,
     compressed: u32,
     gap: u64,
-    /// When an ACK that waits goes out; `u64::MAX` for none.
-    pub(crate) ack_ns: u64,
-    pub(crate) ce_bytes: u64,
+    /// Sizes of the segments that arrived beyond a gap, from `next` on (0: not there yet).
+    sizes: SequenceBuffer<u16>,
 }
 
 /// What an arrival asks for.
@@ -71,14 +74,15 @@ impl Receiver {
         }
     }
 
-    /// A segment arrives: its number, its payload, which transmission of it. `rtt_ns`: the sender's smoothed RTT.
+    /// A segment arrives: its number, its payload, which transmission of it. `rtt_ns`: the sender's smoothed RTT, which
+    /// only ACKs that are held back need.
     #[inline]
     pub(crate) fn on_segment(
         &mut self,
         now_ns: u64,
         (seq, bytes, tx): (u64, u16, u8),
         ce: bool,
-        rtt_ns: u64,
+        rtt_ns: impl Fn() -> u64,
     ) -> Answer {
         let had_gap = self.out_of_order > 0;
         if seq == self.next {
@@ -139,7 +143,7 @@ impl Receiver {
 
     /// Linux `__tcp_ack_snd_check`.
     #[inline]
-    fn answer(&mut self, now_ns: u64, rtt_ns: u64, is_gap_filled: bool) -> Answer {
+    fn answer(&mut self, now_ns: u64, rtt_ns: impl Fn() -> u64, is_gap_filled: bool) -> Answer {
         if self.quick > 0 || self.next - self.acked >= SEGMENTS_PER_ACK || is_gap_filled {
             return Answer::Ack;
         }
@@ -155,7 +159,7 @@ impl Receiver {
             return Answer::Ack;
         }
         self.compressed += 1;
-        self.ack_ns = self.ack_ns.min(now_ns + COMPRESSION_NS.min(rtt_ns / 20));
+        self.ack_ns = self.ack_ns.min(now_ns + COMPRESSION_NS.min(rtt_ns() / 20));
         Answer::None
     }
 }
@@ -175,7 +179,7 @@ mod tests {
         let mut r = Receiver::new();
         let mut acked = Vec::new();
         for seq in 0..40 {
-            if r.on_segment(seq, packet(seq), false, RTT_NS) == Answer::Ack {
+            if r.on_segment(seq, packet(seq), false, || RTT_NS) == Answer::Ack {
                 r.on_ack_sent();
                 acked.push(seq);
             }
@@ -189,12 +193,12 @@ mod tests {
     fn gaps_are_acked_at_once_and_duplicates_reported() {
         let mut r = Receiver::new();
         r.quick = 0;
-        assert_eq!(r.on_segment(0, packet(0), false, RTT_NS), Answer::None);
+        assert_eq!(r.on_segment(0, packet(0), false, || RTT_NS), Answer::None);
         assert_eq!(r.ack_ns, 40_000_000, "the timer of a delayed ACK");
-        assert_eq!(r.on_segment(1, packet(2), false, RTT_NS), Answer::Ack);
-        assert_eq!(r.on_segment(2, packet(2), false, RTT_NS), Answer::Duplicate);
+        assert_eq!(r.on_segment(1, packet(2), false, || RTT_NS), Answer::Ack);
+        assert_eq!(r.on_segment(2, packet(2), false, || RTT_NS), Answer::Duplicate);
         assert_eq!(r.bytes, 100);
-        assert_eq!(r.on_segment(3, packet(1), false, RTT_NS), Answer::Ack);
+        assert_eq!(r.on_segment(3, packet(1), false, || RTT_NS), Answer::Ack);
         assert_eq!((r.bytes, r.out_of_order, r.log.end()), (300, 0, 3));
     }
 
@@ -204,7 +208,7 @@ mod tests {
         r.quick = 0;
         let mut at_once = Vec::new();
         for seq in 1..60 {
-            if r.on_segment(1000 + seq, packet(seq), false, RTT_NS) == Answer::Ack {
+            if r.on_segment(1000 + seq, packet(seq), false, || RTT_NS) == Answer::Ack {
                 r.on_ack_sent();
                 at_once.push(seq);
             } else {
@@ -212,6 +216,6 @@ mod tests {
             }
         }
         assert_eq!(at_once, [1, 2, 3, 48], "three at once, then 44 held back");
-        assert_eq!(r.on_segment(2000, packet(0), false, RTT_NS), Answer::Ack);
+        assert_eq!(r.on_segment(2000, packet(0), false, || RTT_NS), Answer::Ack);
     }
 }

@@ -130,7 +130,7 @@ impl Sender {
             let state = self.driver.controller().state();
             self.run.trace.push(TraceRow { ack: *ack, control, state });
         }
-        self.run.max_cwnd_bytes = self.run.max_cwnd_bytes.max(self.driver.cwnd());
+        self.max_cwnd_bytes = self.max_cwnd_bytes.max(self.driver.cwnd());
         self.pacer.apply(&self.driver.control(), self.rtt.min_us);
     }
 }
