@@ -1,5 +1,5 @@
-//! `headway` in simulated flows: what the ladder and the loss model are for, and where it must not differ from `bbr3`. How both
-//! were chosen and what they do on other paths: `docs/measurements/headway.md`.
+//! `headway` in simulated flows: what the ladder, the loss model and the room for a newcomer are for, and where it must not
+//! differ from `bbr3`. How they were chosen and what they do on other paths: `docs/measurements/headway.md`.
 
 use headway_cc::cc::params::{BBR3, HEADWAY};
 use headway_cc::sim::{FlowRun, FlowSpec, SimRun, SimSpec, run};
@@ -19,7 +19,7 @@ fn p95_us(run: &SimRun) -> u64 {
 
 #[test]
 fn with_all_of_it_off_it_is_bbr3() {
-    assert_eq!(HEADWAY.with(["brake=0", "ladder=0", "loss_model=0"]), Ok((BBR3.defaults)()));
+    assert_eq!(HEADWAY.with(["brake=0", "ladder=0", "loss_model=0", "newcomer=0"]), Ok((BBR3.defaults)()));
 }
 
 /// A twelfth of a BDP and two packets, where `bbr3` has a quarter to a whole one, and no less data.
@@ -75,6 +75,30 @@ fn beside_others_it_holds_what_bbr3_holds() {
             assert!(is.abs_diff(was) <= 6, "beside {rival}, {path}: {was} and {is} per cent");
         }
     }
+}
+
+/// Two flows that begin some seconds apart, over all of 60 s after the second has begun: how far the first one's share is from a
+/// half, in per mille, in the mean. In `bbr3` a newcomer waits for its share.
+#[test]
+fn a_newcomer_has_its_half_sooner() {
+    let distance = |cc: &str| {
+        let mut sum = 0;
+        for (apart_s, seed) in [(1, 1), (2, 2), (3, 3), (7, 4), (11, 5)] {
+            let mut flows = [FlowSpec::bulk(cc), FlowSpec::bulk(cc)];
+            flows[1].start_us = apart_s * 1_000_000;
+            let path = "50mbit 40ms queue=1bdp".parse().expect("a path");
+            let run = run(&SimSpec::new(path, flows.to_vec(), (60 + apart_s) * 1_000_000, seed))
+                .expect("a valid spec");
+            let late = |i: usize| {
+                let bins = run.flows[i].bins.iter().filter(|bin| bin.t_us >= (apart_s + 3) * 1_000_000);
+                bins.map(|bin| bin.delivered_bytes).sum::<u64>()
+            };
+            sum += (late(0) * 1000 / (late(0) + late(1))).abs_diff(500);
+        }
+        sum / 5
+    };
+    let [was, without, is] = ["bbr3", "headway:newcomer=0", "headway"].map(distance);
+    assert!(is <= 60 && is * 2 <= was && is * 3 <= without * 2, "{was}, {without} and {is} per mille");
 }
 
 /// Bytes that arrived and share of the bytes sent that were sent again, in per mille, of all flows but a rival's, which is last.

@@ -138,6 +138,29 @@ struct loss_model {
 	u64 hold_round;	/* round_count until which losses are answered */
 };
 
+/* The tunables of the room for a newcomer; reasons and values are in NewcomerParams. Parts of 1 are times 2^16. */
+struct newcomer_params {
+	u64 is_on;	/* Whether a flow that was alone yields to one that comes later: 1 yes, 0 no, as in the draft */
+	u64 alone_us;	/* Time in ProbeBW_CRUISE without a queue after which a flow may have been alone */
+	/* The path is empty when the usual RTT is above the minimum RTT by no more than this part of it and a segment */
+	u64 empty;
+	/* A queue stands when the smallest RTT of a round is above the minimum RTT by more than this part of it */
+	u64 queue;
+	u64 keep;	/* The part of the bandwidth alone that is kept */
+};
+
+/* What is remembered of a connection to make room for a newcomer. */
+struct newcomer {
+	u64 rounds;	/* Rounds that have begun in this ProbeBW_CRUISE */
+	u64 round_us;	/* When the round began, in microseconds */
+	u64 round_delivered;	/* delivered when it began */
+	u64 round_rtt_us;	/* Its smallest RTT, in microseconds; NO_RTT before its first sample */
+	u64 is_app_limited;	/* Whether the application limited what it delivered */
+	u64 had_queue;	/* Whether one of the ladder's slots in it showed a queue */
+	u64 quiet_us;	/* Time in ProbeBW_CRUISE since a round with a queue, in microseconds */
+	u64 alone_bw;	/* Bandwidth when the flow was alone last; 0 if it never was */
+};
+
 /* Tunables; reasons and values are in Bbr3Params. Gains and parts of 1 are times 2^16, times in microseconds. */
 struct bbr3_params {
 	/* Pacing rate over bandwidth in Startup (§2.5 StartupPacingGain). 4 ln 2 is the least gain that doubles
@@ -217,6 +240,7 @@ struct bbr3_params {
 	struct brake_params brake;	/* The brake's parameters */
 	struct ladder_params ladder;	/* The ladder's parameters */
 	struct loss_model_params loss;	/* The loss model's parameters */
+	struct newcomer_params newcomer;	/* The parameters of the room for a newcomer */
 };
 
 /* Everything a connection remembers. Bandwidths are times 2^24 units of data per microsecond, gains times 2^16. */
@@ -306,6 +330,7 @@ struct bbr3_state {
 	struct brake brake;	/* What the brake remembers */
 	struct ladder ladder;	/* What the ladder remembers */
 	struct loss_model loss;	/* What the loss model remembers */
+	struct newcomer newcomer;	/* What is remembered to make room for a newcomer */
 };
 
 /* What every step gets: one event of one connection. */
@@ -320,6 +345,7 @@ struct bbr3_conn {
 #include "bbr3/control.h"
 #include "bbr3/loss_model.h"
 #include "bbr3/model.h"
+#include "bbr3/newcomer.h"
 #include "bbr3/ladder.h"
 #include "bbr3/probe_bw.h"
 #include "bbr3/startup.h"
@@ -385,6 +411,7 @@ static __noinline void bbr3_on_init(struct bbr3_conn *c)
 	__builtin_memset(&c->bbr->brake, 0, sizeof(c->bbr->brake));
 	__builtin_memset(&c->bbr->ladder, 0, sizeof(c->bbr->ladder));
 	__builtin_memset(&c->bbr->loss, 0, sizeof(c->bbr->loss));
+	__builtin_memset(&c->bbr->newcomer, 0, sizeof(c->bbr->newcomer));
 	c->bbr->init_cwnd = c->ack->cwnd;
 	c->bbr->min_rtt_us = srtt_us ? srtt_us : NO_RTT;
 	c->bbr->min_rtt_stamp = now_us;

@@ -38,6 +38,7 @@ mod control;
 mod ladder;
 mod loss_model;
 mod model;
+mod newcomer;
 mod probe_bw;
 mod probe_rtt;
 mod recovery;
@@ -59,6 +60,7 @@ use model::{
     bbr3_update_ack_aggregation, bbr3_update_congestion_signals, bbr3_update_latest_delivery_signals,
     bbr3_update_min_rtt,
 };
+pub use newcomer::{Newcomer, NewcomerParams};
 use probe_bw::{bbr3_handle_lost_packet, bbr3_note_ce, bbr3_update_probe_bw_cycle_phase};
 use probe_rtt::bbr3_check_probe_rtt;
 use recovery::{
@@ -286,6 +288,8 @@ pub struct Bbr3Params {
     ladder: LadderParams,
     /// The loss model's parameters.
     loss: LossModelParams,
+    /// The parameters of the room for a newcomer.
+    newcomer: NewcomerParams,
 }
 }
 
@@ -439,6 +443,8 @@ pub struct Bbr3State {
     ladder: Ladder,
     /// What the loss model remembers.
     loss: LossModel,
+    /// What is remembered to make room for a newcomer.
+    newcomer: Newcomer,
 }
 }
 

@@ -15,7 +15,7 @@
 //! ```
 
 use super::bbr1::Bbr1Params;
-use super::bbr3::{Bbr3Params, LadderParams, LossModelParams};
+use super::bbr3::{Bbr3Params, LadderParams, LossModelParams, NewcomerParams};
 use super::brake::BrakeParams;
 use super::fixed::GAIN_UNIT;
 use crate::names::nearest;
@@ -394,6 +394,11 @@ pub const BBR3: ParamTable = ParamTable {
         param("loss_tolerated_deviations", Kind::Count, 0, 100),
         param("loss_burst", Kind::Count, 1, 100),
         param("loss_hold_rounds", Kind::Count, 0, 1_000_000),
+        param("newcomer", Kind::Count, 0, 1),
+        param("newcomer_alone_us", Kind::Micros, 0, 3600 * S),
+        gain("newcomer_empty", 0, 10_000),
+        gain("newcomer_queue", 0, 10_000),
+        gain("newcomer_keep", 0, 100),
     ],
     about: Bbr3Params::ABOUT,
     defaults: || Bbr3Params::default().words(),
@@ -415,11 +420,12 @@ pub const BBR3_BRAKE: ParamTable = ParamTable {
     ..BBR3
 };
 
-/// The parameters of `headway`: those of [`BBR3`] with the brake, the ladder and the loss model on.
+/// The parameters of `headway`: those of [`BBR3`] with the brake, the ladder, the loss model and the room for a newcomer on.
 pub const HEADWAY: ParamTable = ParamTable {
     defaults: || {
-        let (brake, ladder, loss) = (BrakeParams::on(), LadderParams::on(), LossModelParams::on());
-        Bbr3Params { brake, ladder, loss, ..Bbr3Params::default() }.words()
+        let (brake, ladder) = (BrakeParams::on(), LadderParams::on());
+        let (loss, newcomer) = (LossModelParams::on(), NewcomerParams::on());
+        Bbr3Params { brake, ladder, loss, newcomer, ..Bbr3Params::default() }.words()
     },
     ..BBR3
 };

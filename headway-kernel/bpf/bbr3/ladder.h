@@ -68,10 +68,13 @@ static __noinline void ladder_judge_slot(struct bbr3_conn *c)
 
 	if (l->slot_rtt_us == NO_RTT)
 		return;
-	if (c->bbr->state == BBR3_PROBE_BW_CRUISE)
+	if (c->bbr->state == BBR3_PROBE_BW_CRUISE) {
+		if (ladder_is_queue(c, rtt))
+			bbr3_note_cruise_queue(c);
 		ladder_learn(c, rtt);
-	else if (c->bbr->state == BBR3_PROBE_BW_UP && l->slot_prior >= l->up_delivered)
+	} else if (c->bbr->state == BBR3_PROBE_BW_UP && l->slot_prior >= l->up_delivered) {
 		l->queue_slots = ladder_is_queue(c, rtt) ? l->queue_slots + 1 : 0;
+	}
 }
 
 /* Gathers this ACK. It is called once an ACK while the flow is in the cycle of probes. */
@@ -155,8 +158,10 @@ static __noinline u64 bbr3_is_ladder_over(struct bbr3_conn *c, u64 is_limited)
 	struct ladder *l = &c->bbr->ladder;
 	u64 rounds = sat_sub(c->bbr->round_count, l->rung_round);
 
-	if (l->queue_slots >= c->p->ladder.slots)
+	if (l->queue_slots >= c->p->ladder.slots) {
+		bbr3_note_own_queue(c, l->usual_rtt / LADDER_PARTS);
 		return 1;
+	}
 	if (c->bbr->pacing_gain < c->p->up_pacing_gain) {
 		if (rounds >= c->p->ladder.first_rounds)
 			ladder_climb(c, c->p->up_pacing_gain);

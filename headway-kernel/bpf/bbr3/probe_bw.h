@@ -271,6 +271,7 @@ static __noinline void bbr3_update_probe_bw_cycle_phase(struct bbr3_conn *c)
 	if (!c->bbr->full_bw_reached || bbr3_advance_ack_phase(c))
 		return;
 	bbr3_adapt_inflight_longterm(c);
+	bbr3_make_room(c);
 	bbr3_update_ladder(c);
 	if (c->bbr->state == BBR3_PROBE_BW_DOWN) {
 		if (!bbr3_is_time_to_probe_bw(c) && bbr3_is_time_to_cruise(c))

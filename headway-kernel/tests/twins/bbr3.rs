@@ -3,7 +3,9 @@
 use super::brake;
 use super::replay::Bug;
 use super::{Change, Twin};
-use headway_cc::cc::bbr3::{BBR3_INFINITY, Bbr3, Bbr3Params, Bbr3State, LadderParams, LossModelParams, Mode};
+use headway_cc::cc::bbr3::{
+    BBR3_INFINITY, Bbr3, Bbr3Params, Bbr3State, LadderParams, LossModelParams, Mode, NewcomerParams,
+};
 use headway_cc::cc::brake::{BrakeMode, BrakeParams};
 use headway_cc::cc::fixed::GAIN_UNIT;
 use headway_cc::cc::params::{BBR3_BRAKE, HEADWAY};
@@ -32,7 +34,8 @@ pub const TWIN: Twin = Twin {
             hold_rounds: 2,
             ..LossModelParams::on()
         };
-        let eager = Bbr3Params { brake: eager, ladder, loss, ..Bbr3Params::default() };
+        let newcomer = NewcomerParams { alone_us: 1, empty: GAIN_UNIT, queue: 0, ..NewcomerParams::on() };
+        let eager = Bbr3Params { brake: eager, ladder, loss, newcomer, ..Bbr3Params::default() };
         let own = [(BBR3_BRAKE.defaults)(), (HEADWAY.defaults)()];
         [eager, ecn, Bbr3Params::default()].map(|p| p.words()).into_iter().chain(own).collect()
     },
@@ -105,6 +108,13 @@ fn facts(change: &Change) -> Vec<String> {
     {
         facts.push(format!("tolerating, bounds stay {}", is(now.bw_shortterm == before.bw_shortterm)));
     }
+    let (room, had) = (&now.newcomer, &before.newcomer);
+    if before.state == Mode::ProbeBwUp && room.alone_bw != had.alone_bw {
+        facts.push(format!("was alone {}", is(had.alone_bw > 0)));
+    }
+    if before.state == Mode::ProbeBwCruise && had.alone_bw > 0 && room.rounds > had.rounds {
+        facts.push(format!("yields {}", is(now.max_bw < before.max_bw)));
+    }
     if before.brake.mode == BrakeMode::Hold && now.brake.bw > before.brake.bw {
         facts.push(format!("brake gives back {}", is(now.inflight_longterm > before.inflight_longterm)));
     }
@@ -165,8 +175,15 @@ fn wanted() -> Vec<String> {
         ["stays, queue 0", "climbs, queue 0", "ends, queue 0", "ends, queue 1"]
             .map(|f| format!("ladder {f}")),
     );
-    let tolerance = ["tolerates", "tolerance ends, fails", "quiet counts halved", "tolerating, bounds stay"];
-    want.extend(tolerance.iter().flat_map(|f| [format!("{f} 0"), format!("{f} 1")]));
+    let other = [
+        "tolerates",
+        "tolerance ends, fails",
+        "quiet counts halved",
+        "tolerating, bounds stay",
+        "was alone",
+        "yields",
+    ];
+    want.extend(other.iter().flat_map(|f| [format!("{f} 0"), format!("{f} 1")]));
     want.extend(brake::wanted());
     want
 }
@@ -256,6 +273,29 @@ const BUGS: &[Bug] = &[
     Bug { file: "bbr3/model.h", function: "bbr3_adapt_lower_bounds_from_congestion", from: "&& !bbr3_is_loss_round_tolerated(c)", to: "" },
     Bug { file: "bbr3/model.h", function: "bbr3_forget_losses", from: "c->bbr->inflight_longterm = BBR3_INFINITY;", to: "" },
     Bug { file: "bbr3/model.h", function: "bbr3_is_loss_too_high", from: "is_over && bbr3_is_loss_ours(c, above, tx_in_flight)", to: "is_over && above" },
+    Bug { file: "bbr3/newcomer.h", function: "newcomer_start_round", from: "n->rounds++;", to: "n->rounds = 1;" },
+    Bug { file: "bbr3/newcomer.h", function: "newcomer_start_round", from: "n->round_rtt_us = NO_RTT;", to: "" },
+    Bug { file: "bbr3/newcomer.h", function: "newcomer_start_round", from: "n->is_app_limited = 0;", to: "" },
+    Bug { file: "bbr3/newcomer.h", function: "newcomer_start_round", from: "n->had_queue = 0;", to: "" },
+    Bug { file: "bbr3/newcomer.h", function: "newcomer_is_queue", from: "rtt_us != NO_RTT &&", to: "" },
+    Bug { file: "bbr3/newcomer.h", function: "newcomer_is_queue", from: "rtt_us > sat_add(", to: "rtt_us >= sat_add(" },
+    Bug { file: "bbr3/newcomer.h", function: "newcomer_yield", from: "n->alone_bw = u64_max(n->alone_bw, c->bbr->max_bw);", to: "" },
+    Bug { file: "bbr3/newcomer.h", function: "newcomer_yield", from: "u64_max(arrived, gain_apply", to: "u64_min(arrived, gain_apply" },
+    Bug { file: "bbr3/newcomer.h", function: "newcomer_yield", from: "c->bbr->max_bw_0 = u64_min(c->bbr->max_bw_0, limit);", to: "" },
+    Bug { file: "bbr3/newcomer.h", function: "newcomer_yield", from: "c->bbr->max_bw_1 = u64_min(c->bbr->max_bw_1, limit);", to: "" },
+    Bug { file: "bbr3/newcomer.h", function: "newcomer_yield", from: "c->bbr->max_bw = u64_min(c->bbr->max_bw, limit);", to: "" },
+    Bug { file: "bbr3/newcomer.h", function: "newcomer_judge_round", from: "n->rounds < 2", to: "n->rounds < 3" },
+    Bug { file: "bbr3/newcomer.h", function: "newcomer_judge_round", from: "|| n->is_app_limited", to: "" },
+    Bug { file: "bbr3/newcomer.h", function: "newcomer_judge_round", from: "n->had_queue ? 0 :", to: "" },
+    Bug { file: "bbr3/newcomer.h", function: "newcomer_judge_round", from: "n->alone_bw &&", to: "" },
+    Bug { file: "bbr3/newcomer.h", function: "newcomer_judge_round", from: "&& c->bbr->brake.mode == BRAKE_WATCH", to: "" },
+    Bug { file: "bbr3/newcomer.h", function: "bbr3_make_room", from: "n->rounds = 0;", to: "" },
+    Bug { file: "bbr3/newcomer.h", function: "bbr3_note_own_queue", from: ">= c->p->newcomer.alone_us", to: "> c->p->newcomer.alone_us" },
+    Bug { file: "bbr3/newcomer.h", function: "bbr3_note_own_queue", from: "is_empty &&", to: "(is_empty | 1) &&" },
+    Bug { file: "bbr3/newcomer.h", function: "bbr3_note_own_queue", from: "usual_rtt_us <= sat_add", to: "usual_rtt_us < sat_add" },
+    Bug { file: "bbr3/newcomer.h", function: "bbr3_note_own_queue", from: "c->p->newcomer.is_on &&", to: "" },
+    Bug { file: "bbr3/ladder.h", function: "bbr3_is_ladder_over", from: "bbr3_note_own_queue(c, l->usual_rtt / LADDER_PARTS);", to: "" },
+    Bug { file: "bbr3/ladder.h", function: "ladder_judge_slot", from: "bbr3_note_cruise_queue(c);", to: "" },
     Bug { file: "bbr3/startup.h", function: "bbr3_is_startup_loss_high", from: "!bbr3_is_growth_free(c) &&", to: "" },
     Bug { file: "bbr3/model.h", function: "bbr3_update_round", from: "c->bbr->rounds_since_probe_up++;", to: "" },
     Bug { file: "bbr3/model.h", function: "bbr3_update_max_bw", from: "rate >= c->bbr->max_bw ||", to: "rate > c->bbr->max_bw ||" },

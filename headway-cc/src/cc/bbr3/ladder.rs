@@ -30,6 +30,7 @@
 //! the draft's does. Where other flows keep a queue the probe is the draft's in all respects.
 
 use super::control::bbr3_segments;
+use super::newcomer::{bbr3_note_cruise_queue, bbr3_note_own_queue};
 use super::{Conn, Mode};
 use crate::cc::NO_RTT;
 use crate::cc::brake::{brake_span_us, brake_step};
@@ -165,6 +166,9 @@ fn ladder_judge_slot(c: &mut Conn) {
         return;
     }
     if c.bbr.state == Mode::ProbeBwCruise {
+        if ladder_is_queue(c, rtt) {
+            bbr3_note_cruise_queue(c);
+        }
         ladder_learn(c, rtt);
     } else if c.bbr.state == Mode::ProbeBwUp && c.bbr.ladder.slot_prior >= c.bbr.ladder.up_delivered {
         c.bbr.ladder.queue_slots = if ladder_is_queue(c, rtt) { c.bbr.ladder.queue_slots + 1 } else { 0 };
@@ -234,6 +238,7 @@ fn ladder_has_grown(c: &Conn) -> bool {
 /// rounds. Where the long-term bound holds the flow back (`is_limited`), a rate that does not grow proves nothing.
 pub(super) fn bbr3_is_ladder_over(c: &mut Conn, is_limited: bool) -> bool {
     if c.bbr.ladder.queue_slots >= c.p.ladder.slots {
+        bbr3_note_own_queue(c, c.bbr.ladder.usual_rtt / PARTS);
         return true;
     }
     let rounds = c.bbr.round_count.saturating_sub(c.bbr.ladder.rung_round);
@@ -258,7 +263,7 @@ pub(super) fn bbr3_is_ladder_over(c: &mut Conn, is_limited: bool) -> bool {
 #[cfg(test)]
 mod tests {
     use super::super::tests::{MSS, with};
-    use super::super::{Bbr3Params, Bbr3State};
+    use super::super::{Bbr3Params, Bbr3State, NewcomerParams};
     use super::*;
     use crate::cc::fixed::BW_UNIT;
     use crate::cc::{Ack, Control};
@@ -308,6 +313,30 @@ mod tests {
         assert!(!over(&[40_626, 40_626, 40_626, 40_626, 40_000, 40_626]), "the smallest of a slot counts");
         let between = [[40_626; 3], [40_000; 3], [40_626; 3]].concat();
         assert!(!over(&between), "not in a row");
+    }
+
+    /// A queue in ProbeBW_CRUISE is somebody else's. One that ends a probe shows that the flow is alone, if none came before.
+    #[test]
+    fn the_room_for_a_newcomer_is_told_of_queues() {
+        let had_queue = |rtt_us: u64| {
+            probing(|c| {
+                c.bbr.state = Mode::ProbeBwCruise;
+                acks(c, &[rtt_us; 3]);
+                c.bbr.newcomer.had_queue
+            })
+        };
+        assert!(had_queue(40_626) && !had_queue(40_625));
+        let alone_bw = |rtt_us: u64| {
+            probing(|c| {
+                let p = Bbr3Params { newcomer: NewcomerParams::on(), ..*c.p };
+                let mut c = Conn { bbr: c.bbr, p: &p, ack: c.ack, out: c.out, delivery_rate: 0 };
+                c.bbr.newcomer.quiet_us = 1_000_000;
+                acks(&mut c, &[rtt_us; 6]);
+                bbr3_is_ladder_over(&mut c, false);
+                c.bbr.newcomer.alone_bw
+            })
+        };
+        assert_eq!((alone_bw(40_626), alone_bw(40_625)), (5 * BW_UNIT, 0));
     }
 
     #[test]

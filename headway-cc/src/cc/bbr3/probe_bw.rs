@@ -21,6 +21,7 @@ use super::model::{
     bbr3_is_loss_too_high, bbr3_note_loss, bbr3_reset_congestion_signals, bbr3_reset_full_bw,
     bbr3_reset_short_term_model, bbr3_start_round, bbr3_target_inflight, bbr3_target_segments,
 };
+use super::newcomer::bbr3_make_room;
 use super::{AckPhase, BBR3_INFINITY, Conn, Mode};
 use crate::cc::fixed::{GAIN_UNIT, mul_shift};
 
@@ -252,6 +253,7 @@ pub(super) fn bbr3_update_probe_bw_cycle_phase(c: &mut Conn) {
         return;
     }
     bbr3_adapt_inflight_longterm(c);
+    bbr3_make_room(c);
     bbr3_update_ladder(c);
     if c.bbr.state == Mode::ProbeBwDown {
         if !bbr3_is_time_to_probe_bw(c) && bbr3_is_time_to_cruise(c) {

@@ -1,0 +1,297 @@
+//! Room for a newcomer: a flow that had the path to itself gives half of it to one that comes later. None of it is in the
+//! draft, and with `newcomer` off it changes nothing.
+//!
+//! **Why.** Two flows of a BBR keep a queue that never goes. Each has measured its bandwidth in its own probe, while the other
+//! yielded, so the sum of both is more than the path carries. In that queue each gets what it asks for in proportion, so
+//! nothing moves a flow that has three quarters and one that has a quarter towards each other: a newcomer waits for tens
+//! of seconds.
+//!
+//! **How.** In ProbeBW_CRUISE a flow takes the rate at which its data arrives for its bandwidth if there was a queue all the
+//! time, so that the sum comes down to what the path carries and the queue goes. It does so down to a half of the
+//! bandwidth that it had *alone*, and never if it was not alone. The one that was there first therefore comes down to its
+//! half while the newcomer keeps what it finds. Without the memory of having been alone both would yield, and to anybody: a flow
+//! that yields to each queue has lost its share beside CUBIC, and beside a BBR that does not yield.
+//!
+//! ```text
+//!   alone_bw = max_bw     when a probe of the ladder ends at its own queue, the path was empty before, and
+//!                         ProbeBW_CRUISE was without a growing queue for a second
+//!   max_bw   = min(max_bw, max(what arrived, alone_bw / 2))      after each round of ProbeBW_CRUISE with a queue throughout
+//! ```
+//!
+//! **What counts as a queue.** That others are there is seen by the ladder's slots, which notice small queues; that
+//! a queue stands is seen by the smallest RTT of a round, which must be a quarter above the minimum RTT. The first round of each
+//! ProbeBW_CRUISE counts for neither, because its ACKs answer what was sent before.
+//!
+//! **Limits.** Who begins together with another, or after it, was never alone and does not yield. Neither does a flow in a
+//! buffer that is too short for a queue of a quarter of the minimum RTT, or one whose minimum RTT contains the queue of
+//! the others, until ProbeRTT has shown the path. The first of many flows yields a half only. Where the brake holds a flow
+//! back, or the application does, nothing is learned.
+
+use super::control::bbr3_segments;
+use super::{Conn, Mode};
+use crate::cc::NO_RTT;
+use crate::cc::brake::{BrakeMode, brake_span_us};
+use crate::cc::fixed::{GAIN_UNIT, USEC_PER_SEC, bw_from, gain_apply};
+use crate::cc::row::row;
+
+row! {
+/// The parameters of the room for a newcomer. Fractions are times [`GAIN_UNIT`].
+pub struct NewcomerParams "newcomer_" {
+    /// Whether a flow that was alone yields to one that comes later: 1 yes, 0 no, as in the draft.
+    is_on: bool as ["newcomer"],
+    /// Time in ProbeBW_CRUISE without a queue after which a flow may have been alone. Other flows probe, or fill the
+    /// buffer, every few seconds, and most of the time a bit of their queue can be seen.
+    alone_us: u64 = USEC_PER_SEC,
+    /// The path is empty when the usual RTT is above the minimum RTT by no more than this part of it and a segment. Flows that
+    /// share a path without a queue that grows often leave one that stays.
+    empty: u64 = GAIN_UNIT / 32,
+    /// A queue stands when the smallest RTT of a round is above the minimum RTT by more than this part of it. Small
+    /// queues come and go where flows share a path as they should.
+    queue: u64 = GAIN_UNIT / 4,
+    /// The part of the bandwidth alone that is kept. With less, a rival that takes all it can get would be given more than its
+    /// half.
+    keep: u64 = GAIN_UNIT / 2,
+}
+}
+
+impl NewcomerParams {
+    /// The defaults with the room for a newcomer on.
+    pub fn on() -> Self {
+        Self { is_on: true, ..Self::default() }
+    }
+}
+
+row! {
+/// What is remembered of a connection to make room for a newcomer.
+pub struct Newcomer "newcomer_" {
+    /// Rounds that have begun in this ProbeBW_CRUISE.
+    rounds: u64,
+    /// When the round began, in microseconds.
+    round_us: u64,
+    /// `delivered` when it began.
+    round_delivered: u64,
+    /// Its smallest RTT, in microseconds; [`NO_RTT`] before its first sample.
+    round_rtt_us: u64,
+    /// Whether the application limited what it delivered.
+    is_app_limited: bool,
+    /// Whether one of the ladder's slots in it showed a queue.
+    had_queue: bool,
+    /// Time in ProbeBW_CRUISE since a round with a queue, in microseconds.
+    quiet_us: u64,
+    /// Bandwidth when the flow was alone last; 0 if it never was.
+    alone_bw: u64,
+}
+}
+
+/// Begins a round with this ACK.
+fn newcomer_start_round(c: &mut Conn) {
+    let n = &mut c.bbr.newcomer;
+    n.rounds += 1;
+    n.round_us = c.ack.now_us;
+    n.round_delivered = c.ack.delivered;
+    n.round_rtt_us = NO_RTT;
+    n.is_app_limited = false;
+    n.had_queue = false;
+}
+
+/// Whether this RTT shows that a queue stands.
+fn newcomer_is_queue(c: &Conn, rtt_us: u64) -> bool {
+    let margin_us = gain_apply(c.bbr.min_rtt_us, c.p.newcomer.queue);
+    rtt_us != NO_RTT && rtt_us > c.bbr.min_rtt_us.saturating_add(margin_us)
+}
+
+/// Takes what has arrived in the round for the bandwidth, but keeps its part of the bandwidth alone. If the path has shown
+/// more than that since, it has more, and the part is one of that.
+fn newcomer_yield(c: &mut Conn, span_us: u64) {
+    let n = &mut c.bbr.newcomer;
+    n.alone_bw = n.alone_bw.max(c.bbr.max_bw);
+    let arrived = bw_from(c.ack.delivered.saturating_sub(n.round_delivered), span_us);
+    let limit = arrived.max(gain_apply(n.alone_bw, c.p.newcomer.keep));
+    c.bbr.max_bw_0 = c.bbr.max_bw_0.min(limit);
+    c.bbr.max_bw_1 = c.bbr.max_bw_1.min(limit);
+    c.bbr.max_bw = c.bbr.max_bw.min(limit);
+}
+
+/// Judges a round that is over: it was quiet, or a queue stood in it.
+fn newcomer_judge_round(c: &mut Conn) {
+    let n = &mut c.bbr.newcomer;
+    if n.rounds < 2 || n.is_app_limited {
+        return;
+    }
+    let span_us = c.ack.now_us.saturating_sub(n.round_us);
+    n.quiet_us = if n.had_queue { 0 } else { n.quiet_us.saturating_add(span_us) };
+    let (was_alone, rtt_us) = (n.alone_bw != 0, n.round_rtt_us);
+    if was_alone && newcomer_is_queue(c, rtt_us) && c.bbr.brake.mode == BrakeMode::Watch {
+        newcomer_yield(c, span_us);
+    }
+}
+
+/// Gathers this ACK. It is called once an ACK while the flow is in the cycle of probes.
+pub(super) fn bbr3_make_room(c: &mut Conn) {
+    if !c.p.newcomer.is_on {
+        return;
+    }
+    if c.bbr.state != Mode::ProbeBwCruise {
+        c.bbr.newcomer.rounds = 0;
+        return;
+    }
+    if c.bbr.round_start {
+        newcomer_judge_round(c);
+        newcomer_start_round(c);
+    }
+    let n = &mut c.bbr.newcomer;
+    n.round_rtt_us = n.round_rtt_us.min(c.ack.rs_rtt_us);
+    n.is_app_limited |= c.ack.rs_is_app_limited;
+}
+
+/// Notes that one of the ladder's slots in ProbeBW_CRUISE showed a queue.
+pub(super) fn bbr3_note_cruise_queue(c: &mut Conn) {
+    c.bbr.newcomer.had_queue = true;
+}
+
+/// Notes that a probe has ended at its own queue. If there is no other and there has been none, the flow is alone, and its
+/// bandwidth is the path's.
+pub(super) fn bbr3_note_own_queue(c: &mut Conn, usual_rtt_us: u64) {
+    let margin_us = gain_apply(c.bbr.min_rtt_us, c.p.newcomer.empty);
+    let segment_us = brake_span_us(c.bbr.max_bw, bbr3_segments(c, 1));
+    let is_empty = usual_rtt_us <= c.bbr.min_rtt_us.saturating_add(margin_us).saturating_add(segment_us);
+    if c.p.newcomer.is_on && is_empty && c.bbr.newcomer.quiet_us >= c.p.newcomer.alone_us {
+        c.bbr.newcomer.alone_bw = c.bbr.max_bw;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::Bbr3Params;
+    use super::super::tests::{MSS, with};
+    use super::*;
+    use crate::cc::Ack;
+    use crate::cc::fixed::BW_UNIT;
+
+    const RTT_US: u64 = 40_000;
+    /// Bytes that arrive in a round at 5 bytes/us (40 Mbit/s).
+    const BDP: u64 = 5 * RTT_US;
+
+    /// Calls `f` with a flow of 40 Mbit/s in ProbeBW_CRUISE, with a minimum RTT of 40 ms.
+    fn cruising<R>(f: impl FnOnce(&mut Conn) -> R) -> R {
+        with(|c| {
+            let p = Bbr3Params { newcomer: NewcomerParams::on(), ..Bbr3Params::default() };
+            (c.bbr.max_bw_0, c.bbr.max_bw_1, c.bbr.max_bw) = (5 * BW_UNIT, 4 * BW_UNIT, 5 * BW_UNIT);
+            (c.bbr.min_rtt_us, c.bbr.state) = (RTT_US, Mode::ProbeBwCruise);
+            f(&mut Conn { bbr: c.bbr, p: &p, ack: c.ack, out: c.out, delivery_rate: 0 })
+        })
+    }
+
+    /// Rounds that deliver `bytes` each in 40 ms: an ACK that begins the round, and one in the middle with the shortest RTT.
+    fn rounds(c: &mut Conn, from: &mut Ack, bytes: &[u64], rtt_us: u64) {
+        for bytes in bytes {
+            for (part, rtt_us) in [(1, rtt_us + 9_000), (0, rtt_us)] {
+                let ack = Ack { rs_rtt_us: rtt_us, ..*from };
+                c.bbr.round_start = part == 1;
+                bbr3_make_room(&mut Conn { bbr: c.bbr, p: c.p, ack: &ack, out: c.out, delivery_rate: 0 });
+                from.now_us += RTT_US / 2;
+                from.delivered += bytes / 2;
+            }
+        }
+    }
+
+    fn ack() -> Ack {
+        Ack { now_us: 1_000_000, delivered: 100 * MSS, ..Ack::default() }
+    }
+
+    /// The round that a call judges is the one before; the first is never judged. What arrived is 3 bytes/us, and then 2, of
+    /// which half of the bandwidth alone is left, 2.5. An RTT of 50 ms is no queue yet.
+    #[test]
+    fn a_flow_that_was_alone_yields_to_a_queue_that_stands() {
+        let bw = |alone: u64, bytes: &[u64], rtt_us: u64| {
+            cruising(|c| {
+                c.bbr.newcomer.alone_bw = alone * BW_UNIT;
+                rounds(c, &mut ack(), bytes, rtt_us);
+                (c.bbr.max_bw_0, c.bbr.max_bw_1, c.bbr.max_bw)
+            })
+        };
+        let as_before = (5 * BW_UNIT, 4 * BW_UNIT, 5 * BW_UNIT);
+        let all = |bw: u64| (bw, bw, bw);
+        let three = BDP * 3 / 5;
+        assert_eq!(bw(5, &[three, three, 0], 50_001), all(3 * BW_UNIT));
+        assert_eq!(bw(5, &[three, three], 50_001), as_before, "the first round answers what was sent before");
+        assert_eq!(bw(5, &[three, three, 0], 50_000), as_before, "no more than the margin");
+        assert_eq!(bw(0, &[three, three, 0], 50_001), as_before, "never alone");
+        assert_eq!(bw(5, &[three, three, BDP * 2 / 5, 0], 50_001), all(5 * BW_UNIT / 2), "down to half");
+        assert_eq!(
+            bw(3, &[three, BDP * 2 / 5, 0], 50_001),
+            all(5 * BW_UNIT / 2),
+            "alone it has more than it knew"
+        );
+        assert_eq!(bw(5, &[three, BDP * 2, 0], 50_001), as_before, "it never grows");
+    }
+
+    #[test]
+    fn it_does_not_yield_while_something_else_holds_it_back() {
+        for what in ["nothing", "the brake", "the application", "no RTT"] {
+            let bw = cruising(|c| {
+                c.bbr.newcomer.alone_bw = 5 * BW_UNIT;
+                let mut from = Ack { rs_is_app_limited: what == "the application", ..ack() };
+                if what == "the brake" {
+                    c.bbr.brake.mode = BrakeMode::Hold;
+                }
+                let rtt_us = if what == "no RTT" { NO_RTT } else { 60_000 };
+                rounds(c, &mut from, &[BDP * 3 / 5; 3], rtt_us);
+                c.bbr.max_bw
+            });
+            assert_eq!(bw == 3 * BW_UNIT, what == "nothing", "{what}");
+        }
+    }
+
+    /// A second is 25 rounds: with the one that is not judged, 26 must be over, and another begin. The path is empty up to 1.25 ms
+    /// above the minimum RTT and the 289 us that a segment takes.
+    #[test]
+    fn a_flow_is_alone_after_a_second_without_a_queue() {
+        let alone = |before: usize, queue: bool, after: usize, usual_us: u64| {
+            cruising(|c| {
+                let mut from = ack();
+                rounds(c, &mut from, &vec![BDP; before], RTT_US);
+                if queue {
+                    bbr3_note_cruise_queue(c);
+                }
+                rounds(c, &mut from, &vec![BDP; after], RTT_US);
+                bbr3_note_own_queue(c, usual_us);
+                c.bbr.newcomer.alone_bw
+            })
+        };
+        assert_eq!(alone(27, false, 0, 40_000), 5 * BW_UNIT);
+        assert_eq!(alone(26, false, 0, 40_000), 0, "too short");
+        let segment_us = MSS / 5;
+        assert_eq!(alone(27, false, 0, 41_250 + segment_us), 5 * BW_UNIT);
+        assert_eq!(alone(27, false, 0, 41_251 + segment_us), 0, "somebody's queue is there");
+        assert_eq!(alone(8, true, 25, 40_000), 0, "one round with a queue");
+        assert_eq!(alone(8, true, 26, 40_000), 5 * BW_UNIT, "a second after it");
+        assert_eq!(alone(1, true, 26, 40_000), 5 * BW_UNIT, "the first round may have one");
+    }
+
+    /// Time in other states does not count, and does not end the quiet either.
+    #[test]
+    fn the_quiet_goes_on_in_the_next_cruise() {
+        let quiet_us = cruising(|c| {
+            let mut from = ack();
+            rounds(c, &mut from, &[BDP; 4], RTT_US);
+            c.bbr.state = Mode::ProbeBwUp;
+            rounds(c, &mut from, &[BDP; 9], 90_000);
+            c.bbr.state = Mode::ProbeBwCruise;
+            rounds(c, &mut from, &[BDP; 4], RTT_US);
+            c.bbr.newcomer.quiet_us
+        });
+        assert_eq!(quiet_us, 4 * RTT_US);
+    }
+
+    #[test]
+    fn with_it_off_nothing_is_remembered() {
+        cruising(|c| {
+            let p = Bbr3Params::default();
+            let c = &mut Conn { bbr: c.bbr, p: &p, ack: c.ack, out: c.out, delivery_rate: 0 };
+            rounds(c, &mut ack(), &[BDP; 30], RTT_US);
+            bbr3_note_own_queue(c, RTT_US);
+            assert_eq!(c.bbr.newcomer, Newcomer::default());
+        });
+    }
+}

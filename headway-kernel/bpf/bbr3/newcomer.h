@@ -1,0 +1,99 @@
+/* SPDX-License-Identifier: GPL-2.0 OR BSD-3-Clause */
+/*
+ * Room for a newcomer: a flow that had the path to itself gives half of it to one that comes later; none of it is in the
+ * draft. Part of bbr3.h; twin: headway-cc/src/cc/bbr3/newcomer.rs, which has the reasons.
+ */
+#ifndef HEADWAY_BBR3_NEWCOMER_H
+#define HEADWAY_BBR3_NEWCOMER_H
+
+/* Begins a round with this ACK. */
+static __always_inline void newcomer_start_round(struct bbr3_conn *c)
+{
+	struct newcomer *n = &c->bbr->newcomer;
+
+	n->rounds++;
+	n->round_us = c->ack->now_us;
+	n->round_delivered = c->ack->delivered;
+	n->round_rtt_us = NO_RTT;
+	n->is_app_limited = 0;
+	n->had_queue = 0;
+}
+
+/* Whether this RTT shows that a queue stands. */
+static __always_inline u64 newcomer_is_queue(const struct bbr3_conn *c, u64 rtt_us)
+{
+	u64 margin_us = gain_apply(c->bbr->min_rtt_us, c->p->newcomer.queue);
+
+	return rtt_us != NO_RTT && rtt_us > sat_add(c->bbr->min_rtt_us, margin_us);
+}
+
+/*
+ * Takes what has arrived in the round for the bandwidth, but keeps its part of the bandwidth alone. If the path has shown
+ * more than that since, it has more, and the part is one of that.
+ */
+static __always_inline void newcomer_yield(struct bbr3_conn *c, u64 span_us)
+{
+	struct newcomer *n = &c->bbr->newcomer;
+	u64 arrived = bw_from(sat_sub(c->ack->delivered, n->round_delivered), span_us);
+	u64 limit;
+
+	n->alone_bw = u64_max(n->alone_bw, c->bbr->max_bw);
+	limit = u64_max(arrived, gain_apply(n->alone_bw, c->p->newcomer.keep));
+	c->bbr->max_bw_0 = u64_min(c->bbr->max_bw_0, limit);
+	c->bbr->max_bw_1 = u64_min(c->bbr->max_bw_1, limit);
+	c->bbr->max_bw = u64_min(c->bbr->max_bw, limit);
+}
+
+/* Judges a round that is over: it was quiet, or a queue stood in it. */
+static __noinline void newcomer_judge_round(struct bbr3_conn *c)
+{
+	struct newcomer *n = &c->bbr->newcomer;
+	u64 span_us = sat_sub(c->ack->now_us, n->round_us);
+
+	if (n->rounds < 2 || n->is_app_limited)
+		return;
+	n->quiet_us = n->had_queue ? 0 : sat_add(n->quiet_us, span_us);
+	if (n->alone_bw && newcomer_is_queue(c, n->round_rtt_us) && c->bbr->brake.mode == BRAKE_WATCH)
+		newcomer_yield(c, span_us);
+}
+
+/* Gathers this ACK. It is called once an ACK while the flow is in the cycle of probes. */
+static __always_inline void bbr3_make_room(struct bbr3_conn *c)
+{
+	struct newcomer *n = &c->bbr->newcomer;
+
+	if (!c->p->newcomer.is_on)
+		return;
+	if (c->bbr->state != BBR3_PROBE_BW_CRUISE) {
+		n->rounds = 0;
+		return;
+	}
+	if (c->bbr->round_start) {
+		newcomer_judge_round(c);
+		newcomer_start_round(c);
+	}
+	n->round_rtt_us = u64_min(n->round_rtt_us, c->ack->rs_rtt_us);
+	n->is_app_limited |= c->ack->rs_is_app_limited;
+}
+
+/* Notes that one of the ladder's slots in ProbeBW_CRUISE showed a queue. */
+static __always_inline void bbr3_note_cruise_queue(struct bbr3_conn *c)
+{
+	c->bbr->newcomer.had_queue = 1;
+}
+
+/*
+ * Notes that a probe has ended at its own queue. If there is no other and there has been none, the flow is alone, and its
+ * bandwidth is the path's.
+ */
+static __always_inline void bbr3_note_own_queue(struct bbr3_conn *c, u64 usual_rtt_us)
+{
+	u64 margin_us = gain_apply(c->bbr->min_rtt_us, c->p->newcomer.empty);
+	u64 segment_us = brake_span_us(c->bbr->max_bw, bbr3_segments(c, 1));
+	u64 is_empty = usual_rtt_us <= sat_add(sat_add(c->bbr->min_rtt_us, margin_us), segment_us);
+
+	if (c->p->newcomer.is_on && is_empty && c->bbr->newcomer.quiet_us >= c->p->newcomer.alone_us)
+		c->bbr->newcomer.alone_bw = c->bbr->max_bw;
+}
+
+#endif
