@@ -83,16 +83,18 @@ static __always_inline void bbr3_note_cruise_queue(struct bbr3_conn *c)
 }
 
 /*
- * Notes that a probe has ended at its own queue. If there is no other and there has been none, the flow is alone, and its
- * bandwidth is the path's.
+ * Notes that a probe has ended at its own queue. If there is no other and there has been none, and the first gain of the
+ * ladder was enough to make it, the flow is alone, and its bandwidth is the path's.
  */
 static __always_inline void bbr3_note_own_queue(struct bbr3_conn *c, u64 usual_rtt_us)
 {
 	u64 margin_us = gain_apply(c->bbr->min_rtt_us, c->p->newcomer.empty);
 	u64 segment_us = brake_span_us(c->bbr->max_bw, bbr3_segments(c, 1));
 	u64 is_empty = usual_rtt_us <= sat_add(sat_add(c->bbr->min_rtt_us, margin_us), segment_us);
+	u64 is_first_gain = c->bbr->pacing_gain < c->p->up_pacing_gain;
+	u64 is_quiet = c->bbr->newcomer.quiet_us >= c->p->newcomer.alone_us;
 
-	if (c->p->newcomer.is_on && is_empty && c->bbr->newcomer.quiet_us >= c->p->newcomer.alone_us)
+	if (is_first_gain && is_empty && is_quiet)
 		c->bbr->newcomer.alone_bw = c->bbr->max_bw;
 }
 

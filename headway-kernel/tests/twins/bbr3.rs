@@ -34,7 +34,7 @@ pub const TWIN: Twin = Twin {
             hold_rounds: 2,
             ..LossModelParams::on()
         };
-        let newcomer = NewcomerParams { alone_us: 1, empty: GAIN_UNIT, queue: 0, ..NewcomerParams::on() };
+        let newcomer = NewcomerParams { alone_us: 0, empty: GAIN_UNIT, queue: 0, ..NewcomerParams::on() };
         let eager = Bbr3Params { brake: eager, ladder, loss, newcomer, ..Bbr3Params::default() };
         let own = [(BBR3_BRAKE.defaults)(), (HEADWAY.defaults)()];
         [eager, ecn, Bbr3Params::default()].map(|p| p.words()).into_iter().chain(own).collect()
@@ -277,7 +277,6 @@ const BUGS: &[Bug] = &[
     Bug { file: "bbr3/newcomer.h", function: "newcomer_start_round", from: "n->round_rtt_us = NO_RTT;", to: "" },
     Bug { file: "bbr3/newcomer.h", function: "newcomer_start_round", from: "n->is_app_limited = 0;", to: "" },
     Bug { file: "bbr3/newcomer.h", function: "newcomer_start_round", from: "n->had_queue = 0;", to: "" },
-    Bug { file: "bbr3/newcomer.h", function: "newcomer_is_queue", from: "rtt_us != NO_RTT &&", to: "" },
     Bug { file: "bbr3/newcomer.h", function: "newcomer_is_queue", from: "rtt_us > sat_add(", to: "rtt_us >= sat_add(" },
     Bug { file: "bbr3/newcomer.h", function: "newcomer_yield", from: "n->alone_bw = u64_max(n->alone_bw, c->bbr->max_bw);", to: "" },
     Bug { file: "bbr3/newcomer.h", function: "newcomer_yield", from: "u64_max(arrived, gain_apply", to: "u64_min(arrived, gain_apply" },
@@ -291,9 +290,8 @@ const BUGS: &[Bug] = &[
     Bug { file: "bbr3/newcomer.h", function: "newcomer_judge_round", from: "&& c->bbr->brake.mode == BRAKE_WATCH", to: "" },
     Bug { file: "bbr3/newcomer.h", function: "bbr3_make_room", from: "n->rounds = 0;", to: "" },
     Bug { file: "bbr3/newcomer.h", function: "bbr3_note_own_queue", from: ">= c->p->newcomer.alone_us", to: "> c->p->newcomer.alone_us" },
-    Bug { file: "bbr3/newcomer.h", function: "bbr3_note_own_queue", from: "is_empty &&", to: "(is_empty | 1) &&" },
-    Bug { file: "bbr3/newcomer.h", function: "bbr3_note_own_queue", from: "usual_rtt_us <= sat_add", to: "usual_rtt_us < sat_add" },
-    Bug { file: "bbr3/newcomer.h", function: "bbr3_note_own_queue", from: "c->p->newcomer.is_on &&", to: "" },
+    Bug { file: "bbr3/newcomer.h", function: "bbr3_note_own_queue", from: "is_empty && is_quiet", to: "(is_empty | 1) && is_quiet" },
+    Bug { file: "bbr3/newcomer.h", function: "bbr3_note_own_queue", from: "is_first_gain &&", to: "(is_first_gain | 1) &&" },
     Bug { file: "bbr3/ladder.h", function: "bbr3_is_ladder_over", from: "bbr3_note_own_queue(c, l->usual_rtt / LADDER_PARTS);", to: "" },
     Bug { file: "bbr3/ladder.h", function: "ladder_judge_slot", from: "bbr3_note_cruise_queue(c);", to: "" },
     Bug { file: "bbr3/startup.h", function: "bbr3_is_startup_loss_high", from: "!bbr3_is_growth_free(c) &&", to: "" },

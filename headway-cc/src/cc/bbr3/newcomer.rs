@@ -13,7 +13,7 @@
 //! that yields to each queue has lost its share beside CUBIC, and beside a BBR that does not yield.
 //!
 //! ```text
-//!   alone_bw = max_bw     when a probe of the ladder ends at its own queue, the path was empty before, and
+//!   alone_bw = max_bw     when a probe of the ladder meets its queue at its first gain, the path was empty before, and
 //!                         ProbeBW_CRUISE was without a growing queue for a second
 //!   max_bw   = min(max_bw, max(what arrived, alone_bw / 2))      after each round of ProbeBW_CRUISE with a queue throughout
 //! ```
@@ -21,6 +21,10 @@
 //! **What counts as a queue.** That others are there is seen by the ladder's slots, which notice small queues; that
 //! a queue stands is seen by the smallest RTT of a round, which must be a quarter above the minimum RTT. The first round of each
 //! ProbeBW_CRUISE counts for neither, because its ACKs answer what was sent before.
+//!
+//! **Why the first gain.** A sixteenth more of a small part of the path is less than what flows leave unused, so that the queue of a
+//! small flow does not show before the ladder goes on. Two flows of which both take themselves to be alone share as they
+//! happen to for minutes, because no queue is left that would move them.
 //!
 //! **Limits.** Who begins together with another, or after it, was never alone and does not yield. Neither does a flow in a
 //! buffer that is too short for a queue of a quarter of the minimum RTT, or one whose minimum RTT contains the queue of
@@ -149,13 +153,15 @@ pub(super) fn bbr3_note_cruise_queue(c: &mut Conn) {
     c.bbr.newcomer.had_queue = true;
 }
 
-/// Notes that a probe has ended at its own queue. If there is no other and there has been none, the flow is alone, and its
-/// bandwidth is the path's.
+/// Notes that a probe has ended at its own queue. If there is no other and there has been none, and the first gain of the ladder
+/// was enough to make it, the flow is alone, and its bandwidth is the path's.
 pub(super) fn bbr3_note_own_queue(c: &mut Conn, usual_rtt_us: u64) {
     let margin_us = gain_apply(c.bbr.min_rtt_us, c.p.newcomer.empty);
     let segment_us = brake_span_us(c.bbr.max_bw, bbr3_segments(c, 1));
     let is_empty = usual_rtt_us <= c.bbr.min_rtt_us.saturating_add(margin_us).saturating_add(segment_us);
-    if c.p.newcomer.is_on && is_empty && c.bbr.newcomer.quiet_us >= c.p.newcomer.alone_us {
+    let is_first_gain = c.bbr.pacing_gain < c.p.up_pacing_gain;
+    let is_quiet = c.bbr.newcomer.quiet_us >= c.p.newcomer.alone_us;
+    if is_first_gain && is_empty && is_quiet {
         c.bbr.newcomer.alone_bw = c.bbr.max_bw;
     }
 }
@@ -255,6 +261,10 @@ mod tests {
                     bbr3_note_cruise_queue(c);
                 }
                 rounds(c, &mut from, &vec![BDP; after], RTT_US);
+                (c.bbr.state, c.bbr.pacing_gain) = (Mode::ProbeBwUp, c.p.up_pacing_gain);
+                bbr3_note_own_queue(c, usual_us);
+                assert_eq!(c.bbr.newcomer.alone_bw, 0, "not at its first gain");
+                c.bbr.pacing_gain = c.p.up_pacing_gain - 1;
                 bbr3_note_own_queue(c, usual_us);
                 c.bbr.newcomer.alone_bw
             })
