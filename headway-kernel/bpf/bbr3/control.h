@@ -12,6 +12,18 @@ static __always_inline u64 bbr3_segments(const struct bbr3_conn *c, u64 segments
 	return sat_mul(segments, u64_max(c->ack->smss, 1));
 }
 
+/* How long the path takes for one segment, in microseconds. RTTs differ by as much without any queue. */
+static __always_inline u64 bbr3_segment_us(const struct bbr3_conn *c)
+{
+	return brake_span_us(c->bbr->max_bw, bbr3_segments(c, 1));
+}
+
+/* The RTT that is above the minimum RTT by a part of it, in microseconds. */
+static __always_inline u64 bbr3_min_rtt_and(const struct bbr3_conn *c, u64 part)
+{
+	return sat_add(c->bbr->min_rtt_us, gain_apply(c->bbr->min_rtt_us, part));
+}
+
 /* Bytes in one unit of data: the MSS for TCP, 1 for QUIC. */
 static __always_inline u64 bbr3_unit_bytes(const struct bbr3_conn *c)
 {

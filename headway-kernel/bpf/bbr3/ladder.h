@@ -50,8 +50,8 @@ static __always_inline void ladder_learn(struct bbr3_conn *c, u64 rtt)
 static __always_inline u64 ladder_is_queue(const struct bbr3_conn *c, u64 rtt)
 {
 	const struct ladder *l = &c->bbr->ladder;
-	u64 segment_us = brake_span_us(c->bbr->max_bw, bbr3_segments(c, 1));
-	u64 margin = sat_mul(u64_max(gain_apply(c->bbr->min_rtt_us, c->p->ladder.rtt), segment_us), LADDER_PARTS);
+	u64 margin_us = u64_max(gain_apply(c->bbr->min_rtt_us, c->p->ladder.rtt), bbr3_segment_us(c));
+	u64 margin = sat_mul(margin_us, LADDER_PARTS);
 	u64 noise = sat_mul(l->usual_rtt_dev, c->p->ladder.deviations);
 
 	return l->usual_rtt && rtt > sat_add(l->usual_rtt, u64_max(margin, noise));
@@ -103,9 +103,7 @@ static __always_inline void ladder_climb(struct bbr3_conn *c, u64 gain)
 /* Whether other flows keep a queue at the bottleneck. */
 static __always_inline u64 ladder_is_shared(const struct bbr3_conn *c)
 {
-	u64 limit_us = sat_add(c->bbr->min_rtt_us, gain_apply(c->bbr->min_rtt_us, c->p->ladder.shared));
-
-	return c->bbr->ladder.usual_rtt > sat_mul(limit_us, LADDER_PARTS);
+	return c->bbr->ladder.usual_rtt > sat_mul(bbr3_min_rtt_and(c, c->p->ladder.shared), LADDER_PARTS);
 }
 
 /*

@@ -22,9 +22,7 @@ static __always_inline void newcomer_start_round(struct bbr3_conn *c)
 /* Whether this RTT shows that a queue stands. */
 static __always_inline u64 newcomer_is_queue(const struct bbr3_conn *c, u64 rtt_us)
 {
-	u64 margin_us = gain_apply(c->bbr->min_rtt_us, c->p->newcomer.queue);
-
-	return rtt_us != NO_RTT && rtt_us > sat_add(c->bbr->min_rtt_us, margin_us);
+	return rtt_us != NO_RTT && rtt_us > bbr3_min_rtt_and(c, c->p->newcomer.queue);
 }
 
 /*
@@ -88,9 +86,8 @@ static __always_inline void bbr3_note_cruise_queue(struct bbr3_conn *c)
  */
 static __always_inline void bbr3_note_own_queue(struct bbr3_conn *c, u64 usual_rtt_us)
 {
-	u64 margin_us = gain_apply(c->bbr->min_rtt_us, c->p->newcomer.empty);
-	u64 segment_us = brake_span_us(c->bbr->max_bw, bbr3_segments(c, 1));
-	u64 is_empty = usual_rtt_us <= sat_add(sat_add(c->bbr->min_rtt_us, margin_us), segment_us);
+	u64 empty_rtt_us = sat_add(bbr3_min_rtt_and(c, c->p->newcomer.empty), bbr3_segment_us(c));
+	u64 is_empty = usual_rtt_us <= empty_rtt_us;
 	u64 is_first_gain = c->bbr->pacing_gain < c->p->up_pacing_gain;
 	u64 is_quiet = c->bbr->newcomer.quiet_us >= c->p->newcomer.alone_us;
 

@@ -277,7 +277,7 @@ const BUGS: &[Bug] = &[
     Bug { file: "bbr3/newcomer.h", function: "newcomer_start_round", from: "n->round_rtt_us = NO_RTT;", to: "" },
     Bug { file: "bbr3/newcomer.h", function: "newcomer_start_round", from: "n->is_app_limited = 0;", to: "" },
     Bug { file: "bbr3/newcomer.h", function: "newcomer_start_round", from: "n->had_queue = 0;", to: "" },
-    Bug { file: "bbr3/newcomer.h", function: "newcomer_is_queue", from: "rtt_us > sat_add(", to: "rtt_us >= sat_add(" },
+    Bug { file: "bbr3/newcomer.h", function: "newcomer_is_queue", from: "rtt_us > bbr3_min_rtt_and(", to: "rtt_us >= bbr3_min_rtt_and(" },
     Bug { file: "bbr3/newcomer.h", function: "newcomer_yield", from: "n->alone_bw = u64_max(n->alone_bw, c->bbr->max_bw);", to: "" },
     Bug { file: "bbr3/newcomer.h", function: "newcomer_yield", from: "u64_max(arrived, gain_apply", to: "u64_min(arrived, gain_apply" },
     Bug { file: "bbr3/newcomer.h", function: "newcomer_yield", from: "c->bbr->max_bw_0 = u64_min(c->bbr->max_bw_0, limit);", to: "" },

@@ -7,12 +7,22 @@
 
 use super::{BBR3_INFINITY, Conn, Mode};
 use crate::cc::NO_RTT;
-use crate::cc::brake::brake_gain;
+use crate::cc::brake::{brake_gain, brake_span_us};
 use crate::cc::fixed::{BW_SCALE, BW_UNIT, USEC_PER_SEC, bw_from, gain_apply, mul_shift};
 
 /// A number of segments in the transport's unit of data, which is the packet for TCP and the byte for QUIC.
 pub(super) fn bbr3_segments(c: &Conn, segments: u64) -> u64 {
     segments.saturating_mul(c.ack.smss.max(1))
+}
+
+/// How long the path takes for one segment, in microseconds. RTTs differ by as much without any queue.
+pub(super) fn bbr3_segment_us(c: &Conn) -> u64 {
+    brake_span_us(c.bbr.max_bw, bbr3_segments(c, 1))
+}
+
+/// The RTT that is above the minimum RTT by a part of it, in microseconds.
+pub(super) fn bbr3_min_rtt_and(c: &Conn, part: u64) -> u64 {
+    c.bbr.min_rtt_us.saturating_add(gain_apply(c.bbr.min_rtt_us, part))
 }
 
 /// Bytes in one unit of data: the MSS for TCP, 1 for QUIC.

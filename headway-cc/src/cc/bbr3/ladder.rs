@@ -29,11 +29,11 @@
 //! **Limits.** Where the RTT varies for other reasons (Wi-Fi, cellular links), the deviations are large and the probe ends as
 //! the draft's does. Where other flows keep a queue the probe is the draft's in all respects.
 
-use super::control::bbr3_segments;
+use super::control::{bbr3_min_rtt_and, bbr3_segment_us, bbr3_segments};
 use super::newcomer::{bbr3_note_cruise_queue, bbr3_note_own_queue};
 use super::{Conn, Mode};
 use crate::cc::NO_RTT;
-use crate::cc::brake::{brake_span_us, brake_step};
+use crate::cc::brake::brake_step;
 use crate::cc::fixed::{GAIN_UNIT, gain_apply};
 use crate::cc::row::row;
 
@@ -152,8 +152,7 @@ fn ladder_learn(c: &mut Conn, rtt: u64) {
 /// Whether this RTT, in parts of a microsecond, shows a queue. Before the usual RTT is known none can be seen.
 fn ladder_is_queue(c: &Conn, rtt: u64) -> bool {
     let l = &c.bbr.ladder;
-    let segment_us = brake_span_us(c.bbr.max_bw, bbr3_segments(c, 1));
-    let margin = gain_apply(c.bbr.min_rtt_us, c.p.ladder.rtt).max(segment_us).saturating_mul(PARTS);
+    let margin = gain_apply(c.bbr.min_rtt_us, c.p.ladder.rtt).max(bbr3_segment_us(c)).saturating_mul(PARTS);
     let noise = l.usual_rtt_dev.saturating_mul(c.p.ladder.deviations);
     l.usual_rtt != 0 && rtt > l.usual_rtt.saturating_add(margin.max(noise))
 }
@@ -198,8 +197,7 @@ fn ladder_climb(c: &mut Conn, gain: u64) {
 
 /// Whether other flows keep a queue at the bottleneck.
 fn ladder_is_shared(c: &Conn) -> bool {
-    let limit_us = c.bbr.min_rtt_us.saturating_add(gain_apply(c.bbr.min_rtt_us, c.p.ladder.shared));
-    c.bbr.ladder.usual_rtt > limit_us.saturating_mul(PARTS)
+    c.bbr.ladder.usual_rtt > bbr3_min_rtt_and(c, c.p.ladder.shared).saturating_mul(PARTS)
 }
 
 /// Most rounds between two probes: fewer than the draft's where probes climb. After a probe that lost too much the draft's

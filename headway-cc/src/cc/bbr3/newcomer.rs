@@ -31,10 +31,10 @@
 //! the others, until ProbeRTT has shown the path. The first of many flows yields a half only. Where the brake holds a flow
 //! back, or the application does, nothing is learned.
 
-use super::control::bbr3_segments;
+use super::control::{bbr3_min_rtt_and, bbr3_segment_us};
 use super::{Conn, Mode};
 use crate::cc::NO_RTT;
-use crate::cc::brake::{BrakeMode, brake_span_us};
+use crate::cc::brake::BrakeMode;
 use crate::cc::fixed::{GAIN_UNIT, USEC_PER_SEC, bw_from, gain_apply};
 use crate::cc::row::row;
 
@@ -100,8 +100,7 @@ fn newcomer_start_round(c: &mut Conn) {
 
 /// Whether this RTT shows that a queue stands.
 fn newcomer_is_queue(c: &Conn, rtt_us: u64) -> bool {
-    let margin_us = gain_apply(c.bbr.min_rtt_us, c.p.newcomer.queue);
-    rtt_us != NO_RTT && rtt_us > c.bbr.min_rtt_us.saturating_add(margin_us)
+    rtt_us != NO_RTT && rtt_us > bbr3_min_rtt_and(c, c.p.newcomer.queue)
 }
 
 /// Takes what has arrived in the round for the bandwidth, but keeps its part of the bandwidth alone. If the path has shown
@@ -156,9 +155,8 @@ pub(super) fn bbr3_note_cruise_queue(c: &mut Conn) {
 /// Notes that a probe has ended at its own queue. If there is no other and there has been none, and the first gain of the ladder
 /// was enough to make it, the flow is alone, and its bandwidth is the path's.
 pub(super) fn bbr3_note_own_queue(c: &mut Conn, usual_rtt_us: u64) {
-    let margin_us = gain_apply(c.bbr.min_rtt_us, c.p.newcomer.empty);
-    let segment_us = brake_span_us(c.bbr.max_bw, bbr3_segments(c, 1));
-    let is_empty = usual_rtt_us <= c.bbr.min_rtt_us.saturating_add(margin_us).saturating_add(segment_us);
+    let empty_rtt_us = bbr3_min_rtt_and(c, c.p.newcomer.empty).saturating_add(bbr3_segment_us(c));
+    let is_empty = usual_rtt_us <= empty_rtt_us;
     let is_first_gain = c.bbr.pacing_gain < c.p.up_pacing_gain;
     let is_quiet = c.bbr.newcomer.quiet_us >= c.p.newcomer.alone_us;
     if is_first_gain && is_empty && is_quiet {
