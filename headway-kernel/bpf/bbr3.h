@@ -104,6 +104,9 @@ struct loss_model_params {
 	u64 tolerated_deviations;	/* Standard deviations of chance that a flight or round may lose above that */
 	u64 burst;	/* Packets that are lost together, in the mean */
 	u64 hold_rounds;	/* Rounds for which losses are answered after the tolerance has ended; doubled each time */
+	u64 full_rtt;	/* An RTT above the smallest one by more than this part of it shows that the path is full */
+	u64 blind_probes;	/* Probes in a row that end without a queue and end the tolerance */
+	u64 blind_hold;	/* The hold is this many times as long where no queue has been seen */
 };
 
 /* What the loss model remembers of a connection. Data is in the transport's units. */
@@ -136,6 +139,11 @@ struct loss_model {
 	u64 had_queue;	/* Whether the loss round before showed a queue at any ACK */
 	u64 failures;	/* Times that the tolerance has ended, up to six, less half at each halving of the counts */
 	u64 hold_round;	/* round_count until which losses are answered */
+	u64 round_rtt_us;	/* Smallest RTT of this round, in microseconds; NO_RTT before its first sample */
+	u64 saw_full;	/* Whether a queue has shown since the last probe that the path is full */
+	u64 is_app_limited;	/* Whether the application has limited the flow since then */
+	u64 blind_probes;	/* Probes in a row that ended without such a queue while losses were tolerated */
+	u64 shows_full;	/* Whether such a queue has been seen since the tolerance last ended for want of one */
 };
 
 /* The tunables of the room for a newcomer; reasons and values are in NewcomerParams. Parts of 1 are times 2^16. */

@@ -158,6 +158,7 @@ static __noinline u64 bbr3_is_ladder_over(struct bbr3_conn *c, u64 is_limited)
 
 	if (l->queue_slots >= c->p->ladder.slots) {
 		bbr3_note_own_queue(c, l->usual_rtt / LADDER_PARTS);
+		bbr3_note_full_path(c);
 		return 1;
 	}
 	if (c->bbr->pacing_gain < c->p->up_pacing_gain) {

@@ -111,6 +111,28 @@ static __noinline u64 loss_is_queue_low(const struct bbr3_conn *c)
 }
 
 /*
+ * Whether the smallest RTT of the round that is over shows that the path is full. A single RTT may be long because the
+ * receiver has delayed its ACK.
+ */
+static __noinline u64 loss_is_path_full(const struct bbr3_conn *c)
+{
+	u64 rtt_us = c->bbr->loss.round_rtt_us, base_us = loss_base_us(c);
+	u64 margin_us = u64_max(gain_apply(base_us, c->p->loss.full_rtt), loss_margin_us(c));
+
+	return rtt_us < NO_RTT && rtt_us > sat_add(base_us, margin_us);
+}
+
+/* Notes that a queue shows that the path is full. */
+static __always_inline void bbr3_note_full_path(struct bbr3_conn *c)
+{
+	if (c->p->loss.is_on) {
+		c->bbr->loss.saw_full = 1;
+		c->bbr->loss.shows_full = 1;
+		c->bbr->loss.blind_probes = 0;
+	}
+}
+
+/*
  * Whether the rate still grows in Startup, and neither this ACK nor the loss round before it showed a queue: losses
  * then are not those of a full buffer.
  */
@@ -137,6 +159,8 @@ static __always_inline void loss_count(struct bbr3_conn *c)
 	struct loss_model *l = &c->bbr->loss;
 	u64 sent = sat_add(c->ack->newly_acked, c->ack->newly_lost), lost = c->ack->newly_lost;
 
+	l->is_app_limited |= c->ack->rs_is_app_limited;
+	l->round_rtt_us = u64_min(l->round_rtt_us, c->ack->rs_rtt_us);
 	l->round_sent = sat_add(l->round_sent, sent);
 	l->round_lost = sat_add(l->round_lost, lost);
 	if (loss_is_queue_low(c)) {
@@ -178,6 +202,7 @@ static __always_inline void loss_start_round(struct bbr3_conn *c)
 	l->quiet_rounds = l->is_up ? 0 : l->quiet_rounds + 1;
 	l->was_up = l->is_up;
 	l->is_up = 0;
+	l->round_rtt_us = NO_RTT;
 	l->low_sent = 0;
 	l->low_lost = 0;
 	l->high_sent = 0;
@@ -201,12 +226,37 @@ static __always_inline void loss_keep(struct bbr3_conn *c, u64 part)
 static __noinline void loss_fail(struct bbr3_conn *c)
 {
 	struct loss_model *l = &c->bbr->loss;
-	u64 hold = sat_mul(c->p->loss.hold_rounds, 1ULL << (u64_min(l->failures, LOSS_MAX_FAILURES) & 63));
+	u64 times = (l->shows_full ? 1 : c->p->loss.blind_hold) << (u64_min(l->failures, LOSS_MAX_FAILURES) & 63);
+	u64 hold = sat_mul(c->p->loss.hold_rounds, times);
 
 	l->share = 0;
 	l->hold_round = sat_add(c->bbr->round_count, hold);
 	l->failures = u64_min(l->failures + 1, LOSS_MAX_FAILURES);
 	loss_keep(c, 0);
+}
+
+/*
+ * Judges a probe when the round after it is over: a path that is full must have shown a queue. A probe that lost too
+ * much, or that the application limited, did not fill the path.
+ */
+static __always_inline void loss_judge_probe(struct bbr3_conn *c)
+{
+	struct loss_model *l = &c->bbr->loss;
+	u64 is_blind;
+
+	if (loss_is_path_full(c))
+		bbr3_note_full_path(c);
+	if (!l->was_up || l->is_up)
+		return;
+	is_blind = !l->saw_full && !l->is_app_limited && !c->bbr->prev_probe_too_high;
+	l->blind_probes += is_blind && l->share;
+	l->saw_full = 0;
+	l->is_app_limited = 0;
+	if (l->blind_probes >= c->p->loss.blind_probes) {
+		l->blind_probes = 0;
+		l->shows_full = 0;
+		loss_fail(c);
+	}
 }
 
 /* The share that is lost without a queue in quiet rounds. */
@@ -302,6 +352,7 @@ static __always_inline u64 bbr3_update_loss_model(struct bbr3_conn *c)
 	loss_update_base(c);
 	loss_gather_rtt(c);
 	if (c->bbr->round_start) {
+		loss_judge_probe(c);
 		loss_add_round(c);
 		loss_judge(c);
 		loss_start_round(c);

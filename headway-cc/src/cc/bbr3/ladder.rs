@@ -30,6 +30,7 @@
 //! the draft's does. Where other flows keep a queue the probe is the draft's in all respects.
 
 use super::control::{bbr3_min_rtt_and, bbr3_segment_us, bbr3_segments};
+use super::loss_model::bbr3_note_full_path;
 use super::newcomer::{bbr3_note_cruise_queue, bbr3_note_own_queue};
 use super::{Conn, Mode};
 use crate::cc::NO_RTT;
@@ -237,6 +238,7 @@ fn ladder_has_grown(c: &Conn) -> bool {
 pub(super) fn bbr3_is_ladder_over(c: &mut Conn, is_limited: bool) -> bool {
     if c.bbr.ladder.queue_slots >= c.p.ladder.slots {
         bbr3_note_own_queue(c, c.bbr.ladder.usual_rtt / PARTS);
+        bbr3_note_full_path(c);
         return true;
     }
     let rounds = c.bbr.round_count.saturating_sub(c.bbr.ladder.rung_round);
@@ -261,7 +263,7 @@ pub(super) fn bbr3_is_ladder_over(c: &mut Conn, is_limited: bool) -> bool {
 #[cfg(test)]
 mod tests {
     use super::super::tests::{MSS, with};
-    use super::super::{Bbr3Params, Bbr3State, NewcomerParams};
+    use super::super::{Bbr3Params, Bbr3State, LossModelParams, NewcomerParams};
     use super::*;
     use crate::cc::fixed::BW_UNIT;
     use crate::cc::{Ack, Control};
@@ -335,6 +337,20 @@ mod tests {
             })
         };
         assert_eq!((alone_bw(40_626), alone_bw(40_625)), (5 * BW_UNIT, 0));
+    }
+
+    #[test]
+    fn the_loss_model_is_told_that_a_probe_has_filled_the_path() {
+        let shows_full = |rtt_us: u64| {
+            probing(|c| {
+                let p = Bbr3Params { loss: LossModelParams::on(), ..*c.p };
+                let mut c = Conn { bbr: c.bbr, p: &p, ack: c.ack, out: c.out, delivery_rate: 0 };
+                acks(&mut c, &[rtt_us; 6]);
+                bbr3_is_ladder_over(&mut c, false);
+                c.bbr.loss.shows_full
+            })
+        };
+        assert!(shows_full(40_626) && !shows_full(40_625));
     }
 
     #[test]

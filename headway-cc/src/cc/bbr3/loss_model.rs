@@ -25,6 +25,12 @@
 //! counts, and not the draft's of 10 s, and what was learned is forgotten when a much smaller one comes: all flows yield
 //! at once in ProbeRTT, and then it does. Until then such a flow may overlook losses that are its own.
 //!
+//! **A full path shows a queue.** In a buffer of a few packets, or behind a policer, no RTT tells a full path from an empty one, and
+//! what others lose to a flow that tolerates looks like the path's own loss. So a flow that tolerates losses must meet a queue when it
+//! probes, the ladder's or one that lengthens all RTTs of a round. If two probes in a row end without one, though neither too much loss nor the application ended them, the tolerance
+//! ends. Where no queue has ever been seen each end holds for much longer, because such flows would take turns in taking the
+//! path from those that yield.
+//!
 //! **Limits.** Flows with few packets in flight lose a part of them by their own growth, about as the inverse square of the
 //! window, and in a very short buffer no RTT shows it. So the share that is tolerated is no more than a part
 //! of the window (`share_per_segment`), and flows with small windows answer random loss as the draft does. Many small
@@ -85,6 +91,12 @@ pub struct LossModelParams "loss_" {
     burst: u64 = 2,
     /// Rounds for which losses are answered after the tolerance has ended; doubled each time.
     hold_rounds: u64 = 64,
+    /// An RTT that is above the smallest one by more than this part of it shows that the path is full.
+    full_rtt: u64 = GAIN_UNIT / 8,
+    /// Probes in a row that end without such an RTT, and without a queue of the ladder's, and end the tolerance with it.
+    blind_probes: u64 = 2,
+    /// The hold is this many times as long where no queue has been seen.
+    blind_hold: u64 = 16,
 }
 }
 
@@ -154,6 +166,16 @@ pub struct LossModel "loss_" {
     failures: u64,
     /// `round_count` until which losses are answered.
     hold_round: u64,
+    /// Smallest RTT of this round, in microseconds; [`NO_RTT`] before its first sample.
+    round_rtt_us: u64,
+    /// Whether a queue has shown since the last probe that the path is full.
+    saw_full: bool,
+    /// Whether the application has limited the flow since then.
+    is_app_limited: bool,
+    /// Probes in a row that ended without such a queue while losses were tolerated.
+    blind_probes: u64,
+    /// Whether such a queue has been seen at all since the tolerance last ended for want of one.
+    shows_full: bool,
 }
 }
 
@@ -244,6 +266,23 @@ fn loss_is_queue_low(c: &Conn) -> bool {
     is_usual && rtt_us <= base_us.saturating_add(loss_margin_us(c)).saturating_add(slack_us)
 }
 
+/// Whether the smallest RTT of the round that is over shows that the path is full. A single RTT may be long because the
+/// receiver has delayed its ACK.
+fn loss_is_path_full(c: &Conn) -> bool {
+    let (rtt_us, base_us) = (c.bbr.loss.round_rtt_us, loss_base_us(c));
+    let margin_us = gain_apply(base_us, c.p.loss.full_rtt).max(loss_margin_us(c));
+    rtt_us < NO_RTT && rtt_us > base_us.saturating_add(margin_us)
+}
+
+/// Notes that a queue shows that the path is full.
+pub(super) fn bbr3_note_full_path(c: &mut Conn) {
+    if c.p.loss.is_on {
+        c.bbr.loss.saw_full = true;
+        c.bbr.loss.shows_full = true;
+        c.bbr.loss.blind_probes = 0;
+    }
+}
+
 /// Whether the rate still grows in Startup, and neither this ACK nor the loss round before it showed a queue: losses then are
 /// not those of a full buffer.
 pub(super) fn bbr3_is_growth_free(c: &Conn) -> bool {
@@ -266,6 +305,8 @@ fn loss_count(c: &mut Conn) {
     let (sent, lost) = (c.ack.newly_acked.saturating_add(c.ack.newly_lost), c.ack.newly_lost);
     let is_low = loss_is_queue_low(c);
     let l = &mut c.bbr.loss;
+    l.is_app_limited |= c.ack.rs_is_app_limited;
+    l.round_rtt_us = l.round_rtt_us.min(c.ack.rs_rtt_us);
     l.round_sent = l.round_sent.saturating_add(sent);
     l.round_lost = l.round_lost.saturating_add(lost);
     if is_low {
@@ -301,6 +342,7 @@ fn loss_start_round(c: &mut Conn) {
     l.quiet_rounds = if l.is_up { 0 } else { l.quiet_rounds + 1 };
     l.was_up = l.is_up;
     l.is_up = false;
+    l.round_rtt_us = NO_RTT;
     l.low_sent = 0;
     l.low_lost = 0;
     l.high_sent = 0;
@@ -321,10 +363,32 @@ fn loss_keep(c: &mut Conn, part: u64) {
 /// Ends the tolerance, and the counts begin anew.
 fn loss_fail(c: &mut Conn) {
     c.bbr.loss.share = 0;
-    let hold = c.p.loss.hold_rounds.saturating_mul(1 << c.bbr.loss.failures.min(MAX_FAILURES));
+    let times = if c.bbr.loss.shows_full { 1 } else { c.p.loss.blind_hold };
+    let hold = c.p.loss.hold_rounds.saturating_mul(times << c.bbr.loss.failures.min(MAX_FAILURES));
     c.bbr.loss.hold_round = c.bbr.round_count.saturating_add(hold);
     c.bbr.loss.failures = (c.bbr.loss.failures + 1).min(MAX_FAILURES);
     loss_keep(c, 0);
+}
+
+/// Judges a probe when the round after it is over: a path that is full must have shown a queue. A probe that lost too much, or that
+/// the application limited, did not fill the path.
+fn loss_judge_probe(c: &mut Conn) {
+    if loss_is_path_full(c) {
+        bbr3_note_full_path(c);
+    }
+    let l = &mut c.bbr.loss;
+    if !l.was_up || l.is_up {
+        return;
+    }
+    let is_blind = !l.saw_full && !l.is_app_limited && !c.bbr.prev_probe_too_high;
+    l.blind_probes += u64::from(is_blind && l.share != 0);
+    l.saw_full = false;
+    l.is_app_limited = false;
+    if l.blind_probes >= c.p.loss.blind_probes {
+        l.blind_probes = 0;
+        l.shows_full = false;
+        loss_fail(c);
+    }
 }
 
 /// The share that is lost without a queue in quiet rounds.
@@ -412,6 +476,7 @@ pub(super) fn bbr3_update_loss_model(c: &mut Conn) -> bool {
     loss_update_base(c);
     loss_gather_rtt(c);
     if c.bbr.round_start {
+        loss_judge_probe(c);
         loss_add_round(c);
         loss_judge(c);
         loss_start_round(c);
@@ -439,7 +504,9 @@ mod tests {
             let p = Bbr3Params { loss: LossModelParams::on(), ..Bbr3Params::default() };
             (c.bbr.max_bw, c.bbr.min_rtt_us, c.bbr.round_count) = (5 * BW_UNIT, RTT_US, 7);
             c.bbr.state = Mode::ProbeBwCruise;
-            c.bbr.loss = LossModel { quiet_rounds: 2, up_sent: 100 * MSS, ..LossModel::default() };
+            let learned =
+                LossModel { quiet_rounds: 2, up_sent: 100 * MSS, shows_full: true, ..LossModel::default() };
+            c.bbr.loss = learned;
             let l = &mut c.bbr.loss;
             (l.base_stamp_us, l.base_rtt_us, l.last_base_rtt_us) = (1, RTT_US, NO_RTT);
             let mut c = Conn { bbr: c.bbr, p: &p, ack: c.ack, out: c.out, delivery_rate: 0 };
@@ -662,6 +729,89 @@ mod tests {
         });
     }
 
+    /// An eighth of 40 ms are 5 ms. With an RTT of 4 ms the 750 us that may always be are more than an eighth.
+    #[test]
+    fn a_round_that_is_longer_by_an_eighth_shows_a_full_path() {
+        let is_full = |base_us: u64, above_us: u64| {
+            quiet(|c| {
+                (c.bbr.loss.base_rtt_us, c.bbr.loss.round_rtt_us) =
+                    (base_us, base_us.saturating_add(above_us));
+                loss_is_path_full(c)
+            })
+        };
+        assert!(is_full(RTT_US, 5_001) && !is_full(RTT_US, 5_000));
+        assert!(is_full(4_000, 751) && !is_full(4_000, 750));
+        assert!(!is_full(RTT_US, NO_RTT) && !is_full(NO_RTT, 1), "nothing is known");
+    }
+
+    /// Tolerates 6 % and then probes `n` times for a round each. Each time `change` says what the probe met before the round
+    /// after it is over.
+    fn after_probes<R>(n: u64, change: fn(&mut Conn), read: impl FnOnce(&Conn) -> R) -> R {
+        quiet(|c| {
+            c.bbr.loss.shows_full = false;
+            ack(c, true, 94, 6, 0);
+            assert!(ack(c, true, 1, 0, 0));
+            for _ in 0..n {
+                c.bbr.state = Mode::ProbeBwUp;
+                ack(c, true, 1, 0, 0);
+                c.bbr.state = Mode::ProbeBwDown;
+                ack(c, true, 1, 0, 0);
+                change(c);
+                ack(c, true, 1, 0, 0);
+            }
+            read(c)
+        })
+    }
+
+    /// Without a queue 16 times 64 rounds are answered, and 64 with one.
+    #[test]
+    fn two_probes_without_a_queue_end_it_for_long() {
+        let share = |n: u64, change: fn(&mut Conn)| after_probes(n, change, |c| c.bbr.loss.share);
+        assert!(share(1, |_| ()) > 0);
+        after_probes(
+            2,
+            |_| (),
+            |c| {
+                let l = &c.bbr.loss;
+                assert_eq!((l.share, l.blind_probes, l.failures), (0, 0, 1));
+                assert_eq!(l.hold_round - c.bbr.round_count, 1024);
+            },
+        );
+        assert!(share(9, |c| c.bbr.prev_probe_too_high = true) > 0, "loss ended it");
+        assert!(share(9, |c| c.bbr.loss.is_app_limited = true) > 0, "the application limited it");
+        assert!(share(9, bbr3_note_full_path) > 0, "the ladder met a queue");
+        let with_a_queue = |c: &mut Conn| c.bbr.loss.round_rtt_us = RTT_US + 5_001;
+        assert!(share(9, with_a_queue) > 0, "all RTTs of a round are long");
+        let with_a_late_ack = |c: &mut Conn| {
+            ack(c, false, 1, 0, 40_000);
+        };
+        assert_eq!(share(9, with_a_late_ack), 0, "one ACK is late");
+    }
+
+    #[test]
+    fn what_a_probe_met_counts_for_that_one_only() {
+        let flags = |change: fn(&mut Conn)| {
+            after_probes(1, change, |c| {
+                let l = &c.bbr.loss;
+                (l.saw_full, l.is_app_limited, l.shows_full)
+            })
+        };
+        assert_eq!(flags(bbr3_note_full_path), (false, false, true));
+        assert_eq!(flags(|c| c.bbr.loss.is_app_limited = true), (false, false, false));
+        // A queue ends the row of probes without one; a probe goes on where the next round is one, too.
+        quiet(|c| {
+            (c.bbr.loss.share, c.bbr.loss.blind_probes, c.bbr.loss.was_up) = (1, 1, true);
+            bbr3_note_full_path(c);
+            assert_eq!(c.bbr.loss.blind_probes, 0);
+            c.bbr.loss.is_up = true;
+            loss_judge_probe(c);
+            assert!(c.bbr.loss.saw_full);
+            (c.bbr.loss.share, c.bbr.loss.is_up, c.bbr.loss.saw_full) = (0, false, false);
+            loss_judge_probe(c);
+            assert_eq!(c.bbr.loss.blind_probes, 0, "nothing is tolerated");
+        });
+    }
+
     #[test]
     fn each_end_doubles_the_time_until_the_next_beginning() {
         quiet(|c| {
@@ -751,6 +901,7 @@ mod tests {
         let c = &mut Conn { bbr: &mut bbr, p: &p, ack: &ack, out: &mut out, delivery_rate: 0 };
         assert!(!bbr3_update_loss_model(c) && !bbr3_is_growth_free(c));
         bbr3_end_tolerance(c);
+        bbr3_note_full_path(c);
         assert_eq!(bbr.loss, LossModel::default());
     }
 }
