@@ -75,11 +75,29 @@ impl Kind {
     /// Reads a text; an error says what was expected instead.
     pub fn read(self, text: &str) -> Result<u64, String> {
         let n = self.units().read(Word { text, at: 0 }).map_err(|e| e.reason)?;
-        Ok(match self {
+        Ok(self.word_of(n))
+    }
+
+    /// The word for a number of the text's smallest unit.
+    fn word_of(self, n: u64) -> u64 {
+        match self {
             Kind::Gain => scale(n, GAIN_UNIT, GAIN_PARTS),
             Kind::Rate => n / 8,
             _ => n,
-        })
+        }
+    }
+
+    /// The word near this one that is written with three significant digits: what people copy and compare.
+    fn rounded(self, word: u64) -> u64 {
+        let n = match self {
+            Kind::Gain => scale(word, GAIN_PARTS, GAIN_UNIT),
+            Kind::Rate => word.saturating_mul(8),
+            _ => word,
+        };
+        let step =
+            std::iter::successors(Some(1u64), |step| step.checked_mul(10)).find(|step| n / step < 1000);
+        let step = step.unwrap_or(1);
+        self.word_of(n.saturating_add(step / 2) / step * step)
     }
 
     /// The text that [`Kind::read`] takes back.
@@ -130,6 +148,49 @@ pub struct ParamTable {
     pub defaults: fn() -> Vec<u64>,
 }
 
+/// The values that a setting such as `up_pacing_gain=1.1..1.5` stands for: all from the first to the second.
+#[derive(Clone, Copy, Debug)]
+pub struct Range {
+    /// Whose values these are.
+    pub param: &'static Param,
+    low: u64,
+    high: u64,
+}
+
+/// A range whose upper end is more than this many times its lower one is divided by ratios.
+const LARGEST_LINEAR_RATIO: u64 = 10;
+
+impl Range {
+    /// The setting whose value lies at this share of the range, from 0 to 1, with three significant digits:
+    /// `up_pacing_gain=1.3` is half of 1.1 to 1.5. Equal shares are equal distances, or equal ratios where the upper end is
+    /// more than ten times the lower one: half of 1 ms to 100 ms is 10 ms. A lower end of zero has no ratios.
+    pub fn at(&self, share: f64) -> String {
+        let Self { param, low, high } = *self;
+        // Half a word more on each side, so that the ends of a range of few whole numbers are met as often as the others.
+        let (from, to) = (low as f64 - 0.5, high as f64 + 0.5);
+        let is_by_ratio = low > 0 && high > low.saturating_mul(LARGEST_LINEAR_RATIO);
+        let value = if is_by_ratio { between(from, to, share) } else { from + share * (to - from) };
+        let word = param.kind.rounded((value.round() as u64).clamp(low, high)).clamp(low, high);
+        format!("{}={}", param.name, param.kind.show(word))
+    }
+}
+
+/// `from * (to / from)^share`, by halving. Unlike `powf`, a square root is rounded alike on every machine.
+fn between(from: f64, to: f64, share: f64) -> f64 {
+    let (mut low, mut high, mut share) = (from, to, share);
+    for _ in 0..f64::MANTISSA_DIGITS {
+        let middle = (low * high).sqrt();
+        share *= 2.0;
+        if share < 1.0 {
+            high = middle;
+        } else {
+            share -= 1.0;
+            low = middle;
+        }
+    }
+    low
+}
+
 /// Why a setting was refused.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ParamError {
@@ -154,6 +215,13 @@ pub enum ParamError {
         /// What was expected instead, to be shown after a colon.
         reason: String,
     },
+    /// The first end of a range is not below the second.
+    Range {
+        /// The parameter.
+        name: &'static str,
+        /// What stood after the `=`.
+        text: String,
+    },
     /// The row has fewer words than the table has parameters.
     ShortRow {
         /// The words of the row.
@@ -169,6 +237,9 @@ impl std::fmt::Display for ParamError {
                 Some(meant) => write!(f, "there is no parameter `{name}`; did you mean `{meant}`?"),
                 None => write!(f, "there is no parameter `{name}`, only {}", known.join(", ")),
             },
+            Self::Range { name, text } => {
+                write!(f, "`{text}` in `{name}={text}`: the first end of a range must be below the second")
+            }
             Self::ShortRow { words } => write!(f, "a row of {words} words is not of this controller"),
             Self::Value { name, text, reason } => write!(f, "`{text}` in `{name}={text}`: {reason}"),
         }
@@ -186,22 +257,34 @@ impl ParamTable {
 
     /// Writes a setting such as `high_gain=2.9` into the row.
     pub fn set(&self, words: &mut [u64], setting: &str) -> Result<(), ParamError> {
+        let (at, text) = self.find(setting)?;
+        let word = self.rows[at].word(text)?;
+        let short = ParamError::ShortRow { words: words.len() };
+        *words.get_mut(at).ok_or(short)? = word;
+        Ok(())
+    }
+
+    /// The range of a setting such as `high_gain=2..3`; `None` of one that has a single value.
+    pub fn range(&self, setting: &str) -> Result<Option<Range>, ParamError> {
+        let (at, text) = self.find(setting)?;
+        let param = &self.rows[at];
+        let Some((low, high)) = text.split_once("..") else { return Ok(None) };
+        let (low, high) = (param.word(low)?, param.word(high)?);
+        if low >= high {
+            return Err(ParamError::Range { name: param.name, text: text.to_string() });
+        }
+        Ok(Some(Range { param, low, high }))
+    }
+
+    /// The row that a setting names, and the text of its value.
+    fn find<'a>(&self, setting: &'a str) -> Result<(usize, &'a str), ParamError> {
         let form = || ParamError::Form { text: setting.to_string() };
         let (name, text) = setting.split_once('=').ok_or_else(form)?;
         let unknown = || ParamError::Unknown {
             name: name.to_string(),
             known: self.rows.iter().map(|p| p.name).collect(),
         };
-        let at = self.rows.iter().position(|p| p.name == name).ok_or_else(unknown)?;
-        let param = &self.rows[at];
-        let fail = |reason| ParamError::Value { name: param.name, text: text.to_string(), reason };
-        let word = param.kind.read(text).map_err(fail)?;
-        if word < param.min || word > param.max {
-            return Err(fail(format!("expected {}", param.range())));
-        }
-        let short = ParamError::ShortRow { words: words.len() };
-        *words.get_mut(at).ok_or(short)? = word;
-        Ok(())
+        Ok((self.rows.iter().position(|p| p.name == name).ok_or_else(unknown)?, text))
     }
 
     /// The settings that make this row of the defaults.
@@ -221,6 +304,16 @@ impl ParamTable {
 }
 
 impl Param {
+    /// The word for a value's text, if it is one that makes sense.
+    fn word(&self, text: &str) -> Result<u64, ParamError> {
+        let fail = |reason| ParamError::Value { name: self.name, text: text.to_string(), reason };
+        let word = self.kind.read(text).map_err(fail)?;
+        if word < self.min || word > self.max {
+            return Err(fail(format!("expected {}", self.range())));
+        }
+        Ok(word)
+    }
+
     /// The range in words.
     pub fn range(&self) -> String {
         format!("{} to {}", self.kind.show(self.min), self.kind.show(self.max))
@@ -492,6 +585,69 @@ mod tests {
             (5_000_000, 300_000, 3)
         );
         assert_eq!((row.cwnd_gain, row.lt_intvl_max_ms), (GAIN_UNIT * 9 / 4, 1500));
+    }
+
+    #[test]
+    fn a_range_is_divided_by_distances_or_by_ratios() {
+        let at = |setting: &str, share| BBR1.range(setting).unwrap().unwrap().at(share);
+        assert_eq!(
+            [0.0, 0.5, 1.0].map(|s| at("high_gain=2..3", s)),
+            ["high_gain=2", "high_gain=2.5", "high_gain=3"]
+        );
+        let rtts = [0.0, 0.5, 1.0].map(|s| at("min_rtt_win_us=100ms..10s", s));
+        assert_eq!(rtts, ["min_rtt_win_us=100ms", "min_rtt_win_us=1s", "min_rtt_win_us=10s"]);
+        assert_eq!(
+            at("min_rtt_win_us=1s..10s", 0.5),
+            "min_rtt_win_us=5.5s",
+            "ten times is not more than ten times"
+        );
+        assert_eq!(at("probe_rtt_mode_us=0s..10s", 0.1234), "probe_rtt_mode_us=1.23s", "zero has no ratios");
+        assert_eq!(at("min_tso_rate=1mbit..2mbit", 0.2345), "min_tso_rate=1.23mbit");
+        assert_eq!(at("pacing_margin_percent=1%..9%", 0.5), "pacing_margin_percent=5%");
+        assert!(BBR1.range("high_gain=2").unwrap().is_none());
+    }
+
+    /// Each value of a whole-numbered range gets an equal part of the shares, and none lies outside.
+    #[test]
+    fn whole_numbers_are_met_equally_often() {
+        let range = BBR1.range("bw_rtts=3..6").unwrap().unwrap();
+        let met: Vec<String> = (0..400).map(|n| range.at(f64::from(n) / 400.0)).collect();
+        let count = |value: u32| met.iter().filter(|m| **m == format!("bw_rtts={value}")).count();
+        assert_eq!([3, 4, 5, 6].map(count), [100; 4]);
+    }
+
+    /// A drawn value lies in its range, has a text of three significant digits or fewer, and can be set.
+    #[test]
+    fn every_value_of_a_range_can_be_set() {
+        let mut rng = Rng::new(1, 0);
+        for (table, param) in TABLES.iter().flat_map(|(table, _)| table.rows.iter().map(move |p| (table, p)))
+        {
+            let ends = [rng.below(param.max - param.min) + param.min, param.max];
+            let [low, high] = ends.map(|word| param.kind.show(word));
+            let range = table.range(&format!("{}={low}..{high}", param.name)).unwrap().unwrap();
+            for share in [0.0, 0.001, 0.3, 0.7, 0.999, 1.0] {
+                let setting = range.at(share);
+                let word = param.word(setting.split_once('=').unwrap().1).unwrap();
+                assert!((ends[0]..=ends[1]).contains(&word), "{setting} is not in {low}..{high}");
+                table.with([setting.as_str()]).unwrap();
+            }
+        }
+    }
+
+    #[test]
+    fn a_range_that_is_none_is_refused() {
+        let refused = |setting: &str| BBR1.range(setting).unwrap_err().to_string();
+        assert_eq!(
+            refused("high_gain=3..2"),
+            "`3..2` in `high_gain=3..2`: the first end of a range must be below the second"
+        );
+        assert!(refused("high_gain=2..2").contains("must be below"));
+        assert_eq!(refused("high_gain=2..99"), "`99` in `high_gain=99`: expected 1.01 to 10");
+        assert!(refused("high_gain=..2").contains("expected a number like 1.25"));
+        assert!(refused("high_gain=2...3").contains("expected a number like 1.25"));
+        assert!(refused("min_rtt_win_us=1..2s").contains("the unit is missing"));
+        assert!(refused("bw_rtts=2..3.5").starts_with("`3.5` in `bw_rtts=3.5`: "));
+        assert!(refused("low_gain=1..2").contains("there is no parameter `low_gain`"));
     }
 
     #[test]
