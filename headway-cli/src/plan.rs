@@ -6,6 +6,7 @@
 //! runs them, `cell` and `report` read them.
 
 pub mod check;
+pub mod draw;
 pub mod label;
 pub mod matrix;
 pub mod path;
@@ -21,6 +22,7 @@ pub mod traffic;
 pub mod transport;
 pub mod wire;
 
+pub use draw::Draws;
 pub use label::Label;
 pub use path::PathEntry;
 pub use place::Place;
@@ -51,6 +53,9 @@ pub struct Plan {
     pub place: Place,
     /// The candidates; the first is the baseline of the comparison.
     pub ccs: Vec<Label>,
+    /// Of a search: what its candidates were drawn from.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub draws: Option<Draws>,
     pub paths: Vec<PathEntry>,
     /// `--suite`; empty where the paths were given one by one.
     #[serde(default, skip_serializing_if = "String::is_empty")]

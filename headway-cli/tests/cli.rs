@@ -145,6 +145,21 @@ fn wrong_usage_exits_2_and_names_the_word() {
         ("bench --in sim --cc bbr1 --path clean --blocks 0", "--blocks"),
         ("bench --in sim --cc bbr1 --path clean --seconds 0", "--seconds"),
         ("bench --in sim --cc bbr1 --path clean --streams 1000", "--streams"),
+        ("bench --in sim --cc bbr1,bbr3:up_pacing_gain=1.1..2 --path clean", "--draws 16"),
+        ("bench --in sim --cc bbr1,bbr3 --draws 4 --path clean", "--draws needs a candidate with a range"),
+        (
+            "bench --in sim --cc bbr1,bbr3:up_pacing_gain=1.1..2 --draws 1001 --path clean",
+            "between 1 and 1000",
+        ),
+        (
+            "bench --in sim --cc bbr1,bbr3:up_pacing_gain=2..1 --draws 4 --path clean",
+            "must be below the second",
+        ),
+        ("bench --in sim --cc bbr1,bbr3:up_pacing_gain=1..11 --draws 4 --path clean", "expected 1 to 10"),
+        ("bench --in sim --cc bbr1,bbr3:full_bw_count=2..5 --draws 9 --path clean", "only 4 different"),
+        ("bench --in sim --cc bbr3:up_pacing_gain=1.1..2 --draws 4 --path clean", "is the baseline"),
+        ("bench --in sim --cc bbr1,cubic:x=1..2 --draws 4 --path clean", "`cubic` has no parameters"),
+        ("bench --in sim --cc bbr1,nosuch:x=1..2 --draws 4 --path clean", "unknown controller `nosuch`"),
         ("bench --in sim --cc bbr1 --path clean --seconds 5 --warmup 5", "--warmup"),
         ("bench --in sim --cc bbr1 --path clean --warmup -1", "-1"),
         ("bench --in sim --cc bbr1 --path 'trace=missing.down 40ms'", "missing.down"),
@@ -496,6 +511,39 @@ fn merged_shards_are_the_unsharded_run_to_the_byte() {
     );
     assert!(o.status.success(), "{}", stderr(&o));
     refused("merge --out n s3 other", "`other` is a shard of another plan");
+}
+
+/// A search is a plan like any other: its candidates are drawn before the run, so that its shards, one of which was killed
+/// and resumed, are the whole of it.
+#[test]
+fn a_search_in_shards_of_which_one_was_killed_is_the_whole_search_to_the_byte() {
+    let s = Scratch::new("search");
+    let plan = "bench --in sim --cc bbr3,bbr3:up_pacing_gain=1.1..1.5:bw_probe_wait_us=100ms..4s --draws 9 --seed 5 \
+                --path '20mbit 20ms queue=2bdp loss=0.1%' --path '8mbit 50ms queue=4bdp' --blocks 6 --seconds 5";
+    let o = s.headway(&format!("{plan} --out whole"));
+    assert!(o.status.success(), "{}", stderr(&o));
+    let said = stdout(&o);
+    for part in [1, 3] {
+        let o = s.headway(&format!("{plan} --shard {part}/3 --out s{part}"));
+        assert!(o.status.success(), "{}", stderr(&o));
+    }
+    let cells = || fs::read_dir(s.0.join("s2/cells")).map_or(0, Iterator::count);
+    let mut child = Command::new(env!("CARGO_BIN_EXE_headway"));
+    child.args(words(&format!("{plan} --shard 2/3 --jobs 1 --out s2"))).current_dir(&s.0);
+    let mut child =
+        child.stdout(std::process::Stdio::null()).stderr(std::process::Stdio::null()).spawn().unwrap();
+    while cells() < 5 && child.try_wait().unwrap().is_none() {
+        std::thread::yield_now();
+    }
+    child.kill().unwrap();
+    child.wait().unwrap();
+    assert!(cells() < 40, "the kill came too late");
+    let o = s.headway("bench --resume s2 --shard 2/3");
+    assert!(o.status.success() && stderr(&o).contains("of 40 cells are there already"), "{}", stderr(&o));
+    let o = s.headway("merge --out m s1 s2 s3");
+    assert!(o.status.success(), "{}", stderr(&o));
+    assert_eq!(stdout(&o).replace("m/report", "whole/report"), said);
+    assert_eq!(folder(&s.0.join("m")), folder(&s.0.join("whole")));
 }
 
 #[test]

@@ -44,6 +44,14 @@ pub struct PlanArgs {
     /// cards, `cubic/device.threaded=1` writes into a file below /sys/class/net/CARD.
     #[arg(long, value_delimiter = ',', help_heading = WHAT)]
     cc: Vec<Label>,
+    /// How many candidates to draw from a range: 64
+    ///
+    /// For a search. A setting in --cc may have a range in place of a value, as in
+    /// `--cc bbr3,bbr3:up_pacing_gain=1.1..1.5:bw_probe_wait_us=500ms..4s --draws 64`, which is compared as 64 candidates of
+    /// bbr3 whose values are drawn from the ranges with --seed: at equal distances, or at equal ratios where the upper end
+    /// is more than ten times the lower one. More draws of the same seed begin with the same candidates.
+    #[arg(long, value_name = "N", help_heading = WHAT)]
+    draws: Option<u32>,
     /// Presets or path text [default: lossy,drop]
     ///
     /// Names of presets with commas between them, or one path text. A path text is RATE RTT and further words, such
@@ -288,6 +296,7 @@ impl PlanArgs {
         Ok(Request {
             place,
             ccs,
+            draws: self.draws,
             paths,
             suite,
             blocks: self.blocks,

@@ -314,6 +314,7 @@ mod tests {
         let mut request = Request {
             place,
             ccs: vec![Label::from(cc)],
+            draws: None,
             paths: vec![path.into()],
             suite: None,
             blocks: Some(1),

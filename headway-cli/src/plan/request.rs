@@ -1,5 +1,6 @@
 //! From what `headway bench` was asked for to a plan: which paths, in which traffic, and the cells in their order.
 
+use crate::plan::draw::{self, Draws};
 use crate::plan::label::Label;
 use crate::plan::matrix::Axes;
 use crate::plan::path::PathEntry;
@@ -20,7 +21,10 @@ pub const USUAL_BLOCKS: u32 = 8;
 #[derive(Clone, Debug)]
 pub struct Request {
     pub place: Place,
+    /// Of which some may have ranges, where candidates are drawn.
     pub ccs: Vec<Label>,
+    /// How many candidates are drawn of each that has a range.
+    pub draws: Option<u32>,
     pub paths: Vec<String>,
     /// A suite, whose rows bring their own traffic. Paths that are named beside it get the traffic below.
     pub suite: Option<String>,
@@ -69,6 +73,7 @@ impl Request {
             layout: LAYOUT,
             place: self.place.clone(),
             ccs,
+            draws: self.draws.map(|count| Draws { of: self.ccs.clone(), count }),
             paths,
             suite: self.suite.clone().unwrap_or_default(),
             blocks: 0,
@@ -89,9 +94,10 @@ impl Request {
         Ok(plan)
     }
 
-    /// The controllers; with the baseline a second time where the suite wants to show what noise alone looks like.
+    /// The controllers, those that are drawn among them; with the baseline a second time where the suite wants to show what
+    /// noise alone looks like.
     fn labels(&self) -> Result<Vec<Label>> {
-        let mut ccs = self.ccs.clone();
+        let mut ccs = draw::drawn(&self.ccs, self.draws, self.seed)?;
         if self.suite.as_ref().map(|name| suite::find(name)).transpose()?.is_some_and(|suite| suite.has_twin)
         {
             let twin = ccs[0].again();

@@ -35,6 +35,10 @@ impl Plan {
             writeln!(s, "suite {suite}: {count} paths; {} left out in {}", left_out.len(), self.place)?;
             left_out.iter().try_for_each(|line| writeln!(s, "left out: {line}"))?;
         }
+        if let Some(draws) = &self.draws {
+            let of = draws.ranged().collect::<Vec<_>>().join(" and of ");
+            writeln!(s, "{} candidates of {of}, drawn with seed {}", draws.count, self.seed)?;
+        }
         let (seconds, bits) = self.cost(shard, jobs)?;
         write!(s, "{} cells, about {} min, ", self.cells_of(shard).count(), seconds.div_ceil(60))?;
         match bits {
@@ -105,8 +109,12 @@ impl Plan {
 
     /// The command that makes this plan again.
     pub fn command(&self) -> String {
-        let ccs: Vec<&str> = self.ccs.iter().map(Label::whole).collect();
+        let ccs = self.draws.as_ref().map_or(&self.ccs, |draws| &draws.of);
+        let ccs: Vec<&str> = ccs.iter().map(Label::whole).collect();
         let mut s = format!("headway bench --cc {}", shell_word(&ccs.join(",")));
+        if let Some(draws) = &self.draws {
+            s += &format!(" --draws {}", draws.count);
+        }
         if !self.suite.is_empty() {
             s += &format!(" --suite {}", shell_word(&self.suite));
         }

@@ -26,6 +26,7 @@ fn in_blocks(seed: u64) -> Order {
     let request = Request {
         place: Place::Sim,
         ccs: arms.map(Label::from).to_vec(),
+        draws: None,
         paths: vec!["10mbit 20ms".into()],
         suite: None,
         blocks: Some(BLOCKS as u32),
