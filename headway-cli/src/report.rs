@@ -13,6 +13,7 @@ mod chart;
 pub mod compare;
 mod esnet;
 mod findings;
+mod front;
 mod gate;
 pub mod judge;
 mod mean;
@@ -106,7 +107,6 @@ pub fn report(run_dir: &Path, options: &Options) -> anyhow::Result<Summary> {
     write(run_dir, "results.csv", &table::csv(&run))?;
     let json = table::json(&run, &findings)?;
     write(run_dir, "results.json", &json)?;
-    let page = write(run_dir, "report.html", &page::html(&run, &findings))?;
     let any = |asked: fn(&Traffic) -> bool| (0..run.plan.paths.len()).any(|p| asked(run.plan.traffic(p)));
     let groups: [(bool, &[&str]); 4] = [
         (any(|t| t.against.is_some()), &RIVALRY),
@@ -125,6 +125,10 @@ pub fn report(run_dir: &Path, options: &Options) -> anyhow::Result<Summary> {
         }
     };
     let reasons = gate::reasons(&run, &findings, &options.fail_if);
+    // A page with the charts of all candidates of a search could be neither opened nor read.
+    let shown = front::shown(&run, findings.front.as_ref());
+    let (run, findings) = (run.only(&shown), findings.only(&shown));
+    let page = write(run_dir, "report.html", &page::html(&run, &findings))?;
     Ok(Summary { table, page, json, reasons, damage: run.damage })
 }
 

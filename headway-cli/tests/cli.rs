@@ -160,6 +160,10 @@ fn wrong_usage_exits_2_and_names_the_word() {
         ("bench --in sim --cc bbr3:up_pacing_gain=1.1..2 --draws 4 --path clean", "is the baseline"),
         ("bench --in sim --cc bbr1,cubic:x=1..2 --draws 4 --path clean", "`cubic` has no parameters"),
         ("bench --in sim --cc bbr1,nosuch:x=1..2 --draws 4 --path clean", "unknown controller `nosuch`"),
+        (
+            "bench --in sim --cc bbr1,bbr3:up_pacing_gain=1..2 --draws 4 --path clean --fail-if worse",
+            "--fail-if",
+        ),
         ("bench --in sim --cc bbr1 --path clean --seconds 5 --warmup 5", "--warmup"),
         ("bench --in sim --cc bbr1 --path clean --warmup -1", "-1"),
         ("bench --in sim --cc bbr1 --path 'trace=missing.down 40ms'", "missing.down"),
@@ -523,6 +527,11 @@ fn a_search_in_shards_of_which_one_was_killed_is_the_whole_search_to_the_byte() 
     let o = s.headway(&format!("{plan} --out whole"));
     assert!(o.status.success(), "{}", stderr(&o));
     let said = stdout(&o);
+    assert!(said.contains(" 9 candidates") && said.contains("measure again with another seed"), "{said}");
+    let again = said.lines().find(|line| line.starts_with("headway bench --cc bbr3,")).unwrap();
+    assert!(again.contains("--seed 6") && !again.contains("--draws"), "{again}");
+    let o = s.headway(&format!("{} --dry-run", again.trim_start_matches("headway ")));
+    assert!(o.status.success(), "{again}\n{}", stderr(&o));
     for part in [1, 3] {
         let o = s.headway(&format!("{plan} --shard {part}/3 --out s{part}"));
         assert!(o.status.success(), "{}", stderr(&o));

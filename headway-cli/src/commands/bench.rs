@@ -106,7 +106,7 @@ pub fn run(args: BenchArgs) -> Result<ExitCode> {
     };
     usage(known(&a.metric))?;
     usage(check_shard(a.shard, &plan.place))?;
-    usage(check_fail_if(&a))?;
+    usage(check_fail_if(&a, &plan))?;
     usage(check_jobs(a.jobs, &plan.place))?;
     let jobs = a.jobs.or_else(|| std::thread::available_parallelism().ok()).map_or(1, usize::from);
     if a.dry_run {
@@ -172,7 +172,11 @@ fn value_name(value: &impl ValueEnum) -> String {
     value.to_possible_value().map(|v| v.get_name().to_string()).unwrap_or_default()
 }
 
-fn check_fail_if(a: &RunArgs) -> Result<()> {
+fn check_fail_if(a: &RunArgs, plan: &Plan) -> Result<()> {
+    ensure!(
+        plan.draws.is_none() || a.fail.fail_if.is_empty(),
+        "--fail-if is about verdicts, and a search (--draws) gives none\nhint: they come from the run that measures its front again"
+    );
     ensure!(
         a.shard.is_none() || a.fail.fail_if.is_empty(),
         "--fail-if needs a whole run, and --shard makes a part of one\nhint: `headway report RUN --fail-if ...` after `headway merge`"

@@ -49,7 +49,8 @@ pub struct PlanArgs {
     /// For a search. A setting in --cc may have a range in place of a value, as in
     /// `--cc bbr3,bbr3:up_pacing_gain=1.1..1.5:bw_probe_wait_us=500ms..4s --draws 64`, which is compared as 64 candidates of
     /// bbr3 whose values are drawn from the ranges with --seed: at equal distances, or at equal ratios where the upper end
-    /// is more than ten times the lower one. More draws of the same seed begin with the same candidates.
+    /// is more than ten times the lower one. More draws of the same seed begin with the same candidates. The report of a
+    /// search names the candidates that no other beats both in goodput and in delay, and gives no verdicts.
     #[arg(long, value_name = "N", help_heading = WHAT)]
     draws: Option<u32>,
     /// Presets or path text [default: lossy,drop]

@@ -87,7 +87,8 @@ impl Request {
             remote: self.remote.clone(),
             cells: Vec::new(),
         };
-        let needed = stats::blocks_needed(plan.comparisons()) as u32;
+        // A search has no verdicts, and what it finds is measured again, so more blocks would be wasted on those that lose.
+        let needed = if plan.draws.is_some() { 0 } else { stats::blocks_needed(plan.comparisons()) as u32 };
         plan.blocks = self.blocks.unwrap_or(USUAL_BLOCKS.max(needed));
         ensure!((1..=10_000).contains(&plan.blocks), "--blocks must be between 1 and 10000");
         plan.cells = cells(self.seed, plan.blocks, &plan.ccs, plan.paths.len());

@@ -3,6 +3,7 @@
 use crate::plan::label::Label;
 use crate::plan::path::PathEntry;
 use crate::plan::place::Place;
+use crate::plan::request::USUAL_BLOCKS;
 use crate::plan::shard::Shard;
 use crate::plan::traffic::{self, Traffic};
 use crate::plan::{Plan, matrix, suite};
@@ -64,6 +65,13 @@ impl Plan {
         };
         let has = if blocks == 1 { "1 block".to_string() } else { format!("{blocks} blocks") };
         let reason = "so that a difference can be told from chance";
+        if self.draws.is_some() {
+            let least = stats::MIN_BLOCKS;
+            let text = format!(
+                "With {has} there are no intervals, which take {least} blocks. --blocks {least} would do."
+            );
+            return (blocks < least).then_some(text);
+        }
         if blocks < stats::MIN_BLOCKS {
             Some(format!(
                 "{takes} {reason}: with {has} there are no intervals and no verdicts. --blocks {needed} would do."
@@ -148,6 +156,17 @@ impl Plan {
             s += " --trace";
         }
         s
+    }
+
+    /// The command that measures the baseline and these candidates again, on the same paths with other seeds, and in as
+    /// many blocks as their verdicts take.
+    pub fn command_again(&self, candidates: &[&str]) -> String {
+        let is_again = |cc: &&Label| **cc == self.ccs[0] || candidates.contains(&cc.as_str());
+        let ccs = self.ccs.iter().filter(is_again).cloned().collect();
+        let mut plan =
+            Self { ccs, draws: None, seed: self.seed.wrapping_add(1), cells: Vec::new(), ..self.clone() };
+        plan.blocks = USUAL_BLOCKS.max(stats::blocks_needed(plan.comparisons()) as u32);
+        plan.command()
     }
 
     /// The paths that no suite brought.

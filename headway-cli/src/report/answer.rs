@@ -6,6 +6,7 @@
 //! Nothing is claimed without a verdict or an interval; a point alone is called one.
 
 use super::findings::Comparison;
+use super::front::{self, Front};
 use super::judge::Scale;
 use super::mean::{self, Mean};
 use super::run::Run;
@@ -19,10 +20,10 @@ const SENTENCES: usize = 3;
 /// With more paths than this a mean over them says more than any one of them.
 pub const FEW_PATHS: usize = 3;
 
-const GOODPUT: &str = "goodput_bps";
-const QUEUE_DELAY: &str = "queue_delay_p95_us";
-const MESSAGE_DELAY: &str = "message_delay_p99_us";
-const DROP_DELAY: &str = "queue_delay_p99_after_drop_us";
+pub const GOODPUT: &str = "goodput_bps";
+pub const QUEUE_DELAY: &str = "queue_delay_p95_us";
+pub const MESSAGE_DELAY: &str = "message_delay_p99_us";
+pub const DROP_DELAY: &str = "queue_delay_p99_after_drop_us";
 
 #[derive(Debug)]
 pub struct Answer {
@@ -31,12 +32,13 @@ pub struct Answer {
     pub means: Vec<Mean>,
 }
 
-pub fn of(run: &Run, comparisons: &[Comparison]) -> Answer {
+pub fn of(run: &Run, comparisons: &[Comparison], front: Option<&Front>) -> Answer {
     let means = mean::of(run);
     let judged: Vec<&Comparison> = comparisons.iter().filter(|c| c.judged.verdict.is_some()).collect();
     let teller = Teller { run, judged, means: &means };
     let sentences = match () {
         () if run.plan.ccs.len() < 2 => teller.alone(),
+        () if run.plan.draws.is_some() && !comparisons.is_empty() => front::sentences(run, front),
         () if teller.judged.is_empty() => vec![teller.nothing_counts()],
         () if teller.judged.iter().all(|c| is_too_few(c)) => teller.undecided(),
         () if run.plan.paths.len() > FEW_PATHS => teller.many_paths(),
@@ -601,7 +603,7 @@ mod tests {
     }
 
     fn said(run: &Run, measured: &[Measured<'_>], blocks: usize) -> Vec<String> {
-        of(run, &judged(measured, blocks)).sentences
+        of(run, &judged(measured, blocks), None).sentences
     }
 
     #[test]
@@ -740,7 +742,7 @@ mod tests {
         let mut all = judged(&[(0, "cubic", QUEUE_DELAY, 1000.0, 6000.0)], 8);
         all[0].judged.candidate_spread.is_bound = true;
         assert_eq!(
-            of(&run, &all).sentences,
+            of(&run, &all, None).sentences,
             [
                 "On path0, cubic's p95 queueing delay is at least 6.0 times as long as bbr's (≥ 6.00 instead of 1.00 ms)."
             ]

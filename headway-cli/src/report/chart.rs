@@ -35,6 +35,11 @@ fn mark(run: &Run, cc: &str, x: &str, y: &str, hollow: bool, title: &str) -> Mar
     scale::mark(index_of(run, cc), [x, y], hollow, title)
 }
 
+/// A controller's mark at a place of a chart.
+pub fn mark_at(run: &Run, cc: &str, [x, y]: [&str; 2], hollow: bool) -> Markup {
+    mark(run, cc, x, y, hollow, "")
+}
+
 /// Improvements with their intervals, one row a comparison, on a scale that shows 1 % and 500 % in one chart.
 pub fn forest(run: &Run, comparisons: &[&Comparison]) -> Markup {
     let ratios = comparisons.iter().filter(|c| c.judged.scale == Scale::Ratio);

@@ -4,6 +4,7 @@
 //! page only print what is found here.
 
 use super::answer::{self, Answer};
+use super::front::{self, Front};
 use super::judge::{self, Judgement, Pairs, Question, Scale};
 use super::run::{Count, Run, RunCell};
 use super::words::{digits, number, percent, signed};
@@ -15,6 +16,8 @@ use crate::stats::MIN_BLOCKS;
 pub struct Findings {
     /// What all of it amounts to.
     pub answer: Answer,
+    /// The candidates in goodput and delay at once, where there are enough of them.
+    pub front: Option<Front>,
     pub comparisons: Vec<Comparison>,
     pub tails: Vec<tails::Tail>,
     pub counts: Vec<Count>,
@@ -37,37 +40,53 @@ impl Findings {
     pub fn of(run: &Run) -> Self {
         let counts = run.counts();
         let comparisons = compare(run);
-        let answer = answer::of(run, &comparisons);
-        Self { answer, comparisons, tails: tails::of(run), notes: notes::of(run, &counts), counts }
+        let front = Front::of(run, &comparisons);
+        let answer = answer::of(run, &comparisons, front.as_ref());
+        let shown = front::shown(run, front.as_ref());
+        let (tails, notes) = (tails::of(run, &shown), notes::of(run, &counts, &shown));
+        Self { answer, front, comparisons, tails, notes, counts }
+    }
+
+    /// Without what was found of other candidates than these. What is said of the whole run stays.
+    pub fn only(mut self, ccs: &[String]) -> Self {
+        self.answer.means.retain(|mean| ccs.contains(&mean.candidate));
+        self.comparisons.retain(|c| ccs.contains(&c.candidate));
+        self.counts.retain(|count| ccs.contains(&count.cc));
+        self
     }
 }
 
 /// Every candidate against the baseline on every path and metric that has blocks in common. All verdicts are one family,
-/// because a reader looks at all of them for the one that stands out.
+/// because a reader looks at all of them for the one that stands out. A search has no verdicts: among so many candidates
+/// some are better by chance, and those that are kept are measured again.
 fn compare(run: &Run) -> Vec<Comparison> {
+    let cells = run.by_candidate();
     let mut all = Vec::new();
     for path in 0..run.plan.paths.len() {
-        for metric in 0..METRICS.len() {
-            all.extend(run.plan.labels().skip(1).filter_map(|cc| compare_one(run, path, metric, cc)));
+        let of = |cc: &str| cells[cc].iter().copied().filter(|c| c.cell.path == path).collect::<Vec<_>>();
+        let base = of(run.baseline());
+        let candidates: Vec<(&str, Vec<&RunCell>)> =
+            run.plan.labels().skip(1).map(|cc| (cc, of(cc))).collect();
+        for (index, metric) in METRICS.iter().enumerate() {
+            let question =
+                Question { better: metric.better, margin: metric.margin, ceiling: run.ceiling(path, index) };
+            all.extend(candidates.iter().filter_map(|(candidate, cells)| {
+                let judged = Judgement::of(&pairs(&base, cells, index), &question)?;
+                Some(Comparison { path, metric, candidate: candidate.to_string(), judged })
+            }));
         }
     }
-    judge::decide(all.iter_mut().map(|c| &mut c.judged));
+    if run.plan.draws.is_none() {
+        judge::decide(all.iter_mut().map(|c| &mut c.judged));
+    }
     all
 }
 
-fn compare_one(run: &Run, path: usize, index: usize, candidate: &str) -> Option<Comparison> {
-    let metric = &METRICS[index];
-    let question =
-        Question { better: metric.better, margin: metric.margin, ceiling: run.ceiling(path, index) };
-    let judged = Judgement::of(&pairs(run, path, index, candidate), &question)?;
-    Some(Comparison { path, metric, candidate: candidate.to_string(), judged })
-}
-
 /// The values of the blocks in which both controllers' cells count and have the metric.
-fn pairs(run: &Run, path: usize, metric: usize, candidate: &str) -> Pairs {
-    let both = run.cells_of(path, run.baseline()).filter_map(|base| {
-        let same_block = |c: &&RunCell| c.cell.block == base.cell.block;
-        Some((base.counted(metric)?, run.cells_of(path, candidate).find(same_block)?.counted(metric)?))
+fn pairs(baseline: &[&RunCell], candidate: &[&RunCell], metric: usize) -> Pairs {
+    let both = baseline.iter().filter_map(|base| {
+        let same_block = candidate.iter().find(|c| c.cell.block == base.cell.block)?;
+        Some((base.counted(metric)?, same_block.counted(metric)?))
     });
     let (baseline, candidate) = both.unzip();
     Pairs { baseline, candidate }

@@ -5,7 +5,7 @@
 //! sure that average is. With fewer blocks than an interval takes, the paths themselves are the sample where there are
 //! enough of them. `docs/explanation/method.md` says which claim follows from which.
 
-use super::run::Run;
+use super::run::{Run, RunCell};
 use crate::metric::{METRICS, Metric};
 use crate::stats::distribution::student_quantile;
 use crate::stats::{LEVEL, MIN_BLOCKS, Shift, deviation, mean};
@@ -42,25 +42,32 @@ pub enum Unit {
 /// Baseline and candidate of one path, by block.
 type Pairs = BTreeMap<u32, (f64, f64)>;
 
+/// With fewer paths a mean over them is the comparison of that path, which is shown as such.
+const LEAST_PATHS: usize = 2;
+
 /// Of every metric and candidate that have two paths or more. A metric whose values may be lower bounds has none: the
 /// mean of a bound and a value is neither.
 pub fn of(run: &Run) -> Vec<Mean> {
-    let metrics = METRICS.iter().enumerate().filter(|(_, m)| m.ceiling.is_none());
-    let mut means = Vec::new();
-    for (index, metric) in metrics {
-        let candidates = run.plan.labels().skip(1);
-        means.extend(candidates.filter_map(|cc| mean_of(metric, cc, &pairs(run, index, cc))));
-    }
-    means
+    let metrics = (0..METRICS.len()).filter(|m| METRICS[*m].ceiling.is_none());
+    metrics.flat_map(|metric| over_paths(run, metric, LEAST_PATHS)).collect()
+}
+
+/// Of one metric and every candidate that has this many paths or more.
+pub fn over_paths(run: &Run, metric: usize, least_paths: usize) -> Vec<Mean> {
+    let cells = run.by_candidate();
+    let of = |cc: &str| {
+        let paths = pairs(&cells[run.baseline()], &cells[cc], metric);
+        mean_of(&METRICS[metric], cc, &paths).filter(|mean| mean.paths >= least_paths)
+    };
+    run.plan.labels().skip(1).filter_map(of).collect()
 }
 
 /// The pairs of every path that has any.
-fn pairs(run: &Run, metric: usize, candidate: &str) -> BTreeMap<usize, Pairs> {
-    let values = |cc: &str| -> BTreeMap<(usize, u32), f64> {
-        let cells = run.cells.iter().filter(|c| c.cell.cc == *cc);
-        cells.filter_map(|c| Some(((c.cell.path, c.cell.block), c.counted(metric)?))).collect()
+fn pairs(base: &[&RunCell], cand: &[&RunCell], metric: usize) -> BTreeMap<usize, Pairs> {
+    let values = |cells: &[&RunCell]| -> BTreeMap<(usize, u32), f64> {
+        cells.iter().filter_map(|c| Some(((c.cell.path, c.cell.block), c.counted(metric)?))).collect()
     };
-    let (base, cand) = (values(run.baseline()), values(candidate));
+    let (base, cand) = (values(base), values(cand));
     let mut paths: BTreeMap<usize, Pairs> = BTreeMap::new();
     for ((path, block), value) in base {
         if let Some(other) = cand.get(&(path, block)) {
@@ -73,7 +80,7 @@ fn pairs(run: &Run, metric: usize, candidate: &str) -> BTreeMap<usize, Pairs> {
 fn mean_of(metric: &'static Metric, candidate: &str, paths: &BTreeMap<usize, Pairs>) -> Option<Mean> {
     let blocks = counted_blocks(paths);
     let logs: Vec<Vec<f64>> = paths.values().filter_map(|pairs| log_ratios(pairs, &blocks)).collect();
-    if logs.len() < 2 || blocks.is_empty() {
+    if logs.is_empty() || blocks.is_empty() {
         return None;
     }
     let (over, n, center, interval) = estimate(&logs);
@@ -163,7 +170,7 @@ mod tests {
     fn over(paths: &[&[(f64, f64)]]) -> Option<Mean> {
         let numbered = |pairs: &&[(f64, f64)]| (0..).zip(pairs.iter().copied()).collect::<Pairs>();
         let paths = paths.iter().map(numbered).enumerate().collect();
-        mean_of(&METRICS[index_of(GOODPUT)], "b", &paths)
+        mean_of(&METRICS[index_of(GOODPUT)], "b", &paths).filter(|mean| mean.paths >= LEAST_PATHS)
     }
 
     /// By hand: 2 and 1/2 in the mean are 1, 2 and 8 are 4, and the middle of 1, 1, 1, 4, 4, 4 in logarithms is 2.

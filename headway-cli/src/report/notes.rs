@@ -3,14 +3,15 @@
 //! Too few blocks, cells that are missing, exclusions that differ between controllers, values that are only lower
 //! bounds, and what the cells themselves have noted. Printed below the table and at the head of the page.
 
-use super::run::{Count, Run};
+use super::run::{Count, Run, RunCell};
 use crate::metric::METRICS;
 use crate::stats::fisher;
 
 /// Two controllers that lose cells with these odds or less by chance do not lose them by chance: 5 %.
 const EXCLUSION_LEVEL: f64 = 0.05;
 
-pub fn of(run: &Run, counts: &[Count]) -> Vec<String> {
+/// What concerns single candidates is said of these.
+pub fn of(run: &Run, counts: &[Count], ccs: &[String]) -> Vec<String> {
     let mut notes = run.damage.clone();
     notes.extend(run.plan.what_cannot_be_decided());
     let missing: usize = counts.iter().map(|c| c.planned - c.attempted).sum();
@@ -18,9 +19,12 @@ pub fn of(run: &Run, counts: &[Count]) -> Vec<String> {
         notes.push(format!("{missing} of {} planned cells have not been run.", run.cells.len()));
     }
     notes.extend(without_chance(run));
-    notes.extend(exclusions(counts));
-    notes.extend((0..METRICS.len()).flat_map(|metric| bounds(run, metric)));
-    notes.extend(noted_by_cells(run));
+    notes.extend(exclusions(counts, ccs));
+    // A search is about goodput and delay, of which neither is a bound.
+    if run.plan.draws.is_none() {
+        notes.extend((0..METRICS.len()).flat_map(|metric| bounds(run, metric)));
+    }
+    notes.extend(noted_by_cells(run, ccs));
     notes
 }
 
@@ -55,7 +59,7 @@ fn without_chance(run: &Run) -> Option<String> {
 /// Candidates that lost cells more or less often than the baseline. If a controller fails where the path is hardest,
 /// the cells that are left are not those that the baseline is left with, and the comparison is between two different
 /// paths.
-fn exclusions(counts: &[Count]) -> Vec<String> {
+fn exclusions(counts: &[Count], ccs: &[String]) -> Vec<String> {
     let base = &counts[0];
     let differs = |cand: &&Count| {
         let table = [base.ok, base.excluded, cand.ok, cand.excluded].map(|n| n as u64);
@@ -67,7 +71,7 @@ fn exclusions(counts: &[Count]) -> Vec<String> {
             base.cc, base.excluded, base.attempted, cand.cc, cand.excluded, cand.attempted
         )
     };
-    counts[1..].iter().filter(differs).map(note).collect()
+    counts[1..].iter().filter(|c| ccs.contains(&c.cc)).filter(differs).map(note).collect()
 }
 
 /// Says of each controller how many runs have a lower bound only.
@@ -89,9 +93,10 @@ fn bounds(run: &Run, metric: usize) -> Vec<String> {
 }
 
 /// The notes in the cells' own `cell.json`, counted for each controller.
-fn noted_by_cells(run: &Run) -> Vec<String> {
+fn noted_by_cells(run: &Run, ccs: &[String]) -> Vec<String> {
     let mut counts: Vec<(&str, &str, usize)> = Vec::new();
-    for cell in run.cells.iter().filter(|c| c.excluded.is_none()) {
+    let is_shown = |cell: &&RunCell| ccs.iter().any(|cc| cell.cell.cc == **cc);
+    for cell in run.cells.iter().filter(is_shown).filter(|c| c.excluded.is_none()) {
         for note in cell.data.iter().flat_map(|d| &d.result.notes) {
             match counts.iter_mut().find(|(cc, text, _)| (*cc, *text) == (cell.cell.cc.as_str(), note)) {
                 Some((_, _, count)) => *count += 1,

@@ -3,8 +3,9 @@
 //!
 //! It computes nothing: `findings` has the numbers, `chart` draws, `series` holds what the script draws, `shell` is
 //! the document around it. `page/` has a file for each part of the page, in the page's order: `top`, `picture`,
-//! `messages`, `verdicts`, `path`, `runs`, `meaning`.
+//! `front`, `messages`, `verdicts`, `path`, `runs`, `meaning`.
 
+mod front;
 mod meaning;
 mod messages;
 mod path;
@@ -27,13 +28,16 @@ const FEW_PATHS: usize = 6;
 
 pub fn html(run: &Run, findings: &Findings) -> String {
     let primary: Vec<&Comparison> = findings.comparisons.iter().filter(|c| c.metric.is_primary()).collect();
+    let of_search = findings.front.as_ref().filter(|_| run.plan.draws.is_some());
     let series = series::of(run);
     let body = html! {
-        a class="skip" href="#verdicts" { "Skip to the verdicts" }
+        @if of_search.is_some() { a class="skip" href="#front" { "Skip to the front" } }
+        @else { a class="skip" href="#verdicts" { "Skip to the verdicts" } }
         (top::header(run, findings, &primary))
         (top::controls(run))
         main {
             @if let Some(messages) = messages::section(run) { (messages) }
+            @if let Some(front) = of_search { (front::section(run, front)) }
             (verdicts::section(run, findings, &primary))
             @for path in 0..run.plan.paths.len() { (path::section(run, path, findings, series.get(path))) }
             (runs::cells_section(run, &findings.counts))

@@ -6,13 +6,14 @@
 
 use super::judge::Spread;
 use crate::metric::{CellData, DAMAGED, METRICS};
-use crate::plan::{Cell, Place, Plan};
+use crate::plan::{Cell, Label, Place, Plan};
 use crate::raw::about::About;
 use crate::raw::folder::cell_dir;
 use crate::sys::file::read_plain_text;
 use crate::sys::out::{is_plain, plain};
 use serde::Serialize;
 use serde_json::Value;
+use std::collections::BTreeMap;
 use std::path::Path;
 
 /// With more paths than this the page has no time series, and none are kept in memory: they would take gigabytes.
@@ -89,6 +90,23 @@ impl Run {
 
     pub fn cells_of<'a>(&'a self, path: usize, cc: &'a str) -> impl Iterator<Item = &'a RunCell> {
         self.cells.iter().filter(move |c| c.cell.path == path && c.cell.cc == cc)
+    }
+
+    /// The cells of every candidate.
+    pub fn by_candidate(&self) -> BTreeMap<&str, Vec<&RunCell>> {
+        let mut all: BTreeMap<&str, Vec<&RunCell>> = self.plan.labels().map(|cc| (cc, Vec::new())).collect();
+        for cell in &self.cells {
+            all.entry(cell.cell.cc.as_str()).or_default().push(cell);
+        }
+        all
+    }
+
+    /// The same run as if only these candidates had been in it.
+    pub fn only(mut self, ccs: &[String]) -> Self {
+        let is_kept = |cc: &Label| ccs.iter().any(|kept| kept == cc.as_str());
+        self.cells.retain(|c| is_kept(&c.cell.cc));
+        self.plan.ccs.retain(is_kept);
+        self
     }
 
     /// Data of the cells that count.

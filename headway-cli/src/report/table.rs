@@ -1,6 +1,7 @@
 //! The run as tables for programs: `results.csv` and `results.json`.
 
 use super::findings::{Comparison, Findings};
+use super::front::{Front, Point};
 use super::mean::Mean;
 use super::run::{Run, RunCell};
 use super::words;
@@ -39,6 +40,7 @@ pub fn json(run: &Run, findings: &Findings) -> anyhow::Result<String> {
         "kernels": run.kernels(),
         "answer": findings.answer.sentences,
         "means": findings.answer.means.iter().map(|m| mean_json(run, m)).collect::<Vec<_>>(),
+        "front": findings.front.as_ref().map(|front| front_json(run, front)),
         "notes": findings.notes,
         "counts": findings.counts,
         "tails": findings.tails.iter().map(|t| t.json(run)).collect::<Vec<_>>(),
@@ -93,6 +95,23 @@ fn comparison_json(run: &Run, c: &Comparison) -> Value {
         "noise": c.judged.noise,
         "margin": c.judged.margin,
         "verdict": c.judged.verdict.map(|v| v.word()),
+    })
+}
+
+fn front_json(run: &Run, front: &Front) -> Value {
+    let point = |p: &Point| {
+        json!({
+            "candidate": p.cc,
+            "is_on_front": p.is_on_front,
+            "goodput": mean_json(run, &p.goodput),
+            "delay": mean_json(run, &p.delay),
+        })
+    };
+    json!({
+        "delay": front.delay.name,
+        "baseline_is_on_front": front.has_baseline,
+        "candidates": front.points.iter().map(point).collect::<Vec<_>>(),
+        "without_place": front.without_place,
     })
 }
 

@@ -51,6 +51,31 @@ fn what_cells_note_is_counted_where_they_count() {
     assert!(table.contains(&format!("note: {line}")) && page(&folder).contains(line), "{table}");
 }
 
+/// The run of a plan whose candidates were drawn: no verdict, the front first, and the page without what is not on it.
+#[test]
+fn a_search_ends_with_its_front() {
+    let folder = synthetic::run("search", 10);
+    synthetic::edit(
+        &folder.dir.join("plan.json"),
+        "draws",
+        json!({"of": ["bbr", "bbr1:high_gain=2..3"], "count": 2}),
+    );
+    let findings = Findings::of(&Run::read(&folder.dir).unwrap());
+    assert!(findings.comparisons.iter().all(|c| c.judged.verdict.is_none()));
+    let front = findings.front.as_ref().unwrap();
+    assert_eq!(front.points.len(), 2);
+    let on_front = |cc: &str| front.points.iter().any(|p| p.cc == cc && p.is_on_front);
+    assert!(front.has_baseline || on_front("bbr1"), "one of two that are alike is on the front");
+    assert!(!on_front("cubic"), "it fills buffers and fails under loss: {:?}", front.points);
+    let text = printed(&folder, &Options::default());
+    assert!(text.contains(" 2 candidates") && !text.contains("Verdict"), "{text}");
+    assert!(!text.contains("equivalent") && text.contains("excluded"), "{text}");
+    let html = page(&folder);
+    assert!(html.contains("2 draws of bbr1 against bbr") && html.contains("Goodput against delay"));
+    assert!(html.contains("<th scope=\"row\" class=\"name whole\">cubic"), "all are in the folded table");
+    assert!(!html.contains("data-toggle=\"cubic\""), "what is not on the front has no charts");
+}
+
 #[test]
 fn a_whole_run_is_judged() {
     let folder = synthetic::run("whole", 10);

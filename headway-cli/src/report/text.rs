@@ -5,9 +5,10 @@
 //! in which a candidate is better or worse; where the terminal is too narrow, columns are left out. Both are said, and
 //! `--format full` prints everything.
 
-use super::answer::{FEW_PATHS, price, weight};
+use super::answer::{FEW_PATHS, noun, price, weight};
 use super::findings::{Comparison, Findings};
-use super::run::{NOT_RUN, Run};
+use super::front::{Front, Point};
+use super::run::{Count, NOT_RUN, Run};
 use super::terminal::{Column, Row, Word, bold, faint, styled, table, wrapped};
 use crate::metric::Metric;
 use crate::stats::Verdict;
@@ -17,6 +18,9 @@ const ROWS: usize = 48;
 
 /// More exclusions, or second attempts, than this are not read either.
 const LINES: usize = 5;
+
+/// Of more controllers the cells are counted together.
+const COUNTED: usize = 12;
 
 /// How much of it is printed.
 #[derive(Clone, Copy, Debug)]
@@ -36,7 +40,14 @@ pub fn of(run: &Run, findings: &Findings, printed: impl Fn(&Metric) -> bool, ext
     if run.plan.paths.len() > FEW_PATHS {
         parts.reverse();
     }
-    for part in parts.into_iter().chain([counts(findings)]) {
+    let of_search =
+        findings.front.as_ref().filter(|_| run.plan.draws.is_some()).map(|front| search(run, front, width));
+    let parts = match of_search {
+        Some(search) if extent.is_full => Vec::from([search]).into_iter().chain(parts).collect(),
+        Some(search) => vec![search],
+        None => Vec::from(parts),
+    };
+    for part in parts.into_iter().chain([counts(run, findings, extent)]) {
         if !part.is_empty() {
             text += &format!("\n{part}");
         }
@@ -189,15 +200,76 @@ fn not_shown(all: &[&Comparison], shown: usize) -> String {
     )
 }
 
-fn counts(findings: &Findings) -> String {
-    let line = |c: &super::run::Count| {
-        let not_run = match c.planned - c.attempted {
-            0 => String::new(),
-            n => format!(", {n} not run"),
+/// The front of a search, and how its members are measured again. Names have lines of their own, because they must be whole
+/// to be copied.
+fn search(run: &Run, front: &Front, width: usize) -> String {
+    let members = front.members();
+    let columns = [
+        Column::number("goodput", 0),
+        Column::number("95 % interval", 0),
+        Column::number(&noun(front.delay), 0),
+        Column::number("95 % interval", 0),
+    ];
+    let rows = |points: &[&Point]| -> Vec<Row> {
+        let row = |point: &&Point| {
+            let mut words = Vec::new();
+            for mean in [&point.goodput, &point.delay] {
+                words.extend([mean.ratio_text(), mean.interval_text()].map(Word::from));
+            }
+            [Row::Heading(point.cc.clone()), Row::Words(words)]
         };
-        format!("{}: {} of {} cells ok, {} excluded{not_run}\n", c.cc, c.ok, c.planned, c.excluded)
+        points.iter().flat_map(row).collect()
     };
-    findings.counts.iter().map(line).collect()
+    let is_given =
+        |cc: &str| run.plan.draws.iter().flat_map(|draws| &draws.of).any(|asked| asked.as_str() == cc);
+    let given: Vec<&Point> = front.points.iter().filter(|p| !p.is_on_front && is_given(&p.cc)).collect();
+    let mut text = String::new();
+    for (which, points) in [("The front", &members), ("Not drawn, and not on the front", &given)] {
+        if !points.is_empty() {
+            let caption = format!("{which}, as ratios to {}", run.baseline());
+            text += &format!("{}\n{}", styled(&caption, bold()), table(&columns, &rows(points), width).0);
+        }
+    }
+    for remark in front.remarks() {
+        text += &wrapped(&remark, width, 2);
+    }
+    text += &wrapped("results.json has all candidates, and --format full prints them.", width, 2);
+    if !members.is_empty() {
+        let names: Vec<&str> = members.iter().map(|point| point.cc.as_str()).collect();
+        let what = "To measure the front again with another seed; put other paths in the place of these:";
+        text += &format!("\n{}{}\n", wrapped(what, width, 2), run.plan.command_again(&names));
+    }
+    text
+}
+
+/// One line for each controller; where these would not be read, one for all and one for each that lost cells.
+fn counts(run: &Run, findings: &Findings, extent: Extent) -> String {
+    let all = &findings.counts;
+    let is_read = all.len() <= COUNTED && run.plan.draws.is_none();
+    if !is_read && !extent.is_full {
+        let sum = |of: fn(&Count) -> usize| all.iter().map(of).sum::<usize>();
+        let lost: Vec<&Count> = all.iter().filter(|c| c.ok < c.planned).collect();
+        let (ok, planned) = (sum(|c| c.ok), sum(|c| c.planned));
+        let mut text = format!(
+            "{} controllers: {ok} of {planned} cells ok, {} excluded\n",
+            all.len(),
+            sum(|c| c.excluded)
+        );
+        lost.iter().take(LINES).for_each(|c| text += &count(c));
+        if lost.len() > LINES {
+            text += &format!("{} more controllers lost cells; --format full has them\n", lost.len() - LINES);
+        }
+        return text;
+    }
+    all.iter().map(count).collect()
+}
+
+fn count(c: &Count) -> String {
+    let not_run = match c.planned - c.attempted {
+        0 => String::new(),
+        n => format!(", {n} not run"),
+    };
+    format!("{}: {} of {} cells ok, {} excluded{not_run}\n", c.cc, c.ok, c.planned, c.excluded)
 }
 
 fn excluded(run: &Run) -> Vec<String> {

@@ -1,9 +1,9 @@
 //! The head of the page: title, the user's note, the answer, one picture, and the facts of the run; below it the bar that
 //! hides controllers.
 
-use super::{FEW_PATHS, meaning, picture};
+use super::{FEW_PATHS, front, meaning, picture};
 use crate::plan::traffic::{Traffic, is_usual_mtu, pacing_text, stagger_text};
-use crate::plan::{Place, Plan};
+use crate::plan::{Draws, Place, Plan};
 use crate::report::chart::{key, typeset};
 use crate::report::findings::{Comparison, Findings};
 use crate::report::run::Run;
@@ -16,6 +16,9 @@ pub fn title(run: &Run) -> String {
 }
 
 fn compared(run: &Run) -> String {
+    if run.plan.draws.is_some() {
+        return front::heading(run);
+    }
     match &run.plan.labels().skip(1).collect::<Vec<_>>()[..] {
         [] => run.baseline().to_string(),
         candidates => format!("{} against {}", in_words(candidates), run.baseline()),
@@ -40,9 +43,10 @@ pub fn header(run: &Run, findings: &Findings, primary: &[&Comparison]) -> Markup
             @if !about.title.is_empty() { p class="lead" { (compared(run)) } }
             @if !about.note.is_empty() { p class="note" { (about.note) } }
             div class="answer" { @for sentence in &findings.answer.sentences { p { (typeset(sentence)) } } }
-            @for cc in run.plan.labels().skip(1) { (tally(run, cc, primary)) }
+            @if run.plan.draws.is_none() { @for cc in run.plan.labels().skip(1) { (tally(run, cc, primary)) } }
             @if !findings.notes.is_empty() { ul class="notes" { @for note in &findings.notes { li { (note) } } } }
-            @if let Some(picture) = picture::picture(run, findings) { (picture) }
+            @if run.plan.draws.is_none() { @if let Some(picture) = picture::picture(run, findings) { (picture) } }
+            @if let Some(found) = &findings.front { (front::picture(run, found)) }
             (facts(run))
         }
     }
@@ -61,6 +65,7 @@ fn facts(run: &Run) -> Markup {
         ("Where", place_in_words(plan)),
         ("Kernel", run.kernels().join(", ")),
         ("Transport", if plan.transport.is_tcp() { String::new() } else { plan.transport.to_string() }),
+        ("Drawn from", plan.draws.iter().flat_map(Draws::ranged).collect::<Vec<_>>().join(", ")),
         ("Paths", plan.paths.len().to_string()),
         ("Blocks", plan.blocks.to_string()),
         ("Suite", plan.suite.clone()),
@@ -153,7 +158,8 @@ pub fn command(run: &Run) -> String {
 
 pub fn controls(run: &Run) -> Markup {
     html! {
-        nav class="controls" aria-label="Controllers shown" {
+        // Names of drawn candidates are so long that a bar which stayed in sight would hide the page.
+        nav class={ "controls" @if run.plan.draws.is_some() { " still" } } aria-label="Controllers shown" {
             @for cc in run.plan.labels() {
                 button type="button" aria-pressed="true" data-toggle=(cc) { (key(run, cc)) " " (cc) @if cc == run.baseline() { span class="quiet" { " baseline" } } }
             }

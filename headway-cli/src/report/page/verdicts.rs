@@ -31,6 +31,15 @@ pub fn section(run: &Run, findings: &Findings, primary: &[&Comparison]) -> Marku
     if primary.is_empty() {
         return html! {};
     }
+    if run.plan.draws.is_some() {
+        return html! {
+            section class="search" id="verdicts" {
+                h2 { "Over all paths" }
+                p class="lead" { "Of the front, and of the candidates that nobody has drawn." }
+                div class="scroll" { (means(run, findings)) }
+            }
+        };
+    }
     html! {
         section id="verdicts" {
             h2 { "Verdicts" }
