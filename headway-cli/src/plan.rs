@@ -149,6 +149,14 @@ impl Plan {
         self.ccs.iter().map(Label::as_str)
     }
 
+    /// The candidates as a line has room for them: those that were drawn are counted.
+    pub fn candidates_in_words(&self) -> Vec<String> {
+        match &self.draws {
+            Some(draws) => draws.in_words(),
+            None => self.labels().map(String::from).collect(),
+        }
+    }
+
     /// The traffic of every path, in the order of the paths.
     pub fn traffics(&self) -> impl Iterator<Item = &Traffic> {
         (0..self.paths.len()).map(|path| self.traffic(path))

@@ -37,7 +37,7 @@ impl Progress {
             "" => plan.paths.iter().map(|p| p.name.as_str()).collect::<Vec<_>>().join(", "),
             suite => format!("suite {suite} ({} paths)", plan.paths.len()),
         };
-        let labels = plan.labels().collect::<Vec<_>>().join(", ");
+        let labels = plan.candidates_in_words().join(", ");
         progress.say(&format!(
             "{total} cells to run: {labels} × {paths} × {} blocks, in {}",
             plan.blocks, plan.place

@@ -28,6 +28,13 @@ impl Draws {
     pub fn ranged(&self) -> impl Iterator<Item = &str> {
         self.of.iter().filter(|cc| has_range(cc)).map(Label::whole)
     }
+
+    /// `bbr3`, `headway` and `64 draws of headway:newcomer_keep=0.3..0.7`.
+    pub fn in_words(&self) -> Vec<String> {
+        let word =
+            |cc: &Label| if has_range(cc) { format!("{} draws of {cc}", self.count) } else { cc.to_string() };
+        self.of.iter().map(word).collect()
+    }
 }
 
 /// Is some setting of the candidate a range?
@@ -216,6 +223,8 @@ mod tests {
     #[test]
     fn what_else_differs_stays_with_each_draw() {
         let all = texts(&["bbr3", "bbr3:up_pacing_gain=1.1..1.5@6.12/qdisc=fq"], 2, 1);
+        let draws = Draws { of: labels(&["bbr3", SPACE]), count: 2 };
+        assert_eq!(draws.in_words(), ["bbr3".to_string(), format!("2 draws of {SPACE}")]);
         assert!(all[1..].iter().all(|cc| cc.ends_with("@6.12/qdisc=fq") && !cc.contains("..")), "{all:?}");
     }
 
