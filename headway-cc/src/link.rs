@@ -86,8 +86,11 @@ pub struct Link<P> {
     /// First the packets that are being serialised or on their way, in the order of arrival, then those that wait. A
     /// packet keeps its place while it goes from the queue to the wire.
     packets: VecDeque<Carried<P>>,
-    /// How many of them have left the queue.
-    on_wire: usize,
+    /// When the first of those that wait leaves the queue, if one waits.
+    turn_ns: u64,
+    /// What becomes of a packet is known when it joins the queue: nothing drops it there, loses it or lets others
+    /// overtake it. It is served at once then, so that only the count of what waits has to follow the time.
+    is_foreseen: bool,
     /// When the next packet arrives at the far end; [`NEVER`] when none is on its way.
     arrival_ns: u64,
     limit_bytes: u64,
@@ -134,13 +137,15 @@ impl<P> Link<P> {
         if let Some(losses) = &mut losses {
             losses.set(&spec.loss);
         }
+        let is_foreseen = spec.codel.is_none() && losses.is_none() && spec.reorder.is_none();
         let has_extra = spec.jitter.is_some() || spec.reorder.is_some() || spec.release_ns > 0;
         let extra = || Extra::new(spec, rng(JITTER_STREAM), rng(REORDER_STREAM), hash(seed, HOLD_STREAM));
         Self {
             now_ns: 0,
             server: Server::new(spec),
             packets: VecDeque::new(),
-            on_wire: 0,
+            turn_ns: 0,
+            is_foreseen,
             arrival_ns: NEVER,
             limit_bytes: spec.limit_bytes,
             limit_packets: spec.limit_packets,
@@ -171,7 +176,7 @@ impl<P> Link<P> {
             return self.count_drop(bytes);
         }
         self.max_bytes = self.max_bytes.max(bytes);
-        let is_idle = !self.is_waiting() && self.server.free_ns() <= in_ns;
+        let is_idle = !self.is_waiting() && self.turn_ns <= in_ns;
         if !is_idle {
             let queue_bytes = self.stats.queue_bytes + u64::from(bytes);
             if queue_bytes > self.limit_bytes || self.stats.queue_packets >= self.limit_packets {
@@ -180,14 +185,16 @@ impl<P> Link<P> {
             self.stats.queue_packets += 1;
             self.stats.queue_bytes = queue_bytes;
         }
+        if is_idle {
+            self.server.resume(in_ns);
+        }
+        if self.is_foreseen {
+            return self.foresee(in_ns, bytes, ect, packet);
+        }
         let (ce, is_lost, sent_ns, at_ns) = (false, false, NEVER, NEVER);
         self.packets.push_back(Carried { packet, bytes, ect, ce, is_lost, in_ns, sent_ns, at_ns });
         if is_idle {
-            self.server.resume(in_ns);
-            if let Some(codel) = &mut self.codel {
-                codel.judge(in_ns, 0, true, ect);
-            }
-            self.send(in_ns, false);
+            self.begin(in_ns, ect);
         }
     }
 
@@ -198,17 +205,10 @@ impl<P> Link<P> {
         if self.arrival_ns > self.now_ns {
             return None;
         }
-        let carried = match &mut self.heap {
-            Some(heap) => {
-                let first = heap.pop()?.carried;
-                self.arrival_ns = heap.peek().map_or(NEVER, |f| f.carried.at_ns);
-                first
-            }
-            None => self.take_first()?,
-        };
+        let first = if self.heap.is_some() { self.take_earliest() } else { self.take_first() };
+        let Carried { packet, bytes, ce, in_ns, sent_ns, at_ns, .. } = first?;
         self.stats.out_packets += 1;
-        self.stats.out_bytes += u64::from(carried.bytes);
-        let Carried { packet, bytes, ce, in_ns, sent_ns, at_ns, .. } = carried;
+        self.stats.out_bytes += u64::from(bytes);
         Some(Out { packet, bytes, ce, in_ns, sent_ns, at_ns })
     }
 
@@ -217,8 +217,8 @@ impl<P> Link<P> {
     #[inline]
     pub fn next_ns(&self) -> Option<u64> {
         let mut next_ns = self.arrival_ns;
-        if self.is_waiting() && (next_ns == NEVER || self.heap.is_some()) {
-            next_ns = next_ns.min(self.server.free_ns());
+        if (next_ns == NEVER || self.heap.is_some()) && self.is_waiting() {
+            next_ns = next_ns.min(self.turn_ns);
         }
         (next_ns != NEVER).then_some(next_ns)
     }
@@ -227,8 +227,13 @@ impl<P> Link<P> {
     #[inline(always)]
     pub fn advance(&mut self, now_ns: u64) {
         self.now_ns = self.now_ns.max(now_ns.min(FAR - 1));
-        if self.is_waiting() && self.server.free_ns() <= self.now_ns {
-            self.serve_waiting();
+        while self.is_waiting() && self.turn_ns <= self.now_ns {
+            if self.is_foreseen {
+                self.take_turn();
+            } else {
+                self.dequeue(self.turn_ns);
+                self.turn_ns = self.server.free_ns();
+            }
         }
     }
 
@@ -253,34 +258,61 @@ impl<P> Link<P> {
     #[inline]
     fn take_first(&mut self) -> Option<Carried<P>> {
         let first = self.packets.pop_front();
-        self.on_wire -= 1;
-        self.arrival_ns = NEVER;
-        while self.on_wire > 0
-            && let Some(next) = self.packets.front()
-        {
-            if !next.is_lost {
-                self.arrival_ns = next.at_ns;
-                break;
-            }
+        while self.packets.front().is_some_and(|next| next.is_lost) {
             self.packets.pop_front();
-            self.on_wire -= 1;
         }
+        self.arrival_ns = self.packets.front().map_or(NEVER, |next| next.at_ns);
         first
     }
 
-    /// Serves every packet whose turn has come. Apart from [`Link::advance`], which finds nothing to do most of the time.
-    #[inline(never)]
-    fn serve_waiting(&mut self) {
-        while self.is_waiting() && self.server.free_ns() <= self.now_ns {
-            self.dequeue(self.server.free_ns());
-        }
+    /// Takes the packet off the wire that arrives first, where they may overtake each other.
+    #[cold]
+    fn take_earliest(&mut self) -> Option<Carried<P>> {
+        let heap = self.heap.as_mut()?;
+        let first = heap.pop()?.carried;
+        self.arrival_ns = heap.peek().map_or(NEVER, |f| f.carried.at_ns);
+        Some(first)
     }
 
-    /// Lets the packet at the head of the queue go, or the next one that CoDel lets pass.
+    /// Where the first of the packets that wait is among all.
     #[inline]
+    fn first_waiting(&self) -> usize {
+        self.packets.len() - self.stats.queue_packets as usize
+    }
+
+    /// A packet has joined the queue, or the wire if the link is idle, and what becomes of it is known.
+    #[inline(always)]
+    fn foresee(&mut self, in_ns: u64, bytes: u32, ect: bool, packet: P) {
+        let start_ns = self.server.free_ns();
+        let sent_ns = if start_ns < FAR { self.server.serve(bytes) } else { NEVER };
+        let (ce, is_lost) = (ect && start_ns - in_ns > self.ce_ns, false);
+        let at_ns = self.arrival_of(sent_ns);
+        if !self.is_waiting() {
+            self.turn_ns = sent_ns;
+        }
+        if self.packets.is_empty() {
+            self.arrival_ns = at_ns;
+        }
+        self.packets.push_back(Carried { packet, bytes, ect, ce, is_lost, in_ns, sent_ns, at_ns });
+    }
+
+    /// The head of the queue leaves it, at the time that was foreseen.
+    #[inline]
+    fn take_turn(&mut self) {
+        let head = &self.packets[self.first_waiting()];
+        self.stats.queue_packets -= 1;
+        self.stats.queue_bytes -= u64::from(head.bytes);
+        self.stats.mark_packets += u64::from(head.ce);
+        self.turn_ns = head.sent_ns;
+    }
+
+    /// Lets the packet at the head of the queue go, or the next one that CoDel lets pass. Apart from
+    /// [`Link::advance`], which finds nothing to do most of the time.
+    #[inline(never)]
     fn dequeue(&mut self, start_ns: u64) {
         while self.is_waiting() {
-            let head = &self.packets[self.on_wire];
+            let index = self.first_waiting();
+            let head = &self.packets[index];
             self.stats.queue_packets -= 1;
             self.stats.queue_bytes -= u64::from(head.bytes);
             let verdict = self.codel.as_mut().map_or(Verdict::Pass, |codel| {
@@ -288,20 +320,29 @@ impl<P> Link<P> {
                 codel.judge(start_ns, start_ns - head.in_ns, is_short, head.ect)
             });
             if verdict != Verdict::Drop {
-                return self.send(start_ns, verdict == Verdict::Mark);
+                return self.send(index, start_ns, verdict == Verdict::Mark);
             }
             self.count_drop(head.bytes);
-            self.give_up();
+            self.give_up(index);
         }
         if let Some(codel) = &mut self.codel {
             codel.on_empty();
         }
     }
 
-    /// Serialises the packet at the head of the queue from `start_ns` on and puts it on the wire.
-    #[inline(always)]
-    fn send(&mut self, start_ns: u64, is_marked: bool) {
-        let head = &mut self.packets[self.on_wire];
+    /// A packet has come to an idle link.
+    #[inline(never)]
+    fn begin(&mut self, now_ns: u64, ect: bool) {
+        if let Some(codel) = &mut self.codel {
+            codel.judge(now_ns, 0, true, ect);
+        }
+        self.send(self.packets.len() - 1, now_ns, false);
+        self.turn_ns = self.server.free_ns();
+    }
+
+    /// Serialises a packet, which none waits before, from `start_ns` on and puts it on the wire.
+    fn send(&mut self, index: usize, start_ns: u64, is_marked: bool) {
+        let head = &self.packets[index];
         let sent_ns = self.server.serve(head.bytes);
         let ce = is_marked || (head.ect && start_ns - head.in_ns > self.ce_ns);
         if let Some(losses) = &mut self.losses {
@@ -311,38 +352,41 @@ impl<P> Link<P> {
             if sent_ns != NEVER && losses.is_lost(sent_ns) {
                 self.stats.lost_packets += 1;
                 self.stats.lost_bytes += u64::from(head.bytes);
-                return self.give_up();
+                return self.give_up(index);
             }
         }
         self.stats.mark_packets += u64::from(ce);
-        let at_ns = match &mut self.extra {
+        let at_ns = self.arrival_of(sent_ns);
+        let head = &mut self.packets[index];
+        (head.ce, head.sent_ns, head.at_ns) = (ce, sent_ns, at_ns);
+        if index == 0 {
+            self.arrival_ns = self.arrival_ns.min(at_ns);
+        }
+        if let Some(heap) = &mut self.heap {
+            self.flown += 1;
+            heap.extend(self.packets.pop_front().map(|carried| Flying { carried, order: self.flown }));
+        }
+    }
+
+    /// When a packet that is serialised at `sent_ns` arrives.
+    #[inline]
+    fn arrival_of(&mut self, sent_ns: u64) -> u64 {
+        self.last_at_ns = match &mut self.extra {
             _ if sent_ns == NEVER => NEVER,
             Some(extra) => extra.arrival_ns(sent_ns, self.server.delay_ns),
             None => self.last_at_ns.max(sent_ns + self.server.delay_ns),
         };
-        self.last_at_ns = at_ns;
-        (head.ce, head.sent_ns, head.at_ns) = (ce, sent_ns, at_ns);
-        let Some(heap) = &mut self.heap else {
-            if self.on_wire == 0 {
-                self.arrival_ns = at_ns;
-            }
-            self.on_wire += 1;
-            return;
-        };
-        self.flown += 1;
-        heap.extend(self.packets.pop_front().map(|carried| Flying { carried, order: self.flown }));
-        self.arrival_ns = self.arrival_ns.min(at_ns);
+        self.last_at_ns
     }
 
     /// The packet at the head of the queue is dropped or lost. Behind others on the wire it keeps its place, because
     /// taking it out would move all that is before or behind it.
     #[cold]
-    fn give_up(&mut self) {
-        if self.on_wire == 0 {
+    fn give_up(&mut self, index: usize) {
+        if index == 0 {
             self.packets.pop_front();
         } else {
-            self.packets[self.on_wire].is_lost = true;
-            self.on_wire += 1;
+            self.packets[index].is_lost = true;
         }
     }
 

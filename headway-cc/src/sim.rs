@@ -454,10 +454,7 @@ impl Simulation {
                     let next_ns = self.flows[index].on_packet(now_ns, out.packet, out.ce, &mut self.up);
                     self.timers.lower(index, next_ns);
                 }
-                Packet::Probe { number } => {
-                    self.up.push(now_ns, PROBE_BYTES, false, Reply::Probe { number });
-                }
-                Packet::Message { number } => self.datagrams[number as usize].arrive(now_ns),
+                Packet::Probe { .. } | Packet::Message { .. } => self.on_other(now_ns, out.packet),
             }
         }
     }
@@ -473,12 +470,26 @@ impl Simulation {
                     flow.on_reply(now_ns, out.packet, &mut self.down);
                     self.timers.lower(index, flow.next_ns());
                 }
-                Reply::Probe { number } => {
-                    let probe = &mut self.probes[number as usize];
-                    probe.rtt_us = Some(now_ns / 1000 - probe.sent_us);
-                }
+                Reply::Probe { number } => self.on_answer(now_ns, number),
             }
         }
+    }
+
+    /// What is no flow's leaves the bottleneck.
+    #[cold]
+    fn on_other(&mut self, now_ns: u64, packet: Packet) {
+        match packet {
+            Packet::Probe { number } => self.up.push(now_ns, PROBE_BYTES, false, Reply::Probe { number }),
+            Packet::Message { number } => self.datagrams[number as usize].arrive(now_ns),
+            Packet::Segment { .. } | Packet::Syn { .. } => {}
+        }
+    }
+
+    /// The answer to a probe is back.
+    #[cold]
+    fn on_answer(&mut self, now_ns: u64, number: u64) {
+        let probe = &mut self.probes[number as usize];
+        probe.rtt_us = Some(now_ns / 1000 - probe.sent_us);
     }
 
     fn fire_timer(&mut self, now_ns: u64) {

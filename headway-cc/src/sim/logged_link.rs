@@ -76,11 +76,10 @@ impl<P> LoggedLink<P> {
 
     #[inline]
     pub(crate) fn push(&mut self, now_ns: u64, bytes: u32, ect: bool, packet: P) {
-        let what = self.what.map(|what| (what(&packet), *self.link.stats()));
-        self.link.push(now_ns, bytes, ect, packet);
-        if let Some((what, before)) = what {
-            self.note(now_ns, Step::In, bytes, what);
-            self.note_drops(now_ns, what, &before);
+        if let Some(what) = self.what {
+            self.push_noted(now_ns, bytes, ect, packet, what);
+        } else {
+            self.link.push(now_ns, bytes, ect, packet);
         }
         self.queue_bytes_max = self.queue_bytes_max.max(self.link.stats().queue_bytes);
         self.next_ns = self.link.next_ns().unwrap_or(u64::MAX).max(now_ns);
@@ -89,19 +88,34 @@ impl<P> LoggedLink<P> {
     /// To be called while [`LoggedLink::next_ns`] is not in the future. `None`: nothing after all.
     #[inline(always)]
     pub(crate) fn pop(&mut self, now_ns: u64) -> Option<Out<P>> {
-        let before = self.what.map(|what| (what, *self.link.stats()));
-        let out = self.link.pop(now_ns);
-        if let Some((what, before)) = before {
-            let what = out.as_ref().map_or(What::Unknown, |out| what(&out.packet));
-            self.note_drops(now_ns, what, &before);
-            if let Some(out) = &out {
-                self.note(now_ns, Step::Out { in_ns: out.in_ns, sent_ns: out.sent_ns }, out.bytes, what);
-            }
-        }
+        let out = match self.what {
+            Some(what) => self.pop_noted(now_ns, what),
+            None => self.link.pop(now_ns),
+        };
         if let Some(out) = &out {
             self.sojourn_ns_max = self.sojourn_ns_max.max(out.sent_ns - out.in_ns);
         }
         self.next_ns = self.link.next_ns().unwrap_or(u64::MAX);
+        out
+    }
+
+    #[cold]
+    fn push_noted(&mut self, now_ns: u64, bytes: u32, ect: bool, packet: P, what: fn(&P) -> What) {
+        let (what, before) = (what(&packet), *self.link.stats());
+        self.link.push(now_ns, bytes, ect, packet);
+        self.note(now_ns, Step::In, bytes, what);
+        self.note_drops(now_ns, what, &before);
+    }
+
+    #[cold]
+    fn pop_noted(&mut self, now_ns: u64, what: fn(&P) -> What) -> Option<Out<P>> {
+        let before = *self.link.stats();
+        let out = self.link.pop(now_ns);
+        let what = out.as_ref().map_or(What::Unknown, |out| what(&out.packet));
+        self.note_drops(now_ns, what, &before);
+        if let Some(out) = &out {
+            self.note(now_ns, Step::Out { in_ns: out.in_ns, sent_ns: out.sent_ns }, out.bytes, what);
+        }
         out
     }
 
