@@ -66,6 +66,7 @@ pub mod quic;
 pub mod rand;
 pub mod reconstruct;
 pub mod sampler;
+mod sequence;
 pub mod sim;
 
 /// The manual's lines for noq, as a test.

@@ -20,13 +20,14 @@ mod server;
 mod spec;
 
 use crate::rand::{Rng, hash};
+use crate::sequence::SequenceBuffer;
 use codel::{Codel, Verdict};
 use delay::Extra;
 use loss::Losses;
 use server::{FAR, NEVER, Server};
 pub use spec::*;
 use std::cmp::Ordering;
-use std::collections::{BinaryHeap, VecDeque};
+use std::collections::BinaryHeap;
 
 /// Each random part of a link draws from a stream of its own, so that adding one part does not change the others.
 const LOSS_STREAM: u64 = 0;
@@ -85,7 +86,7 @@ pub struct Link<P> {
     server: Server,
     /// First the packets that are being serialised or on their way, in the order of arrival, then those that wait. A
     /// packet keeps its place while it goes from the queue to the wire.
-    packets: VecDeque<Carried<P>>,
+    packets: SequenceBuffer<Carried<P>>,
     /// When the first of those that wait leaves the queue, if one waits.
     turn_ns: u64,
     /// What becomes of a packet is known when it joins the queue: nothing drops it there, loses it or lets others
@@ -112,18 +113,24 @@ pub struct Link<P> {
     stats: LinkStats,
 }
 
-/// A packet inside the link. Its last two times are known once it has left the queue.
+/// A packet inside the link. Its last two times are known once it is served.
 #[derive(Debug)]
 struct Carried<P> {
-    packet: P,
+    /// `None` when it was lost on the wire or dropped and only keeps its place behind those that arrive before it.
+    packet: Option<P>,
     bytes: u32,
     ect: bool,
     ce: bool,
-    /// It was lost on the wire and only keeps its place behind those that arrive before it.
-    is_lost: bool,
     in_ns: u64,
     sent_ns: u64,
     at_ns: u64,
+}
+
+impl<P> Default for Carried<P> {
+    fn default() -> Self {
+        let (bytes, ect, ce, in_ns, sent_ns, at_ns) = (0, false, false, 0, NEVER, NEVER);
+        Self { packet: None, bytes, ect, ce, in_ns, sent_ns, at_ns }
+    }
 }
 
 impl<P> Link<P> {
@@ -143,7 +150,7 @@ impl<P> Link<P> {
         Self {
             now_ns: 0,
             server: Server::new(spec),
-            packets: VecDeque::new(),
+            packets: SequenceBuffer::new(64),
             turn_ns: 0,
             is_foreseen,
             arrival_ns: NEVER,
@@ -191,8 +198,7 @@ impl<P> Link<P> {
         if self.is_foreseen {
             return self.foresee(in_ns, bytes, ect, packet);
         }
-        let (ce, is_lost, sent_ns, at_ns) = (false, false, NEVER, NEVER);
-        self.packets.push_back(Carried { packet, bytes, ect, ce, is_lost, in_ns, sent_ns, at_ns });
+        self.packets.push(Carried { packet: Some(packet), bytes, ect, in_ns, ..Carried::default() });
         if is_idle {
             self.begin(in_ns, ect);
         }
@@ -205,22 +211,43 @@ impl<P> Link<P> {
         if self.arrival_ns > self.now_ns {
             return None;
         }
-        let first = if self.heap.is_some() { self.take_earliest() } else { self.take_first() };
-        let Carried { packet, bytes, ce, in_ns, sent_ns, at_ns, .. } = first?;
+        if !self.is_foreseen {
+            self.land();
+        }
+        let first = self.packets.start();
+        let Carried { packet, bytes, ce, in_ns, sent_ns, at_ns, .. } = &mut self.packets[first];
+        let out = Out {
+            packet: packet.take()?,
+            bytes: *bytes,
+            ce: *ce,
+            in_ns: *in_ns,
+            sent_ns: *sent_ns,
+            at_ns: *at_ns,
+        };
+        self.forget_first();
         self.stats.out_packets += 1;
-        self.stats.out_bytes += u64::from(bytes);
-        Some(Out { packet, bytes, ce, in_ns, sent_ns, at_ns })
+        self.stats.out_bytes += u64::from(out.bytes);
+        Some(out)
+    }
+
+    /// What [`Link::pop`] would return now: the packet, its size, when it was pushed and when it left the queue.
+    pub(crate) fn peek(&self) -> Option<(&P, u32, u64, u64)> {
+        let first = self.first().filter(|_| self.arrival_ns <= self.now_ns)?;
+        Some((first.packet.as_ref()?, first.bytes, first.in_ns, first.sent_ns))
     }
 
     /// When to call [`Link::pop`] next; `None` when nothing will come out without a push. Exact, except that a lost
     /// packet, or packets overtaking each other, may make the link ask for a call that returns nothing.
     #[inline]
     pub fn next_ns(&self) -> Option<u64> {
-        let mut next_ns = self.arrival_ns;
-        if (next_ns == NEVER || self.heap.is_some()) && self.is_waiting() {
-            next_ns = next_ns.min(self.turn_ns);
-        }
+        let next_ns = self.due_ns();
         (next_ns != NEVER).then_some(next_ns)
+    }
+
+    /// [`Link::next_ns`]; [`NEVER`] for `None`.
+    #[inline(always)]
+    pub(crate) fn due_ns(&self) -> u64 {
+        if self.is_foreseen { self.arrival_ns } else { self.due_unforeseen_ns() }
     }
 
     /// Brings the queue to `now_ns`; [`Link::push`] and [`Link::pop`] do so by themselves.
@@ -245,7 +272,7 @@ impl<P> Link<P> {
     /// Packets and bytes that are neither out nor gone, by going through them.
     pub fn inside(&self) -> (u64, u64) {
         let flying = self.heap.iter().flatten().map(|f| &f.carried);
-        let present = self.packets.iter().chain(flying).filter(|c| !c.is_lost);
+        let present = self.packets.iter().chain(flying).filter(|c| c.packet.is_some());
         present.fold((0, 0), |sum, c| (sum.0 + 1, sum.1 + u64::from(c.bytes)))
     }
 
@@ -254,38 +281,55 @@ impl<P> Link<P> {
         self.stats.queue_packets > 0
     }
 
-    /// Takes the first packet off the wire, and those behind it that were lost.
-    #[inline]
-    fn take_first(&mut self) -> Option<Carried<P>> {
-        let first = self.packets.pop_front();
-        while self.packets.front().is_some_and(|next| next.is_lost) {
-            self.packets.pop_front();
-        }
-        self.arrival_ns = self.packets.front().map_or(NEVER, |next| next.at_ns);
-        first
-    }
-
-    /// Takes the packet off the wire that arrives first, where they may overtake each other.
+    /// Apart, because most links are foreseen.
     #[cold]
-    fn take_earliest(&mut self) -> Option<Carried<P>> {
-        let heap = self.heap.as_mut()?;
-        let first = heap.pop()?.carried;
-        self.arrival_ns = heap.peek().map_or(NEVER, |f| f.carried.at_ns);
-        Some(first)
+    fn due_unforeseen_ns(&self) -> u64 {
+        let is_asking = self.is_waiting() && (self.arrival_ns == NEVER || self.heap.is_some());
+        if is_asking { self.arrival_ns.min(self.turn_ns) } else { self.arrival_ns }
     }
 
-    /// Where the first of the packets that wait is among all.
+    /// The packet that arrives first, or one that still waits if none is on its way.
     #[inline]
-    fn first_waiting(&self) -> usize {
-        self.packets.len() - self.stats.queue_packets as usize
+    fn first(&self) -> Option<&Carried<P>> {
+        if self.is_foreseen {
+            return self.packets.first();
+        }
+        match &self.heap {
+            Some(heap) => heap.peek().map(|flying| &flying.carried),
+            None => self.packets.first(),
+        }
+    }
+
+    /// Puts the packet that arrives first in front of the others, where they may overtake each other.
+    #[cold]
+    fn land(&mut self) {
+        if let Some(first) = self.heap.as_mut().and_then(BinaryHeap::pop) {
+            self.packets.put_before(first.carried);
+        }
+    }
+
+    /// Lets go of the first packet, and of those behind it that were given up.
+    #[inline]
+    fn forget_first(&mut self) {
+        self.packets.forget_before(self.packets.start() + 1);
+        while self.packets.first().is_some_and(|next| next.packet.is_none()) {
+            self.packets.forget_before(self.packets.start() + 1);
+        }
+        self.arrival_ns = self.first().map_or(NEVER, |next| next.at_ns);
+    }
+
+    /// The number of the first packet that waits.
+    #[inline]
+    fn first_waiting(&self) -> u64 {
+        self.packets.end() - self.stats.queue_packets
     }
 
     /// A packet has joined the queue, or the wire if the link is idle, and what becomes of it is known.
     #[inline(always)]
     fn foresee(&mut self, in_ns: u64, bytes: u32, ect: bool, packet: P) {
         let start_ns = self.server.free_ns();
-        let sent_ns = if start_ns < FAR { self.server.serve(bytes) } else { NEVER };
-        let (ce, is_lost) = (ect && start_ns - in_ns > self.ce_ns, false);
+        let sent_ns = self.server.serve(bytes);
+        let ce = ect && self.is_late(in_ns, start_ns);
         let at_ns = self.arrival_of(sent_ns);
         if !self.is_waiting() {
             self.turn_ns = sent_ns;
@@ -293,7 +337,7 @@ impl<P> Link<P> {
         if self.packets.is_empty() {
             self.arrival_ns = at_ns;
         }
-        self.packets.push_back(Carried { packet, bytes, ect, ce, is_lost, in_ns, sent_ns, at_ns });
+        self.packets.push(Carried { packet: Some(packet), bytes, ect, ce, in_ns, sent_ns, at_ns });
     }
 
     /// The head of the queue leaves it, at the time that was foreseen.
@@ -311,8 +355,8 @@ impl<P> Link<P> {
     #[inline(never)]
     fn dequeue(&mut self, start_ns: u64) {
         while self.is_waiting() {
-            let index = self.first_waiting();
-            let head = &self.packets[index];
+            let number = self.first_waiting();
+            let head = &self.packets[number];
             self.stats.queue_packets -= 1;
             self.stats.queue_bytes -= u64::from(head.bytes);
             let verdict = self.codel.as_mut().map_or(Verdict::Pass, |codel| {
@@ -320,10 +364,10 @@ impl<P> Link<P> {
                 codel.judge(start_ns, start_ns - head.in_ns, is_short, head.ect)
             });
             if verdict != Verdict::Drop {
-                return self.send(index, start_ns, verdict == Verdict::Mark);
+                return self.send(number, start_ns, verdict == Verdict::Mark);
             }
             self.count_drop(head.bytes);
-            self.give_up(index);
+            self.give_up(number);
         }
         if let Some(codel) = &mut self.codel {
             codel.on_empty();
@@ -336,15 +380,15 @@ impl<P> Link<P> {
         if let Some(codel) = &mut self.codel {
             codel.judge(now_ns, 0, true, ect);
         }
-        self.send(self.packets.len() - 1, now_ns, false);
+        self.send(self.packets.end() - 1, now_ns, false);
         self.turn_ns = self.server.free_ns();
     }
 
     /// Serialises a packet, which none waits before, from `start_ns` on and puts it on the wire.
-    fn send(&mut self, index: usize, start_ns: u64, is_marked: bool) {
-        let head = &self.packets[index];
+    fn send(&mut self, number: u64, start_ns: u64, is_marked: bool) {
+        let head = &self.packets[number];
         let sent_ns = self.server.serve(head.bytes);
-        let ce = is_marked || (head.ect && start_ns - head.in_ns > self.ce_ns);
+        let ce = is_marked || (head.ect && self.is_late(head.in_ns, start_ns));
         if let Some(losses) = &mut self.losses {
             if let Some(loss) = self.server.take_loss_step().and_then(|s| s.loss.as_ref()) {
                 losses.set(loss);
@@ -352,20 +396,26 @@ impl<P> Link<P> {
             if sent_ns != NEVER && losses.is_lost(sent_ns) {
                 self.stats.lost_packets += 1;
                 self.stats.lost_bytes += u64::from(head.bytes);
-                return self.give_up(index);
+                return self.give_up(number);
             }
         }
         self.stats.mark_packets += u64::from(ce);
         let at_ns = self.arrival_of(sent_ns);
-        let head = &mut self.packets[index];
+        let head = &mut self.packets[number];
         (head.ce, head.sent_ns, head.at_ns) = (ce, sent_ns, at_ns);
-        if index == 0 {
-            self.arrival_ns = self.arrival_ns.min(at_ns);
-        }
         if let Some(heap) = &mut self.heap {
             self.flown += 1;
-            heap.extend(self.packets.pop_front().map(|carried| Flying { carried, order: self.flown }));
+            heap.push(Flying { carried: std::mem::take(head), order: self.flown });
+            self.forget_first();
+        } else if number == self.packets.start() {
+            self.arrival_ns = at_ns;
         }
+    }
+
+    /// Whether a packet that leaves the queue at `start_ns` has waited for so long that it is marked.
+    #[inline]
+    fn is_late(&self, in_ns: u64, start_ns: u64) -> bool {
+        start_ns - in_ns > self.ce_ns
     }
 
     /// When a packet that is serialised at `sent_ns` arrives.
@@ -382,11 +432,10 @@ impl<P> Link<P> {
     /// The packet at the head of the queue is dropped or lost. Behind others on the wire it keeps its place, because
     /// taking it out would move all that is before or behind it.
     #[cold]
-    fn give_up(&mut self, index: usize) {
-        if index == 0 {
-            self.packets.pop_front();
-        } else {
-            self.packets[index].is_lost = true;
+    fn give_up(&mut self, number: u64) {
+        self.packets[number].packet = None;
+        if number == self.packets.start() {
+            self.forget_first();
         }
     }
 

@@ -31,7 +31,6 @@ mod receiver;
 mod rtt;
 mod segment;
 mod sender;
-mod sequence;
 mod source;
 mod timers;
 
@@ -445,9 +444,7 @@ impl Simulation {
     }
 
     fn drain_down(&mut self, now_ns: u64) {
-        while self.down.next_ns() <= now_ns
-            && let Some(out) = self.down.pop(now_ns)
-        {
+        while let Some(out) = self.down.pop(now_ns) {
             match out.packet {
                 Packet::Segment { flow, .. } | Packet::Syn { flow, .. } => {
                     let index = flow as usize;
@@ -456,13 +453,14 @@ impl Simulation {
                 }
                 Packet::Probe { .. } | Packet::Message { .. } => self.on_other(now_ns, out.packet),
             }
+            if self.down.next_ns() > now_ns {
+                return;
+            }
         }
     }
 
     fn drain_up(&mut self, now_ns: u64) {
-        while self.up.next_ns() <= now_ns
-            && let Some(out) = self.up.pop(now_ns)
-        {
+        while let Some(out) = self.up.pop(now_ns) {
             match out.packet {
                 Reply::Ack { flow, .. } | Reply::SynAck { flow, .. } => {
                     let index = flow as usize;
@@ -471,6 +469,9 @@ impl Simulation {
                     self.timers.lower(index, flow.next_ns());
                 }
                 Reply::Probe { number } => self.on_answer(now_ns, number),
+            }
+            if self.up.next_ns() > now_ns {
+                return;
             }
         }
     }

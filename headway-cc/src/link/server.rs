@@ -21,6 +21,8 @@ pub(super) struct Server {
     ns: u64,
     /// The rest of that time, in units of 1 / `rate_bps` of a nanosecond; below `rate_bps`.
     part: u64,
+    /// Both, rounded up to whole nanoseconds; [`NEVER`] when it never will be.
+    free_ns: u64,
     rate_bps: u64,
     /// Delay in force.
     pub delay_ns: u64,
@@ -33,7 +35,8 @@ pub(super) struct Server {
     repeat_ns: Option<u64>,
     /// Index of a step whose loss has come into force and was not collected yet.
     loss_step: Option<usize>,
-    /// Serialisation time of packets of `size` bytes at the present rate, whole and rest as above.
+    /// Serialisation time of packets of `size` bytes at the present rate, whole and rest as above. With a trace no
+    /// packet has this size.
     size: u32,
     size_ns: u64,
     size_part: u64,
@@ -48,6 +51,7 @@ impl Server {
         let mut server = Self {
             ns: 0,
             part: 0,
+            free_ns: 0,
             rate_bps: spec.rate_bps,
             delay_ns: spec.delay_ns,
             next: 0,
@@ -68,14 +72,13 @@ impl Server {
     /// From when the next packet can be served.
     #[inline]
     pub fn free_ns(&self) -> u64 {
-        self.ns + u64::from(self.part > 0)
+        self.free_ns
     }
 
     /// After a pause: the next packet is served from `now_ns` on, which is not before [`Server::free_ns`].
     #[inline]
     pub fn resume(&mut self, now_ns: u64) {
-        self.ns = now_ns;
-        self.part = 0;
+        (self.ns, self.part, self.free_ns) = (now_ns, 0, now_ns);
         if self.change_ns <= now_ns {
             self.apply_until(now_ns);
         }
@@ -85,10 +88,10 @@ impl Server {
     /// up, or [`NEVER`].
     #[inline]
     pub fn serve(&mut self, bytes: u32) -> u64 {
-        if self.chances.is_some() {
-            return self.serve_by_chance(bytes);
-        }
         if bytes != self.size {
+            if self.chances.is_some() {
+                return self.serve_by_chance(bytes);
+            }
             self.remember(bytes);
         }
         let (mut ns, mut part) = (self.ns + self.size_ns, self.part + self.size_part);
@@ -100,7 +103,7 @@ impl Server {
         if sent_ns >= self.change_ns {
             return self.serve_over_changes(bytes);
         }
-        (self.ns, self.part) = (ns, part);
+        (self.ns, self.part, self.free_ns) = (ns, part, sent_ns);
         sent_ns
     }
 
@@ -110,7 +113,12 @@ impl Server {
         self.loss_step.take().map(|index| &self.steps[index])
     }
 
+    /// Not within the present rate alone. Nothing begins after [`FAR`], so that a queue which never ends does not
+    /// overflow the time.
     fn serve_over_changes(&mut self, bytes: u32) -> u64 {
+        if self.free_ns >= FAR {
+            return NEVER;
+        }
         let mut work = work_of(bytes);
         while self.rate_bps != UNLIMITED {
             if let Some(total) = (self.part + work).checked_div(self.rate_bps) {
@@ -121,19 +129,21 @@ impl Server {
                 }
                 work -= (self.change_ns - self.ns) * self.rate_bps - self.part;
             } else if self.change_ns == FAR {
-                (self.ns, self.part) = (NEVER, 0);
+                (self.ns, self.part, self.free_ns) = (FAR, 0, NEVER);
                 return NEVER;
             }
             (self.ns, self.part) = (self.change_ns, 0);
             self.apply();
         }
         self.remember(bytes);
-        self.free_ns()
+        self.free_ns = self.ns + u64::from(self.part > 0);
+        self.free_ns
     }
 
     fn serve_by_chance(&mut self, bytes: u32) -> u64 {
         let Some(chances) = &mut self.chances else { return NEVER };
-        self.ns = chances.serve(self.ns, bytes);
+        self.ns = chances.serve(self.free_ns, bytes);
+        self.free_ns = self.ns;
         if self.change_ns <= self.ns && self.ns != NEVER {
             self.apply_until(self.ns);
         }
@@ -175,7 +185,7 @@ impl Server {
 
     fn remember(&mut self, bytes: u32) {
         let work = work_of(bytes);
-        self.size = bytes;
+        self.size = if self.chances.is_some() { u32::MAX } else { bytes };
         (self.size_ns, self.size_part) = match self.rate_bps {
             UNLIMITED => (0, 0),
             0 => (FAR, 0),

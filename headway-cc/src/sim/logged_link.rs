@@ -37,8 +37,6 @@ pub struct LinkBin {
 pub(crate) struct LoggedLink<P> {
     link: Link<P>,
     spec: LinkSpec,
-    /// [`Link::next_ns`] as of the last call, because the event loop asks for it at every step; `u64::MAX` for none.
-    next_ns: u64,
     queue_bytes_max: u64,
     sojourn_ns_max: u64,
     at_last_bin: LinkStats,
@@ -54,7 +52,6 @@ impl<P> LoggedLink<P> {
         Self {
             link: Link::new(spec, seed),
             spec: spec.clone(),
-            next_ns: u64::MAX,
             queue_bytes_max: 0,
             sojourn_ns_max: 0,
             at_last_bin: LinkStats::default(),
@@ -69,12 +66,13 @@ impl<P> LoggedLink<P> {
         self.link.stats()
     }
 
-    #[inline]
+    /// [`Link::next_ns`]; `u64::MAX` for none.
+    #[inline(always)]
     pub(crate) fn next_ns(&self) -> u64 {
-        self.next_ns
+        self.link.due_ns()
     }
 
-    #[inline]
+    #[inline(always)]
     pub(crate) fn push(&mut self, now_ns: u64, bytes: u32, ect: bool, packet: P) {
         if let Some(what) = self.what {
             self.push_noted(now_ns, bytes, ect, packet, what);
@@ -82,20 +80,18 @@ impl<P> LoggedLink<P> {
             self.link.push(now_ns, bytes, ect, packet);
         }
         self.queue_bytes_max = self.queue_bytes_max.max(self.link.stats().queue_bytes);
-        self.next_ns = self.link.next_ns().unwrap_or(u64::MAX).max(now_ns);
     }
 
     /// To be called while [`LoggedLink::next_ns`] is not in the future. `None`: nothing after all.
     #[inline(always)]
     pub(crate) fn pop(&mut self, now_ns: u64) -> Option<Out<P>> {
-        let out = match self.what {
-            Some(what) => self.pop_noted(now_ns, what),
-            None => self.link.pop(now_ns),
-        };
+        if let Some(what) = self.what {
+            self.note_next(now_ns, what);
+        }
+        let out = self.link.pop(now_ns);
         if let Some(out) = &out {
             self.sojourn_ns_max = self.sojourn_ns_max.max(out.sent_ns - out.in_ns);
         }
-        self.next_ns = self.link.next_ns().unwrap_or(u64::MAX);
         out
     }
 
@@ -107,16 +103,19 @@ impl<P> LoggedLink<P> {
         self.note_drops(now_ns, what, &before);
     }
 
+    /// Notes the packet that is about to be popped, and what was dropped by then.
     #[cold]
-    fn pop_noted(&mut self, now_ns: u64, what: fn(&P) -> What) -> Option<Out<P>> {
+    fn note_next(&mut self, now_ns: u64, what: fn(&P) -> What) {
         let before = *self.link.stats();
-        let out = self.link.pop(now_ns);
-        let what = out.as_ref().map_or(What::Unknown, |out| what(&out.packet));
-        self.note_drops(now_ns, what, &before);
-        if let Some(out) = &out {
-            self.note(now_ns, Step::Out { in_ns: out.in_ns, sent_ns: out.sent_ns }, out.bytes, what);
+        self.link.advance(now_ns);
+        let next = self
+            .link
+            .peek()
+            .map(|(packet, bytes, in_ns, sent_ns)| (what(packet), bytes, Step::Out { in_ns, sent_ns }));
+        self.note_drops(now_ns, next.map_or(What::Unknown, |(what, ..)| what), &before);
+        if let Some((what, bytes, step)) = next {
+            self.note(now_ns, step, bytes, what);
         }
-        out
     }
 
     pub(crate) fn close_bin(&mut self, t_us: u64) {

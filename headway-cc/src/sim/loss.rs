@@ -10,9 +10,9 @@ mod detect;
 
 use super::rtt::Rtt;
 use super::segment::{Arrival, DELIVERED, IN_FLIGHT, LOST, Segment};
-use super::sequence::SequenceBuffer;
 use crate::cc::CaState;
 use crate::sampler::{Sampler, Sent};
+use crate::sequence::SequenceBuffer;
 use std::collections::VecDeque;
 
 /// Recoveries for which a widened reordering window is kept (Linux `TCP_RACK_RECOVERY_THRESH`).

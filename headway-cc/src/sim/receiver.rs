@@ -4,7 +4,7 @@
 //! segment each of them would measure more often and more smoothly than on a real host.
 
 use super::segment::Arrival;
-use super::sequence::SequenceBuffer;
+use crate::sequence::SequenceBuffer;
 
 /// The delayed-ACK timer (Linux `TCP_DELACK_MIN`).
 const DELAYED_ACK_NS: u64 = 40_000_000;
@@ -76,7 +76,7 @@ impl Receiver {
 
     /// A segment arrives: its number, its payload, which transmission of it. `rtt_ns`: the sender's smoothed RTT, which
     /// only ACKs that are held back need.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn on_segment(
         &mut self,
         now_ns: u64,

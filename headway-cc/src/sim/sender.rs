@@ -12,13 +12,13 @@ use super::pacer::Pacer;
 use super::packet::Packet;
 use super::rtt::Rtt;
 use super::segment::Arrival;
-use super::sequence::SequenceBuffer;
 use super::source::App;
 use super::{FlowBin, FlowRun, FlowSpec, HANDSHAKE_BYTES, HEADER_BYTES, Signals, SimSpec};
 use crate::cc::{CaState, Controller, Event, NO_RTT};
 use crate::driver::Driver;
 use crate::rand;
 use crate::sampler::Sampler;
+use crate::sequence::SequenceBuffer;
 
 /// Initial window, segments (RFC 6928).
 const INITIAL_SEGMENTS: u64 = 10;
