@@ -45,6 +45,18 @@ pub(crate) struct Delivered {
     pub(crate) is_spurious: bool,
 }
 
+/// Adjacent segments were delivered in order, each at its first transmission.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Run {
+    pub(crate) segments: u64,
+    /// When the first of them was sent.
+    pub(crate) oldest_sent_us: u64,
+    /// The number of the last of them.
+    pub(crate) last: u64,
+    /// The sampler's stamp of the last of them, with the payload of all.
+    pub(crate) newest: Sent,
+}
+
 /// A segment that was just marked lost.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Marked {
@@ -309,6 +321,47 @@ impl Loss {
         Delivered { sent, is_retransmission: tx > 0, was_in_flight: flags & IN_FLIGHT != 0, is_spurious }
     }
 
+    /// The segments that `log` reports from `from` on, as far as each follows the one before it, nothing ever happened to
+    /// them and nothing sent later has arrived. Nearly every ACK reports one such run and no more. It leaves the same
+    /// behind as [`Loss::on_delivered`] for each of them.
+    #[inline]
+    pub(crate) fn on_run_delivered(
+        &mut self,
+        (log, from, log_end): (&SequenceBuffer<Arrival>, u64, u64),
+        now_us: u64,
+        rtt: &Rtt,
+        sampler: &Sampler,
+    ) -> Option<Run> {
+        let first = log[from].seq();
+        if first < self.highest || self.ca_state == CaState::Loss {
+            return None;
+        }
+        let (mut end, mut bytes) = (first, 0);
+        for i in from..log_end {
+            if log[i] != Arrival::new(end, 0) || !self.segments[end].is_untouched() {
+                break;
+            }
+            let segment = &mut self.segments[end];
+            segment.flags ^= IN_FLIGHT | DELIVERED;
+            bytes += u32::from(segment.bytes);
+            end += 1;
+        }
+        if end == first {
+            return None;
+        }
+        let (segments, last) = (end - first, end - 1);
+        let oldest_sent_us = self.segments[first].sent_us(now_us);
+        let newest = Sent { bytes, ..self.segments[last].sent(now_us, sampler) };
+        self.advance_rack(last, newest.sent_us, now_us - newest.sent_us, 0, rtt);
+        self.highest = end;
+        if first == self.una() {
+            self.segments.forget_before(end);
+        } else {
+            self.sacked += segments;
+        }
+        Some(Run { segments, oldest_sent_us, last, newest })
+    }
+
     /// Linux `tcp_rack_advance`: remembers the most recently sent segment that was delivered.
     #[inline]
     fn advance_rack(&mut self, seq: u64, sent_us: u64, rtt_us: u64, tx: u8, rtt: &Rtt) {
@@ -320,22 +373,19 @@ impl Loss {
         }
     }
 
-    /// Lets go of the segments that are acknowledged without a gap; true when there were any. An answer from the
-    /// receiver ends the backoff.
+    /// Lets go of the segments that are acknowledged without a gap; true when the oldest was `una` before the ACK and
+    /// no longer is. An answer from the receiver ends the backoff.
     #[inline]
-    pub(crate) fn advance(&mut self) -> bool {
-        let before = self.una();
-        let mut una = before;
-        while una < self.nxt() && self.segments[una].flags & DELIVERED != 0 {
-            una += 1;
+    pub(crate) fn advance(&mut self, una: u64) -> bool {
+        while self.sacked > 0 && self.segments[self.una()].flags & DELIVERED != 0 {
+            self.segments.forget_before(self.una() + 1);
+            self.sacked -= 1;
         }
-        if una == before {
-            return false;
+        let is_advance = self.una() > una;
+        if is_advance {
+            self.backoff = 0;
         }
-        self.sacked -= una - before;
-        self.segments.forget_before(una);
-        self.backoff = 0;
-        true
+        is_advance
     }
 
     /// Ends a tail loss probe that this ACK answers; true when the probe filled a hole that nothing else had shown,

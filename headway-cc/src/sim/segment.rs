@@ -54,6 +54,12 @@ impl Segment {
         self.flags = IN_FLIGHT | if sent.is_app_limited { APP_LIMITED } else { 0 };
     }
 
+    /// In flight, and never marked lost or sent again.
+    #[inline]
+    pub(crate) fn is_untouched(&self) -> bool {
+        self.tx == 0 && self.flags & !APP_LIMITED == IN_FLIGHT
+    }
+
     /// When it was sent last, as known at `now_us`.
     #[inline]
     pub(crate) fn sent_us(&self, now_us: u64) -> u64 {
@@ -79,7 +85,7 @@ impl Segment {
 
 /// A segment that arrived at the receiver, and which transmission of it: what the receiver's log holds for the sender.
 /// One word, because the log of a thousand flows is fetched from memory like their segments.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Arrival(u64);
 
 impl Arrival {

@@ -17,7 +17,7 @@ use super::{FlowBin, FlowRun, FlowSpec, HANDSHAKE_BYTES, HEADER_BYTES, Signals, 
 use crate::cc::{CaState, Controller, Event, NO_RTT};
 use crate::driver::Driver;
 use crate::rand;
-use crate::sampler::Sampler;
+use crate::sampler::{Sampler, Sent};
 use crate::sequence::SequenceBuffer;
 
 /// Initial window, segments (RFC 6928).
@@ -35,6 +35,17 @@ struct Rtts {
     latest_us: u64,
     /// It delivers a retransmission, too.
     is_blurred: bool,
+}
+
+impl Rtts {
+    /// More segments are delivered, each at its first transmission: the RTTs of the first and of the last of them.
+    #[inline]
+    fn add(&mut self, oldest_us: u64, latest_us: u64) {
+        self.latest_us = latest_us;
+        if self.oldest_us == NO_RTT {
+            self.oldest_us = oldest_us;
+        }
+    }
 }
 
 /// The sending end of one flow. Its fields stay in this order, what every packet needs before what is rarely looked at:
@@ -240,32 +251,46 @@ impl Sender {
         news: &mut News,
     ) -> Rtts {
         let mut rtts = Rtts { oldest_us: NO_RTT, latest_us: NO_RTT, is_blurred: false };
-        for i in log.start()..log_end {
-            self.deliver(now_us, log[i], &mut rtts, news);
+        let (mut i, una) = (log.start(), self.loss.una());
+        while i < log_end {
+            let reported = (&*log, i, log_end);
+            if let Some(run) = self.loss.on_run_delivered(reported, now_us, &self.rtt, &self.sampler) {
+                self.sampler.on_delivered(now_us, &run.newest, true);
+                self.note_sample(run.last, &run.newest, false);
+                rtts.add(now_us - run.oldest_sent_us, now_us - run.newest.sent_us);
+                i += run.segments;
+            } else {
+                self.deliver(now_us, log[i], &mut rtts, news);
+                i += 1;
+            }
         }
         log.forget_before(log_end);
-        news.is_advance = self.loss.advance();
+        news.is_advance = self.loss.advance(una);
         rtts
     }
 
-    /// Not inlined: the loop over an ACK's few segments would first load and keep all that one of them may need.
+    /// Takes note of one arrival. Not inlined, because few arrivals are in no run.
     #[inline(never)]
     fn deliver(&mut self, now_us: u64, arrival: Arrival, rtts: &mut Rtts, news: &mut News) {
         let delivered = self.loss.on_delivered(arrival, now_us, &self.rtt, &self.sampler);
         self.sampler.on_delivered(now_us, &delivered.sent, delivered.was_in_flight);
-        if let Some(record) = &mut self.record
-            && self.sampler.newest() == Some(&delivered.sent)
-        {
-            record.on_delivered(arrival.seq(), delivered.sent.delivered, delivered.is_retransmission);
-        }
+        self.note_sample(arrival.seq(), &delivered.sent, delivered.is_retransmission);
         news.is_spurious |= delivered.is_spurious;
         if delivered.is_retransmission {
             rtts.is_blurred = true;
             return;
         }
-        rtts.latest_us = now_us - delivered.sent.sent_us;
-        if rtts.oldest_us == NO_RTT {
-            rtts.oldest_us = rtts.latest_us;
+        let rtt_us = now_us - delivered.sent.sent_us;
+        rtts.add(rtt_us, rtt_us);
+    }
+
+    /// Keeps on record which packet the ACK's sample is about, if it is this one.
+    #[inline]
+    fn note_sample(&mut self, seq: u64, sent: &Sent, is_retransmission: bool) {
+        if let Some(record) = &mut self.record
+            && self.sampler.newest() == Some(sent)
+        {
+            record.on_delivered(seq, sent.delivered, is_retransmission);
         }
     }
 

@@ -78,6 +78,7 @@ impl Bench {
 
     fn ack_with(&mut self, wait_ms: u64, arrivals: &[(u64, u8)], mut news: News) -> Outcome {
         self.now_ms += wait_ms;
+        let una = self.loss.una();
         self.sampler.begin();
         for &(seq, tx) in arrivals {
             let arrival = Arrival::new(seq, tx);
@@ -85,7 +86,7 @@ impl Bench {
             self.sampler.on_delivered(self.now_us(), &d.sent, d.was_in_flight);
             news.is_spurious |= d.is_spurious;
         }
-        news.is_advance = self.loss.advance();
+        news.is_advance = self.loss.advance(una);
         let mut outcome = Outcome { probe_repaired: self.loss.settle_probe(&news), ..Outcome::default() };
         self.loss.adapt_reordering_window(&news, &self.sampler);
         outcome.undone = self.loss.is_spurious(&news);
@@ -444,4 +445,29 @@ fn each_syn_is_waited_for_twice_as_long_until_one_is_answered() {
     }
     loss.on_connected();
     assert_eq!((loss.timer_ns(), loss.backoff), (u64::MAX, 0));
+}
+
+#[test]
+fn a_run_leaves_the_same_behind_as_its_segments_one_by_one() {
+    // What arrived before, what arrives now, and how many of that are a run: in order, beyond a gap, up to a gap, and
+    // none where something sent later has arrived.
+    for (before, arrivals, segments) in [
+        (vec![], vec![0, 1, 2], Some(3)),
+        (vec![], vec![2, 3], Some(2)),
+        (vec![1], vec![2, 3, 5], Some(2)),
+        (vec![5], vec![3, 4], None),
+    ] {
+        let mut b = Bench::with_flight(8);
+        b.ack(RTT_MS, &before.iter().map(|&seq| (seq, 0)).collect::<Vec<_>>());
+        let (mut by_one, una) = (b.loss.clone(), b.loss.una());
+        let mut log = SequenceBuffer::new(8);
+        arrivals.iter().for_each(|&seq| log.push(Arrival::new(seq, 0)));
+        let run = b.loss.on_run_delivered((&log, 0, log.end()), b.now_us(), &b.rtt, &b.sampler);
+        assert_eq!(run.map(|run| run.segments), segments);
+        for i in 0..segments.unwrap_or(0) {
+            by_one.on_delivered(log[i], b.now_us(), &b.rtt, &b.sampler);
+        }
+        assert_eq!(b.loss.advance(una), by_one.advance(una));
+        assert_eq!(format!("{:?}", b.loss), format!("{by_one:?}"));
+    }
 }
