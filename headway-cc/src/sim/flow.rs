@@ -130,7 +130,7 @@ impl Flow {
                     self.send_ack(now_ns, answer == Answer::Duplicate, up);
                 }
                 if self.has_reader {
-                    self.sender.app.on_received(now_ns, self.receiver.bytes);
+                    self.sender.app.ends.on_received(now_ns, self.receiver.bytes);
                 }
             }
             Packet::Syn { flow, sent_ns } => {

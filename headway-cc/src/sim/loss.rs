@@ -97,6 +97,8 @@ pub(crate) struct Loss {
     lost: u64,
     /// Segments delivered beyond the oldest outstanding one.
     sacked: u64,
+    /// Retransmissions in the order of sending: segment, which transmission. Settled ones are skipped.
+    resent: VecDeque<(u64, u8)>,
     /// The most recently sent segment that was delivered: when it was sent, its number, its RTT.
     rack_sent_us: u64,
     rack_seq: u64,
@@ -117,8 +119,6 @@ pub(crate) struct Loss {
     probe: Option<Probe>,
     /// Marked since the sender last took notice.
     marked: Vec<Marked>,
-    /// Retransmissions in the order of sending: segment, which transmission. Settled ones are skipped.
-    resent: VecDeque<(u64, u8)>,
     /// All segments marked lost and not sent again yet, in the order of repair, and others among them that are to be
     /// skipped.
     queue: VecDeque<u64>,

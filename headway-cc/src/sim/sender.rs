@@ -69,14 +69,14 @@ pub(crate) struct Sender {
     is_ect: bool,
     is_cwnd_limited: bool,
     is_traced: bool,
+    /// What stands in for the sampler's memory of each segment; `None` where the controller is told exactly.
+    record: Option<Box<KernelRecord>>,
+    pub(crate) app: App,
     driver: Driver,
     pacer: Pacer,
     sampler: Sampler,
     rtt: Rtt,
     loss: Loss,
-    /// What stands in for the sampler's memory of each segment; `None` where the controller is told exactly.
-    record: Option<Box<KernelRecord>>,
-    pub(crate) app: App,
     run: FlowRun,
     at_last_bin: FlowBin,
 }
@@ -166,12 +166,12 @@ impl Sender {
         (self.run.sent_packets, self.run.sent_bytes) = (self.sent_packets, self.sent_bytes);
         self.run.delivered_bytes = delivered_bytes;
         self.run.max_cwnd_bytes = self.max_cwnd_bytes;
-        self.run.finished_us = self.app.finished_ns.map(|ns| ns / 1000);
+        self.run.finished_us = self.app.ends.finished_ns.map(|ns| ns / 1000);
         self.run.min_rtt_us = if self.rtt.min_us == NO_RTT { 0 } else { self.rtt.min_us };
         self.run.max_rtt_us = self.rtt.max_us;
         self.run.mean_rtt_us = self.rtt.mean_us();
         self.run.rtt_counts = self.rtt.counts.to_vec();
-        self.run.messages = self.app.arrived;
+        self.run.messages = self.app.ends.arrived;
         self.run.state = self.driver.controller().state();
         self.run
     }
