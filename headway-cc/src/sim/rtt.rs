@@ -22,9 +22,9 @@ pub(crate) struct Rtt {
     rttvar_us: i64,
     /// First segment of the next round: the variance may fall once a round.
     round_end: u64,
+    sum_us: u64,
     pub(crate) min_us: u64,
     pub(crate) max_us: u64,
-    sum_us: u64,
     samples: u64,
     pub(crate) counts: Box<[u32; BUCKETS]>,
 }

@@ -55,10 +55,11 @@ impl Rtts {
 pub(crate) struct Sender {
     /// When pacing lets the next burst go; `u64::MAX` when nothing waits for that.
     pace_ns: u64,
-    /// Segments and payload put on the wire, retransmissions included.
+    /// Segments and payload put on the wire, retransmissions included. They are not neighbours, as in
+    /// [`LinkStats`](crate::link::LinkStats).
     sent_packets: u64,
-    sent_bytes: u64,
     mss: u64,
+    sent_bytes: u64,
     ce_seen: u64,
     /// Segment whose acknowledgement ends the window in which the limit was noted.
     limited_until: u64,
