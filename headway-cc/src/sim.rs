@@ -10,10 +10,12 @@
 //! loss probes and timeouts, delayed ACKs, bursts as large as Linux makes them, pacing by the stack. It counts bytes
 //! (`smss` is the MSS, `unit_bytes` is 1). The same spec gives the same run, bit for bit.
 //!
-//! Thousands of flows are cheap: each direction is one queue of packets, each flow keeps its segments in one buffer,
-//! the timers of all flows are a tournament tree, and nothing is allocated for a packet. What a packet costs about
-//! doubles from 10 flows to 1000, because the state of a thousand flows does not fit into a processor's nearest caches;
-//! `cargo bench -p headway-cc --bench sim` measures it.
+//! Thousands of flows are cheap: each direction is one ring of packets, of which a plain link knows the departures when
+//! they come, each flow keeps its segments in a ring, too, the timers of all flows are a tournament tree, and nothing is
+//! allocated for a packet. With `bbr1` a data packet takes about 1200 instructions where one flow is alone, and 1600 to
+//! 1700 with 10 to 1000 flows, where most ACKs report a gap. In time it more than doubles from 10 flows to 1000, because
+//! the state of a thousand flows does not fit into a processor's nearest caches; `cargo bench -p headway-cc --bench sim`
+//! measures it.
 //!
 //! Not modelled are the receive window, the limit of SACK blocks (an ACK reports every arrival so far), TSQ and GRO.
 //!
