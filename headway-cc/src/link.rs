@@ -91,7 +91,8 @@ pub struct Link<P> {
     /// When the first of those that wait leaves the queue, if one waits.
     turn_ns: u64,
     /// What becomes of a packet is known when it joins the queue: nothing drops it there, loses it or lets others
-    /// overtake it. It is served at once then, so that only the count of what waits has to follow the time.
+    /// overtake it. It is served at once then, so that only the count of what waits has to follow the time. Not where a
+    /// schedule repeats: a packet may take millions of passes, and most of those that wait for that never leave.
     is_foreseen: bool,
     /// When the next packet arrives at the far end; [`NEVER`] when none is on its way.
     arrival_ns: u64,
@@ -145,7 +146,8 @@ impl<P> Link<P> {
         if let Some(losses) = &mut losses {
             losses.set(&spec.loss);
         }
-        let is_foreseen = spec.codel.is_none() && losses.is_none() && spec.reorder.is_none();
+        let is_random = losses.is_some() || spec.reorder.is_some();
+        let is_foreseen = !is_random && spec.codel.is_none() && spec.repeat_ns.is_none();
         let has_extra = spec.jitter.is_some() || spec.reorder.is_some() || spec.release_ns > 0;
         let extra = || Extra::new(spec, rng(JITTER_STREAM), rng(REORDER_STREAM), hash(seed, HOLD_STREAM));
         Self {
