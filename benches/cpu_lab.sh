@@ -18,7 +18,7 @@ titles=("bulk, 1 GB" "1 Gbit/s" "100 Mbit/s")
 load_of() { # CC: the command that loads it; sets `name`
 	name=$1
 	case $1 in
-	bbr1* | bbr3*)
+	bbr1* | bbr3* | headway)
 		name=measured
 		command="headway load $1 --as measured"
 		;;
@@ -66,7 +66,7 @@ one_run() { # KERNEL CC WAIT
 echo "instructions of the whole machine, mean of $runs runs"
 printf '%-10s %-11s %-10s %14s %10s %10s %8s\n' kernel load controller "per byte" "per ACK" bytes/ACK "to bbr"
 for kernel in ${kernels//,/ }; do
-	for cc in bbr cubic bbr1 bbr1_brake bbr3 bbr3_brake; do
+	for cc in bbr cubic bbr1 bbr1_brake bbr3 bbr3_brake headway; do
 		for ((i = 0; i < runs; i++)); do one_run "$kernel" $cc $((3000 + i)) | awk -v cc=$cc '{ print NR, cc, $0 }'; done
 	done | awk -v kernel="$kernel" -v titles="$(IFS=';'; echo "${titles[*]}")" '
 		{ instructions[$1, $2] += $3; bytes[$1, $2] += $4; acks[$1, $2] += $5; if (!seen[$2]++) order[++n] = $2 }
