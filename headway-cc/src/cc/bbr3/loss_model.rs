@@ -741,7 +741,7 @@ mod tests {
         };
         assert!(is_full(RTT_US, 5_001) && !is_full(RTT_US, 5_000));
         assert!(is_full(4_000, 751) && !is_full(4_000, 750));
-        assert!(!is_full(RTT_US, NO_RTT) && !is_full(NO_RTT, 1), "nothing is known");
+        assert!(!is_full(RTT_US, NO_RTT - RTT_US) && !is_full(NO_RTT, 1), "nothing is known");
     }
 
     /// Tolerates 6 % and then probes `n` times for a round each. Each time `change` says what the probe met before the round
