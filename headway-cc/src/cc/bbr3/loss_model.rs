@@ -25,11 +25,11 @@
 //! counts, and not the draft's of 10 s, and what was learned is forgotten when a much smaller one comes: all flows yield
 //! at once in ProbeRTT, and then it does. Until then such a flow may overlook losses that are its own.
 //!
-//! **A full path shows a queue.** In a buffer of a few packets, or behind a policer, no RTT tells a full path from an empty one, and
-//! what others lose to a flow that tolerates looks like the path's own loss. So a flow that tolerates losses must meet a queue when it
-//! probes, the ladder's or one that lengthens all RTTs of a round. If two probes in a row end without one, though neither too much loss nor the application ended them, the tolerance
-//! ends. Where no queue has ever been seen each end holds for much longer, because such flows would take turns in taking the
-//! path from those that yield.
+//! **A full path shows a queue.** In a buffer of a few packets, or behind a policer, no RTT tells a full path from an empty one,
+//! and what others lose to a flow that tolerates looks like the path's own loss. So a flow that tolerates losses must meet a
+//! queue when it probes: the ladder's, or one that lengthens all RTTs of a round. If two probes in a row end without one, and
+//! neither too much loss nor the application has ended them, the tolerance ends. Where no queue has been seen each end holds
+//! for much longer, because such flows would take turns in taking the path from those that yield.
 //!
 //! **Limits.** Flows with few packets in flight lose a part of them by their own growth, about as the inverse square of the
 //! window, and in a very short buffer no RTT shows it. So the share that is tolerated is no more than a part
