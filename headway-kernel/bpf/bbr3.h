@@ -139,7 +139,6 @@ struct loss_model {
 	u64 had_queue;	/* Whether the loss round before showed a queue at any ACK */
 	u64 failures;	/* Times that the tolerance has ended, up to six, less half at each halving of the counts */
 	u64 hold_round;	/* round_count until which losses are answered */
-	u64 round_rtt_us;	/* Smallest RTT of this round, in microseconds; NO_RTT before its first sample */
 	u64 saw_full;	/* Whether a queue has shown since the last probe that the path is full */
 	u64 is_app_limited;	/* Whether the application has limited the flow since then */
 	u64 blind_probes;	/* Probes in a row that ended without such a queue while losses were tolerated */
@@ -162,7 +161,6 @@ struct newcomer {
 	u64 rounds;	/* Rounds that have begun in this ProbeBW_CRUISE */
 	u64 round_us;	/* When the round began, in microseconds */
 	u64 round_delivered;	/* delivered when it began */
-	u64 round_rtt_us;	/* Its smallest RTT, in microseconds; NO_RTT before its first sample */
 	u64 is_app_limited;	/* Whether the application limited what it delivered */
 	u64 had_queue;	/* Whether one of the ladder's slots in it showed a queue */
 	u64 quiet_us;	/* Time in ProbeBW_CRUISE since a round with a queue, in microseconds */
@@ -263,6 +261,10 @@ struct bbr3_state {
 	u64 round_count;	/* Rounds so far */
 	u64 next_round_delivered;	/* delivered at which the round ends */
 	u64 round_start;	/* Whether this ACK starts a round */
+	/* Smallest RTT of this round so far, in microseconds; NO_RTT before its first sample, and 0 in the very first
+	 * round, of which nothing is concluded */
+	u64 round_rtt_us;
+	u64 last_round_rtt_us;	/* That of the round before, in microseconds */
 	/* Largest rate of the probe cycle before this one: the older slot of the filter (§5.5.6) */
 	u64 max_bw_0;
 	u64 max_bw_1;	/* Largest rate of this probe cycle, the newer slot; 0 before its first sample */

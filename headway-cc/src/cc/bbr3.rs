@@ -315,6 +315,11 @@ pub struct Bbr3State {
     next_round_delivered: u64,
     /// Whether this ACK starts a round.
     round_start: bool,
+    /// Smallest RTT of this round so far, in microseconds; [`NO_RTT`] before its first sample, and 0 in the very first
+    /// round, of which nothing is concluded.
+    round_rtt_us: u64,
+    /// That of the round before, in microseconds.
+    last_round_rtt_us: u64,
     /// Largest rate of the probe cycle before this one: the older slot of the filter (§5.5.6).
     max_bw_0: u64,
     /// Largest rate of this probe cycle, the newer slot; 0 before its first sample.

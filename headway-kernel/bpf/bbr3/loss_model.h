@@ -116,7 +116,7 @@ static __noinline u64 loss_is_queue_low(const struct bbr3_conn *c)
  */
 static __noinline u64 loss_is_path_full(const struct bbr3_conn *c)
 {
-	u64 rtt_us = c->bbr->loss.round_rtt_us, base_us = loss_base_us(c);
+	u64 rtt_us = c->bbr->last_round_rtt_us, base_us = loss_base_us(c);
 	u64 margin_us = u64_max(gain_apply(base_us, c->p->loss.full_rtt), loss_margin_us(c));
 
 	return rtt_us < NO_RTT && rtt_us > sat_add(base_us, margin_us);
@@ -160,7 +160,6 @@ static __always_inline void loss_count(struct bbr3_conn *c)
 	u64 sent = sat_add(c->ack->newly_acked, c->ack->newly_lost), lost = c->ack->newly_lost;
 
 	l->is_app_limited |= c->ack->rs_is_app_limited;
-	l->round_rtt_us = u64_min(l->round_rtt_us, c->ack->rs_rtt_us);
 	l->round_sent = sat_add(l->round_sent, sent);
 	l->round_lost = sat_add(l->round_lost, lost);
 	if (loss_is_queue_low(c)) {
@@ -202,7 +201,6 @@ static __always_inline void loss_start_round(struct bbr3_conn *c)
 	l->quiet_rounds = l->is_up ? 0 : l->quiet_rounds + 1;
 	l->was_up = l->is_up;
 	l->is_up = 0;
-	l->round_rtt_us = NO_RTT;
 	l->low_sent = 0;
 	l->low_lost = 0;
 	l->high_sent = 0;

@@ -23,7 +23,10 @@ static __always_inline void bbr3_update_round(struct bbr3_conn *c)
 		bbr3_start_round(c);
 		c->bbr->round_count++;
 		c->bbr->rounds_since_probe_up++;
+		c->bbr->last_round_rtt_us = c->bbr->round_rtt_us;
+		c->bbr->round_rtt_us = NO_RTT;
 	}
+	c->bbr->round_rtt_us = u64_min(c->bbr->round_rtt_us, c->ack->rs_rtt_us);
 }
 
 /*

@@ -14,7 +14,6 @@ static __always_inline void newcomer_start_round(struct bbr3_conn *c)
 	n->rounds++;
 	n->round_us = c->ack->now_us;
 	n->round_delivered = c->ack->delivered;
-	n->round_rtt_us = NO_RTT;
 	n->is_app_limited = 0;
 	n->had_queue = 0;
 }
@@ -51,7 +50,7 @@ static __noinline void newcomer_judge_round(struct bbr3_conn *c)
 	if (n->rounds < 2 || n->is_app_limited)
 		return;
 	n->quiet_us = n->had_queue ? 0 : sat_add(n->quiet_us, span_us);
-	if (n->alone_bw && newcomer_is_queue(c, n->round_rtt_us) && c->bbr->brake.mode == BRAKE_WATCH)
+	if (n->alone_bw && newcomer_is_queue(c, c->bbr->last_round_rtt_us) && c->bbr->brake.mode == BRAKE_WATCH)
 		newcomer_yield(c, span_us);
 }
 
@@ -70,7 +69,6 @@ static __always_inline void bbr3_make_room(struct bbr3_conn *c)
 		newcomer_judge_round(c);
 		newcomer_start_round(c);
 	}
-	n->round_rtt_us = u64_min(n->round_rtt_us, c->ack->rs_rtt_us);
 	n->is_app_limited |= c->ack->rs_is_app_limited;
 }
 

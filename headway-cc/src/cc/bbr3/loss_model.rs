@@ -166,8 +166,6 @@ pub struct LossModel "loss_" {
     failures: u64,
     /// `round_count` until which losses are answered.
     hold_round: u64,
-    /// Smallest RTT of this round, in microseconds; [`NO_RTT`] before its first sample.
-    round_rtt_us: u64,
     /// Whether a queue has shown since the last probe that the path is full.
     saw_full: bool,
     /// Whether the application has limited the flow since then.
@@ -269,7 +267,7 @@ fn loss_is_queue_low(c: &Conn) -> bool {
 /// Whether the smallest RTT of the round that is over shows that the path is full. A single RTT may be long because the
 /// receiver has delayed its ACK.
 fn loss_is_path_full(c: &Conn) -> bool {
-    let (rtt_us, base_us) = (c.bbr.loss.round_rtt_us, loss_base_us(c));
+    let (rtt_us, base_us) = (c.bbr.last_round_rtt_us, loss_base_us(c));
     let margin_us = gain_apply(base_us, c.p.loss.full_rtt).max(loss_margin_us(c));
     rtt_us < NO_RTT && rtt_us > base_us.saturating_add(margin_us)
 }
@@ -306,7 +304,6 @@ fn loss_count(c: &mut Conn) {
     let is_low = loss_is_queue_low(c);
     let l = &mut c.bbr.loss;
     l.is_app_limited |= c.ack.rs_is_app_limited;
-    l.round_rtt_us = l.round_rtt_us.min(c.ack.rs_rtt_us);
     l.round_sent = l.round_sent.saturating_add(sent);
     l.round_lost = l.round_lost.saturating_add(lost);
     if is_low {
@@ -342,7 +339,6 @@ fn loss_start_round(c: &mut Conn) {
     l.quiet_rounds = if l.is_up { 0 } else { l.quiet_rounds + 1 };
     l.was_up = l.is_up;
     l.is_up = false;
-    l.round_rtt_us = NO_RTT;
     l.low_sent = 0;
     l.low_lost = 0;
     l.high_sent = 0;
@@ -519,8 +515,13 @@ mod tests {
     fn ack(c: &mut Conn, starts_round: bool, acked: u64, lost: u64, above_us: u64) -> bool {
         c.bbr.loss.slot_us = 0;
         c.bbr.round_start = starts_round;
-        c.bbr.round_count += u64::from(starts_round);
         let (newly_acked, newly_lost, rs_rtt_us) = (acked * MSS, lost * MSS, RTT_US + above_us);
+        if starts_round {
+            c.bbr.round_count += 1;
+            c.bbr.last_round_rtt_us = c.bbr.round_rtt_us;
+            c.bbr.round_rtt_us = NO_RTT;
+        }
+        c.bbr.round_rtt_us = c.bbr.round_rtt_us.min(rs_rtt_us);
         let ack = Ack { newly_acked, newly_lost, rs_rtt_us, ..*c.ack };
         bbr3_update_loss_model(&mut Conn { bbr: c.bbr, p: c.p, ack: &ack, out: c.out, delivery_rate: 0 })
     }
@@ -734,7 +735,7 @@ mod tests {
     fn a_round_that_is_longer_by_an_eighth_shows_a_full_path() {
         let is_full = |base_us: u64, above_us: u64| {
             quiet(|c| {
-                (c.bbr.loss.base_rtt_us, c.bbr.loss.round_rtt_us) =
+                (c.bbr.loss.base_rtt_us, c.bbr.last_round_rtt_us) =
                     (base_us, base_us.saturating_add(above_us));
                 loss_is_path_full(c)
             })
@@ -780,7 +781,7 @@ mod tests {
         assert!(share(9, |c| c.bbr.prev_probe_too_high = true) > 0, "loss ended it");
         assert!(share(9, |c| c.bbr.loss.is_app_limited = true) > 0, "the application limited it");
         assert!(share(9, bbr3_note_full_path) > 0, "the ladder met a queue");
-        let with_a_queue = |c: &mut Conn| c.bbr.loss.round_rtt_us = RTT_US + 5_001;
+        let with_a_queue = |c: &mut Conn| c.bbr.round_rtt_us = RTT_US + 5_001;
         assert!(share(9, with_a_queue) > 0, "all RTTs of a round are long");
         let with_a_late_ack = |c: &mut Conn| {
             ack(c, false, 1, 0, 40_000);

@@ -27,7 +27,10 @@ fn bbr3_update_round(c: &mut Conn) {
         bbr3_start_round(c);
         c.bbr.round_count += 1;
         c.bbr.rounds_since_probe_up += 1;
+        c.bbr.last_round_rtt_us = c.bbr.round_rtt_us;
+        c.bbr.round_rtt_us = NO_RTT;
     }
+    c.bbr.round_rtt_us = c.bbr.round_rtt_us.min(c.ack.rs_rtt_us);
 }
 
 /// Takes the rate sample into the maximum of this probe cycle: queues and pauses only lower samples, so the largest
@@ -383,6 +386,32 @@ mod tests {
                 assert_eq!(bbr3_inflight_at_loss(&c), at, "{size} of {tx}, {lost} lost");
             });
         }
+    }
+
+    /// Two ACKs a round, of which the first begins it. A round without samples has no smallest RTT.
+    #[test]
+    fn a_round_has_its_smallest_rtt() {
+        with(|c| {
+            let rounds = [(70, 60), (50, 90), (NO_RTT, NO_RTT), (80, 85), (99, 99)];
+            let mut last = Vec::new();
+            for (n, (first, second)) in rounds.into_iter().enumerate() {
+                for (rs_rtt_us, delivered) in [(first, 0), (second, 1)] {
+                    let (delivered, before) =
+                        (n as u64 * 10 + delivered + 100, n as u64 * 10 + delivered + 90);
+                    let ack = Ack { rs_rtt_us, delivered, rs_prior_delivered: before, ..*c.ack };
+                    bbr3_update_round(&mut Conn {
+                        bbr: c.bbr,
+                        p: c.p,
+                        ack: &ack,
+                        out: c.out,
+                        delivery_rate: 0,
+                    });
+                    assert_eq!(c.bbr.round_start, ack.delivered % 10 == 0, "round {n}");
+                }
+                last.push(c.bbr.last_round_rtt_us);
+            }
+            assert_eq!(last[1..], [60, 50, NO_RTT, 80]);
+        });
     }
 
     #[test]

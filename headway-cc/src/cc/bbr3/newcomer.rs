@@ -74,8 +74,6 @@ pub struct Newcomer "newcomer_" {
     round_us: u64,
     /// `delivered` when it began.
     round_delivered: u64,
-    /// Its smallest RTT, in microseconds; [`NO_RTT`] before its first sample.
-    round_rtt_us: u64,
     /// Whether the application limited what it delivered.
     is_app_limited: bool,
     /// Whether one of the ladder's slots in it showed a queue.
@@ -93,7 +91,6 @@ fn newcomer_start_round(c: &mut Conn) {
     n.rounds += 1;
     n.round_us = c.ack.now_us;
     n.round_delivered = c.ack.delivered;
-    n.round_rtt_us = NO_RTT;
     n.is_app_limited = false;
     n.had_queue = false;
 }
@@ -123,7 +120,7 @@ fn newcomer_judge_round(c: &mut Conn) {
     }
     let span_us = c.ack.now_us.saturating_sub(n.round_us);
     n.quiet_us = if n.had_queue { 0 } else { n.quiet_us.saturating_add(span_us) };
-    let (was_alone, rtt_us) = (n.alone_bw != 0, n.round_rtt_us);
+    let (was_alone, rtt_us) = (n.alone_bw != 0, c.bbr.last_round_rtt_us);
     if was_alone && newcomer_is_queue(c, rtt_us) && c.bbr.brake.mode == BrakeMode::Watch {
         newcomer_yield(c, span_us);
     }
@@ -142,9 +139,7 @@ pub(super) fn bbr3_make_room(c: &mut Conn) {
         newcomer_judge_round(c);
         newcomer_start_round(c);
     }
-    let n = &mut c.bbr.newcomer;
-    n.round_rtt_us = n.round_rtt_us.min(c.ack.rs_rtt_us);
-    n.is_app_limited |= c.ack.rs_is_app_limited;
+    c.bbr.newcomer.is_app_limited |= c.ack.rs_is_app_limited;
 }
 
 /// Notes that one of the ladder's slots in ProbeBW_CRUISE showed a queue.
@@ -192,6 +187,11 @@ mod tests {
             for (part, rtt_us) in [(1, rtt_us + 9_000), (0, rtt_us)] {
                 let ack = Ack { rs_rtt_us: rtt_us, ..*from };
                 c.bbr.round_start = part == 1;
+                if part == 1 {
+                    c.bbr.last_round_rtt_us = c.bbr.round_rtt_us;
+                    c.bbr.round_rtt_us = NO_RTT;
+                }
+                c.bbr.round_rtt_us = c.bbr.round_rtt_us.min(rtt_us);
                 bbr3_make_room(&mut Conn { bbr: c.bbr, p: c.p, ack: &ack, out: c.out, delivery_rate: 0 });
                 from.now_us += RTT_US / 2;
                 from.delivered += bytes / 2;
