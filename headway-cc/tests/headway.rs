@@ -1,4 +1,4 @@
-//! `headway` in simulated flows: what the ladder, the loss model and the room for a newcomer are for, and where it must not
+//! `headway` in simulated flows: what each of its parts is for, and where it must not
 //! differ from `bbr3`. How they were chosen and what they do on other paths: `docs/measurements/headway.md`.
 
 use headway_cc::cc::params::{BBR3, HEADWAY};
@@ -19,7 +19,10 @@ fn p95_us(run: &SimRun) -> u64 {
 
 #[test]
 fn with_all_of_it_off_it_is_bbr3() {
-    assert_eq!(HEADWAY.with(["brake=0", "ladder=0", "loss_model=0", "newcomer=0"]), Ok((BBR3.defaults)()));
+    assert_eq!(
+        HEADWAY.with(["brake=0", "ladder=0", "loss_model=0", "newcomer=0", "varying=0"]),
+        Ok((BBR3.defaults)())
+    );
 }
 
 /// A twelfth of a BDP and two packets, where `bbr3` has a quarter to a whole one, and no less data.
@@ -174,4 +177,42 @@ fn flows_that_begin_in_a_full_queue_answer_their_losses() {
     let [was, is] = ["bbr3", "headway"].map(again);
     println!("{was} and {is} per mille");
     assert!(is <= was * 5 / 4, "{was} and {is} per mille");
+}
+
+/// Cellular links, whose rate walks between nothing and twice its mean: about half of the queue of `bbr3`, and 95 % of what it
+/// delivers, also where ACKs come in bunches.
+#[test]
+fn on_a_link_that_varies_the_queue_is_about_half() {
+    for path in [
+        "trace=cell:5.17mbit 40ms queue=1.5MB",
+        "trace=cell:12.8mbit 20ms queue=1.5MB ackagg=20ms",
+        "trace=cell:20mbit 50ms queue=1.5MB",
+        "trace=cell:40mbit 40ms queue=3MB",
+    ] {
+        let of = |cc: &str| {
+            let runs: Vec<SimRun> = (1..=4).map(|seed| simulate(path, &[cc], 60, seed)).collect();
+            let delay_us = runs.iter().map(p95_us).sum::<u64>() / 4;
+            (delay_us, runs.iter().map(|run| run.flows[0].delivered_bytes).sum::<u64>())
+        };
+        let [(delay_was, was), (delay_is, is)] = ["bbr3", "headway"].map(of);
+        println!("{path}: {delay_was} and {delay_is} us, {was} and {is} bytes");
+        assert!(delay_is * 100 <= delay_was * 55, "{path}: {delay_was} and {delay_is} us");
+        assert!(is * 100 >= was * 95, "{path}: {was} and {is} bytes");
+    }
+}
+
+/// Where the brake drains the queue of each fall, a rate that falls in steps does not count as one that varies.
+#[test]
+fn falls_are_the_brakes() {
+    for path in [
+        "50mbit 40ms queue=4bdp @8s 12mbit @9500ms 4mbit @16s 50mbit",
+        "50mbit 40ms queue=4bdp @8s 35mbit @9s 24mbit @10s 17mbit @11s 12mbit @12s 8mbit @20s 50mbit",
+        "80mbit 60ms queue=8bdp @8s 20mbit @10s 80mbit @12s 20mbit @14s 80mbit @16s 20mbit @18s 80mbit",
+    ] {
+        let [without, with] = ["headway:varying=0", "headway"].map(|cc| {
+            let run = simulate(path, &[cc], 30, 1);
+            (p95_us(&run), run.flows[0].delivered_bytes)
+        });
+        assert_eq!(without, with, "{path}");
+    }
 }

@@ -105,7 +105,7 @@ struct loss_model_params {
 	u64 burst;	/* Packets that are lost together, in the mean */
 	u64 hold_rounds;	/* Rounds for which losses are answered after the tolerance has ended; doubled each time */
 	u64 full_rtt;	/* An RTT above the smallest one by more than this part of it shows that the path is full */
-	u64 blind_probes;	/* Probes in a row that end without a queue and end the tolerance */
+	u64 blind_probes;	/* The tolerance ends after so many probes in a row that showed no queue */
 	u64 blind_hold;	/* The hold is this many times as long where no queue has been seen */
 };
 
@@ -165,6 +165,43 @@ struct newcomer {
 	u64 had_queue;	/* Whether one of the ladder's slots in it showed a queue */
 	u64 quiet_us;	/* Time in ProbeBW_CRUISE since a round with a queue, in microseconds */
 	u64 alone_bw;	/* Bandwidth when the flow was alone last; 0 if it never was */
+};
+
+/* The tunables for links that vary; reasons and values are in VaryingParams. Factors and parts of 1 are times 2^16. */
+struct varying_params {
+	u64 is_on;	/* Whether links that vary are looked for: 1 yes, 0 no, as in the draft */
+	u64 slot_min_segments;	/* Segments that a slot delivers at least */
+	u64 interval_us;	/* Time after which a rate is compared with the one before; it is never less than an RTT */
+	/* The link was busy, and its queue long, when the smallest RTT is above the minimum RTT by more than this part of it */
+	u64 busy;
+	u64 step;	/* The rate has moved when it differs by more than this factor */
+	u64 memory_us;	/* Time after the last move for which the link counts as one that varies */
+	u64 queue;	/* The queue that is allowed then, as a part of the minimum RTT */
+	u64 rounds;	/* Rounds in a row with more queue than that, after which it counts as another's */
+	u64 hold_us;	/* Time for which a link does not count as one that varies after that */
+};
+
+/* What is remembered of a connection to know a link that varies. */
+struct varying {
+	u64 is_on;	/* Whether the link varies, so that the window is bounded */
+	u64 slot_us;	/* When the slot began, in microseconds */
+	u64 slot_delivered;	/* delivered when it began */
+	u64 is_app_limited;	/* Whether the application limited what it delivered */
+	u64 gap_us;	/* Its longest time without an ACK so far, in microseconds */
+	u64 last_us;	/* When the last ACK came, in microseconds */
+	u64 bw_0;	/* Rate of the last slot */
+	u64 bw_1;	/* Rate of the one before */
+	u64 bw_2;	/* Rate of the one before that */
+	u64 gap_0_us;	/* Longest time without an ACK in the last slot, in microseconds */
+	u64 gap_1_us;	/* That of the one before */
+	u64 gap_2_us;	/* That of the one before that */
+	u64 interval_us;	/* When the interval began, in microseconds */
+	u64 interval_delivered;	/* delivered when it began */
+	u64 interval_rtt_us;	/* Its smallest RTT, in microseconds; NO_RTT before its first sample */
+	u64 move_bw;	/* Rate of the link at its last move; 0 before it was busy for the first time */
+	u64 until_us;	/* Until when the link counts as one that varies, in microseconds */
+	u64 queue_rounds;	/* Rounds in a row with more queue than allowed */
+	u64 hold_us;	/* Until when it does not, whatever it does, in microseconds */
 };
 
 /* Tunables; reasons and values are in Bbr3Params. Gains and parts of 1 are times 2^16, times in microseconds. */
@@ -247,6 +284,7 @@ struct bbr3_params {
 	struct ladder_params ladder;	/* The ladder's parameters */
 	struct loss_model_params loss;	/* The loss model's parameters */
 	struct newcomer_params newcomer;	/* The parameters of the room for a newcomer */
+	struct varying_params varying;	/* The parameters for links that vary */
 };
 
 /* Everything a connection remembers. Bandwidths are times 2^24 units of data per microsecond, gains times 2^16. */
@@ -341,6 +379,7 @@ struct bbr3_state {
 	struct ladder ladder;	/* What the ladder remembers */
 	struct loss_model loss;	/* What the loss model remembers */
 	struct newcomer newcomer;	/* What is remembered to make room for a newcomer */
+	struct varying varying;	/* What is remembered to know a link that varies */
 };
 
 /* What every step gets: one event of one connection. */
@@ -362,6 +401,7 @@ struct bbr3_conn {
 #include "bbr3/probe_rtt.h"
 #include "bbr3/recovery.h"
 #include "bbr3/braking.h"
+#include "bbr3/varying.h"
 
 /*
  * Updates the model, then the state that depends on it (§5.2.3 UpdateModelAndState). The order matters, because each
@@ -403,9 +443,11 @@ static __always_inline void bbr3_update_on_ack(struct bbr3_conn *c)
 	bbr3_update_recovery(c);
 	bbr3_note_ce(c);
 	bbr3_update_model_and_state(c);
+	bbr3_update_varying(c);
 	bbr3_update_brake(c);
 	bbr3_update_control_parameters(c);
 	bbr3_bound_cwnd_for_brake(c);
+	bbr3_bound_cwnd_for_varying(c);
 }
 
 /*
@@ -422,6 +464,7 @@ static __noinline void bbr3_on_init(struct bbr3_conn *c)
 	__builtin_memset(&c->bbr->ladder, 0, sizeof(c->bbr->ladder));
 	__builtin_memset(&c->bbr->loss, 0, sizeof(c->bbr->loss));
 	__builtin_memset(&c->bbr->newcomer, 0, sizeof(c->bbr->newcomer));
+	__builtin_memset(&c->bbr->varying, 0, sizeof(c->bbr->varying));
 	c->bbr->init_cwnd = c->ack->cwnd;
 	c->bbr->min_rtt_us = srtt_us ? srtt_us : NO_RTT;
 	c->bbr->min_rtt_stamp = now_us;

@@ -446,6 +446,15 @@ static __always_inline void brake_enter_drain(const struct brake_ack *b, u64 bw)
 	b->s->further_drops = 0;
 }
 
+/* Lets go at once, for a controller that has found another answer to the slower path. */
+static __always_inline void brake_release(struct brake *s)
+{
+	if (s->mode != BRAKE_WATCH) {
+		s->mode = BRAKE_WATCH;
+		s->releases++;
+	}
+}
+
 /*
  * Judges a slot while the brake is off: it goes on when the slot is slow and has met a queue, or when slots in a row
  * were slow and lossy.

@@ -20,8 +20,8 @@
 //! Use: [`Bbr3`] is a [`Controller`]. The transport owns window and pacing rate: each event brings the values in
 //! force and each control replaces them. It needs an [`Event::Lost`] for each packet marked lost.
 //!
-//! Twin: `headway-kernel/bpf/bbr3.h`: same functions in the same order (`control`, `loss_model`, `model`, `ladder`, `probe_bw`,
-//! `startup`, `probe_rtt`, `recovery`, `braking`, then this file).
+//! Twin: `headway-kernel/bpf/bbr3.h`: same functions in the same order (`control`, `loss_model`, `model`, `newcomer`,
+//! `ladder`, `probe_bw`, `startup`, `probe_rtt`, `recovery`, `braking`, `varying`, then this file).
 //!
 //! Differs from the draft (the reasons, and what was decided where it is silent, are in `docs/reference/draft.md`):
 //! - A sample whose own loss is too high ends a probe too, as in Linux. The draft's text asks for this, but its
@@ -45,6 +45,7 @@ mod recovery;
 mod startup;
 #[cfg(test)]
 mod tests;
+mod varying;
 
 use super::brake::{Brake, BrakeParams};
 use super::fixed::{GAIN_UNIT, USEC_PER_MSEC, USEC_PER_SEC, Winmax, bw_from};
@@ -69,6 +70,8 @@ use recovery::{
 };
 use startup::{bbr3_check_drain_done, bbr3_check_startup_done, bbr3_enter_startup};
 use std::sync::Arc;
+pub use varying::{Varying, VaryingParams};
+use varying::{bbr3_bound_cwnd_for_varying, bbr3_update_varying};
 
 word! {
 /// The state of the state machine ([`Bbr3State::state`]).
@@ -290,6 +293,8 @@ pub struct Bbr3Params {
     loss: LossModelParams,
     /// The parameters of the room for a newcomer.
     newcomer: NewcomerParams,
+    /// The parameters for links that vary.
+    varying: VaryingParams,
 }
 }
 
@@ -450,6 +455,8 @@ pub struct Bbr3State {
     loss: LossModel,
     /// What is remembered to make room for a newcomer.
     newcomer: Newcomer,
+    /// What is remembered of a link that varies.
+    varying: Varying,
 }
 }
 
@@ -536,9 +543,11 @@ fn bbr3_update_on_ack(c: &mut Conn) {
     bbr3_update_recovery(c);
     bbr3_note_ce(c);
     bbr3_update_model_and_state(c);
+    bbr3_update_varying(c);
     bbr3_update_brake(c);
     bbr3_update_control_parameters(c);
     bbr3_bound_cwnd_for_brake(c);
+    bbr3_bound_cwnd_for_varying(c);
 }
 
 /// Sets the state for a new connection (§5.2.1 OnInit). The draft leaves two points open: here ProbeRTT is due one

@@ -287,6 +287,14 @@ fn brake_enter_drain(b: &mut BrakeAck, bw: u64) {
     b.s.further_drops = 0;
 }
 
+/// Lets go at once, for a controller that has found another answer to the slower path.
+pub(crate) fn brake_release(s: &mut Brake) {
+    if s.mode != BrakeMode::Watch {
+        s.mode = BrakeMode::Watch;
+        s.releases += 1;
+    }
+}
+
 /// Judges a slot while the brake is off: it goes on when the slot is slow and has met a queue, or when slots in a
 /// row were slow and lossy. Either sign alone has other causes: a slow slot may be a pause of the sender, and a
 /// queue may be another flow's.

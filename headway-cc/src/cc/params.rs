@@ -15,7 +15,7 @@
 //! ```
 
 use super::bbr1::Bbr1Params;
-use super::bbr3::{Bbr3Params, LadderParams, LossModelParams, NewcomerParams};
+use super::bbr3::{Bbr3Params, LadderParams, LossModelParams, NewcomerParams, VaryingParams};
 use super::brake::BrakeParams;
 use super::fixed::GAIN_UNIT;
 use crate::names::nearest;
@@ -495,6 +495,15 @@ pub const BBR3: ParamTable = ParamTable {
         gain("newcomer_empty", 0, 10_000),
         gain("newcomer_queue", 0, 10_000),
         gain("newcomer_keep", 0, 100),
+        param("varying", Kind::Count, 0, 1),
+        param("varying_slot_min_segments", Kind::Count, 1, 1000),
+        param("varying_interval_us", Kind::Micros, 1, 10 * S),
+        gain("varying_busy", 0, 1000),
+        gain("varying_step", 101, 1000),
+        param("varying_memory_us", Kind::Micros, MS, 3600 * S),
+        gain("varying_queue", 0, 10_000),
+        param("varying_rounds", Kind::Count, 1, 1000),
+        param("varying_hold_us", Kind::Micros, 0, 3600 * S),
     ],
     about: Bbr3Params::ABOUT,
     defaults: || Bbr3Params::default().words(),
@@ -516,12 +525,13 @@ pub const BBR3_BRAKE: ParamTable = ParamTable {
     ..BBR3
 };
 
-/// The parameters of `headway`: those of [`BBR3`] with the brake, the ladder, the loss model and the room for a newcomer on.
+/// The parameters of `headway`: those of [`BBR3`] with the brake, the ladder, the loss model, the room for a newcomer and the
+/// answer to links that vary on.
 pub const HEADWAY: ParamTable = ParamTable {
     defaults: || {
         let (brake, ladder) = (BrakeParams::on(), LadderParams::on());
-        let (loss, newcomer) = (LossModelParams::on(), NewcomerParams::on());
-        Bbr3Params { brake, ladder, loss, newcomer, ..Bbr3Params::default() }.words()
+        let (loss, newcomer, varying) = (LossModelParams::on(), NewcomerParams::on(), VaryingParams::on());
+        Bbr3Params { brake, ladder, loss, newcomer, varying, ..Bbr3Params::default() }.words()
     },
     ..BBR3
 };

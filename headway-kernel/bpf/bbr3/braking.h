@@ -22,7 +22,7 @@ static __always_inline void bbr3_adapt_inflight_longterm_to_brake(struct bbr3_co
 
 /*
  * Hands this ACK to the brake and takes over its bandwidth. Startup and Drain are not watched, because both change
- * the rate and the queue themselves.
+ * the rate and the queue themselves, and a link that varies has its own bound.
  */
 static __noinline void bbr3_run_brake(struct bbr3_conn *c)
 {
@@ -36,7 +36,8 @@ static __noinline void bbr3_run_brake(struct bbr3_conn *c)
 		.pacing_gain = c->bbr->pacing_gain,
 		.is_round_start = c->bbr->round_start,
 		.is_marking = c->out->mark_app_limited,
-		.is_watching = bbr3_is_in_a_probe_bw_state(c) || c->bbr->state == BBR3_PROBE_RTT,
+		.is_watching = (bbr3_is_in_a_probe_bw_state(c) || c->bbr->state == BBR3_PROBE_RTT) &&
+			       !c->bbr->varying.is_on,
 		.is_steady = c->bbr->state == BBR3_PROBE_BW_CRUISE,
 		.floor = bbr3_min_pipe_cwnd(c),
 	};
@@ -52,6 +53,12 @@ static __always_inline void bbr3_update_brake(struct bbr3_conn *c)
 {
 	if (c->p->brake.is_on)
 		bbr3_run_brake(c);
+}
+
+/* Lets go of the brake, because something else answers the slower path now. */
+static __always_inline void bbr3_release_brake(struct bbr3_conn *c)
+{
+	brake_release(&c->bbr->brake);
 }
 
 /*

@@ -5,6 +5,7 @@ use super::replay::Bug;
 use super::{Change, Twin};
 use headway_cc::cc::bbr3::{
     BBR3_INFINITY, Bbr3, Bbr3Params, Bbr3State, LadderParams, LossModelParams, Mode, NewcomerParams,
+    VaryingParams,
 };
 use headway_cc::cc::brake::{BrakeMode, BrakeParams};
 use headway_cc::cc::fixed::GAIN_UNIT;
@@ -36,9 +37,20 @@ pub const TWIN: Twin = Twin {
             ..LossModelParams::on()
         };
         let newcomer = NewcomerParams { alone_us: 0, empty: GAIN_UNIT, queue: 0, ..NewcomerParams::on() };
+        let varying = VaryingParams {
+            interval_us: 1_000,
+            busy: 0,
+            memory_us: 300_000,
+            queue: 0,
+            rounds: 2,
+            hold_us: 1_000_000,
+            ..VaryingParams::on()
+        };
+        // By itself, because it bounds the window so often that the streams would not reach the others any more.
+        let varying = Bbr3Params { brake: eager, varying, ..Bbr3Params::default() };
         let eager = Bbr3Params { brake: eager, ladder, loss, newcomer, ..Bbr3Params::default() };
         let own = [(BBR3_BRAKE.defaults)(), (HEADWAY.defaults)()];
-        [eager, ecn, Bbr3Params::default()].map(|p| p.words()).into_iter().chain(own).collect()
+        [eager, varying, ecn, Bbr3Params::default()].map(|p| p.words()).into_iter().chain(own).collect()
     },
     controllers: &[("bbr3", 2), ("bbr3_brake", 3), ("headway", 4)],
     new: |params| Box::new(Bbr3::new(Bbr3Params::from_words(params).expect("all parameters"))),
@@ -116,6 +128,14 @@ fn facts(change: &Change) -> Vec<String> {
     if before.state == Mode::ProbeBwCruise && had.alone_bw > 0 && room.rounds > had.rounds {
         facts.push(format!("yields {}", is(now.max_bw < before.max_bw)));
     }
+    let (link, was) = (&now.varying, &before.varying);
+    facts.push(format!("link varies {}", is(link.is_on)));
+    if was.is_on && !link.is_on {
+        facts.push(format!("link no longer varies, another's queue {}", is(link.hold_us != was.hold_us)));
+    }
+    if !was.is_on && link.is_on {
+        facts.push(format!("link varies, was braked {}", is(before.brake.mode != BrakeMode::Watch)));
+    }
     if before.brake.mode == BrakeMode::Hold && now.brake.bw > before.brake.bw {
         facts.push(format!("brake gives back {}", is(now.inflight_longterm > before.inflight_longterm)));
     }
@@ -183,6 +203,9 @@ fn wanted() -> Vec<String> {
         "tolerating, bounds stay",
         "was alone",
         "yields",
+        "link varies",
+        "link no longer varies, another's queue",
+        "link varies, was braked",
     ];
     want.extend(other.iter().flat_map(|f| [format!("{f} 0"), format!("{f} 1")]));
     want.extend(brake::wanted());
@@ -313,6 +336,44 @@ const BUGS: &[Bug] = &[
     Bug { file: "bbr3/newcomer.h", function: "bbr3_note_own_queue", from: "is_first_gain &&", to: "(is_first_gain | 1) &&" },
     Bug { file: "bbr3/ladder.h", function: "bbr3_is_ladder_over", from: "bbr3_note_own_queue(c, l->usual_rtt / LADDER_PARTS);", to: "" },
     Bug { file: "bbr3/ladder.h", function: "ladder_judge_slot", from: "bbr3_note_cruise_queue(c);", to: "" },
+    Bug { file: "brake.h", function: "brake_release", from: "s->mode = BRAKE_WATCH;", to: "" },
+    Bug { file: "brake.h", function: "brake_release", from: "s->releases++;", to: "" },
+    Bug { file: "bbr3/braking.h", function: "bbr3_run_brake", from: "!c->bbr->varying.is_on", to: "1" },
+    Bug { file: "bbr3/varying.h", function: "varying_start_slot", from: "v->is_app_limited = 0;", to: "" },
+    Bug { file: "bbr3/varying.h", function: "varying_start_interval", from: "v->interval_rtt_us = NO_RTT;", to: "" },
+    Bug { file: "bbr3/varying.h", function: "varying_start_interval", from: "v->interval_delivered = c->ack->delivered;", to: "" },
+    Bug { file: "bbr3/varying.h", function: "varying_bw", from: "u64_max(u64_max(v->bw_0, v->bw_1), v->bw_2)", to: "u64_max(v->bw_0, v->bw_1)" },
+    Bug { file: "bbr3/varying.h", function: "varying_rtt_and", from: "u64_min(u64_min(v->gap_0_us, v->gap_1_us), v->gap_2_us)", to: "u64_min(v->gap_0_us, v->gap_1_us)" },
+    Bug { file: "bbr3/varying.h", function: "varying_start_slot", from: "v->gap_us = 0;", to: "" },
+    Bug { file: "bbr3/varying.h", function: "varying_start_slot", from: "v->last_us = c->ack->now_us;", to: "" },
+    Bug { file: "bbr3/varying.h", function: "bbr3_run_varying", from: "v->last_us = c->ack->now_us;", to: "" },
+    Bug { file: "bbr3/varying.h", function: "bbr3_run_varying", from: "u64_max(v->gap_us, ", to: "u64_min(v->gap_us, " },
+    Bug { file: "bbr3/varying.h", function: "varying_has_moved", from: "before && (", to: "(" },
+    Bug { file: "bbr3/varying.h", function: "varying_has_moved", from: "bw > gain_apply(before, step)", to: "bw >= before" },
+    Bug { file: "bbr3/varying.h", function: "varying_has_moved", from: "|| before > gain_apply(bw, step)", to: "" },
+    Bug { file: "bbr3/varying.h", function: "varying_end_interval", from: "v->interval_rtt_us > busy_rtt_us", to: "v->interval_rtt_us >= busy_rtt_us" },
+    Bug { file: "bbr3/varying.h", function: "varying_end_interval", from: "if (!v->move_bw)", to: "" },
+    Bug { file: "bbr3/varying.h", function: "varying_end_interval", from: "varying_enter(c);", to: "" },
+    Bug { file: "bbr3/varying.h", function: "varying_end_interval", from: "varying_start_interval(c);", to: "" },
+    Bug { file: "bbr3/varying.h", function: "varying_enter", from: "!v->is_on &&", to: "" },
+    Bug { file: "bbr3/varying.h", function: "varying_enter", from: "&& c->ack->now_us >= v->hold_us", to: "" },
+    Bug { file: "bbr3/varying.h", function: "varying_enter", from: "v->queue_rounds = 0;", to: "" },
+    Bug { file: "bbr3/varying.h", function: "varying_enter", from: "bbr3_release_brake(c);", to: "" },
+    Bug { file: "bbr3/varying.h", function: "bbr3_run_varying", from: "c->ack->now_us < v->until_us", to: "c->ack->now_us <= v->until_us" },
+    Bug { file: "bbr3/varying.h", function: "varying_end_slot", from: "v->is_app_limited &&", to: "" },
+    Bug { file: "bbr3/varying.h", function: "varying_end_slot", from: "bw <= varying_bw(c)", to: "bw < varying_bw(c)" },
+    Bug { file: "bbr3/varying.h", function: "varying_end_slot", from: "u64_max(c->p->varying.interval_us, v->interval_rtt_us)", to: "c->p->varying.interval_us" },
+    Bug { file: "bbr3/varying.h", function: "varying_judge_round", from: "rtt_us != NO_RTT &&", to: "" },
+    Bug { file: "bbr3/varying.h", function: "varying_judge_round", from: "sat_add(c->p->varying.queue, VARYING_SLACK)", to: "c->p->varying.queue" },
+    Bug { file: "bbr3/varying.h", function: "varying_judge_round", from: "? v->queue_rounds + 1 : 0", to: "? v->queue_rounds + 1 : v->queue_rounds" },
+    Bug { file: "bbr3/varying.h", function: "varying_judge_round", from: ">= c->p->varying.rounds", to: "> c->p->varying.rounds" },
+    Bug { file: "bbr3/varying.h", function: "bbr3_run_varying", from: "!bbr3_is_in_a_probe_bw_state(c)", to: "0" },
+    Bug { file: "bbr3/varying.h", function: "bbr3_run_varying", from: "c->bbr->round_start &&", to: "" },
+    Bug { file: "bbr3/varying.h", function: "bbr3_run_varying", from: "v->is_app_limited |= c->ack->rs_is_app_limited;", to: "" },
+    Bug { file: "bbr3/varying.h", function: "bbr3_run_varying", from: "span_us >= c->bbr->min_rtt_us &&", to: "" },
+    Bug { file: "bbr3/varying.h", function: "bbr3_run_varying", from: "data >= bbr3_segments", to: "data > bbr3_segments" },
+    Bug { file: "bbr3/varying.h", function: "bbr3_bound_cwnd_for_varying", from: "u64_max(window, bbr3_min_pipe_cwnd(c))", to: "window" },
+    Bug { file: "bbr3/varying.h", function: "bbr3_bound_cwnd_for_varying", from: "u64_min(c->out->cwnd, ", to: "u64_max(c->out->cwnd, " },
     Bug { file: "bbr3/startup.h", function: "bbr3_is_startup_loss_high", from: "!bbr3_is_growth_free(c) &&", to: "" },
     Bug { file: "bbr3/model.h", function: "bbr3_update_round", from: "c->bbr->rounds_since_probe_up++;", to: "" },
     Bug { file: "bbr3/model.h", function: "bbr3_update_round", from: "c->bbr->last_round_rtt_us = c->bbr->round_rtt_us;", to: "" },

@@ -7,7 +7,7 @@
 
 use super::control::{bbr3_is_in_a_probe_bw_state, bbr3_min_pipe_cwnd};
 use super::{Conn, Mode};
-use crate::cc::brake::{BrakeAck, BrakeMode, brake_bw, brake_on_ack};
+use crate::cc::brake::{BrakeAck, BrakeMode, brake_bw, brake_on_ack, brake_release};
 
 /// Restores the long-term bound of before the slow-down once the brake allows the old rate again. Losses on the
 /// slower path have lowered the bound meanwhile, and it must not hold back the faster path.
@@ -21,10 +21,11 @@ fn bbr3_adapt_inflight_longterm_to_brake(c: &mut Conn, mode: BrakeMode, bw: u64)
 }
 
 /// Hands this ACK to the brake and takes over its bandwidth. Startup and Drain are not watched, because both change
-/// the rate and the queue themselves.
+/// the rate and the queue themselves, and a link that varies has its own bound.
 fn bbr3_run_brake(c: &mut Conn) {
     let (mode, bw, floor) = (c.bbr.brake.mode, c.bbr.brake.bw, bbr3_min_pipe_cwnd(c));
-    let is_watching = bbr3_is_in_a_probe_bw_state(c) || c.bbr.state == Mode::ProbeRtt;
+    let is_watching =
+        (bbr3_is_in_a_probe_bw_state(c) || c.bbr.state == Mode::ProbeRtt) && !c.bbr.varying.is_on;
     brake_on_ack(&mut BrakeAck {
         s: &mut c.bbr.brake,
         p: &c.p.brake,
@@ -48,6 +49,11 @@ pub(super) fn bbr3_update_brake(c: &mut Conn) {
     if c.p.brake.is_on {
         bbr3_run_brake(c);
     }
+}
+
+/// Lets go of the brake, because something else answers the slower path now.
+pub(super) fn bbr3_release_brake(c: &mut Conn) {
+    brake_release(&mut c.bbr.brake);
 }
 
 /// Keeps the window within the brake's bound. Pacing slower only stops a queue from growing; less data in flight

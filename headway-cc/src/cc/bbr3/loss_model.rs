@@ -93,7 +93,7 @@ pub struct LossModelParams "loss_" {
     hold_rounds: u64 = 64,
     /// An RTT that is above the smallest one by more than this part of it shows that the path is full.
     full_rtt: u64 = GAIN_UNIT / 8,
-    /// Probes in a row that end without such an RTT, and without a queue of the ladder's, and end the tolerance with it.
+    /// The tolerance ends after so many probes in a row in which neither such an RTT nor one of the ladder's slots showed a queue.
     blind_probes: u64 = 2,
     /// The hold is this many times as long where no queue has been seen.
     blind_hold: u64 = 16,

@@ -406,7 +406,7 @@ mod tests {
                         out: c.out,
                         delivery_rate: 0,
                     });
-                    assert_eq!(c.bbr.round_start, ack.delivered % 10 == 0, "round {n}");
+                    assert_eq!(c.bbr.round_start, ack.delivered.is_multiple_of(10), "round {n}");
                 }
                 last.push(c.bbr.last_round_rtt_us);
             }
