@@ -1,17 +1,20 @@
 """Prints the table of docs/measurements/quic.md from results: ours against noq's own BBRv3, row by row.
 
 python3 docs/measurements/quic/rows.py docs/measurements/quic/sim.csv
+OURS=headway THEIRS=bbr3 python3 docs/measurements/quic/rows.py docs/measurements/headway/quic.csv
 
-Takes any results.csv of `headway bench --transport noq --cc bbr3,noq-bbr3[,noq-cubic]` over the paths of `--suite quinn`.
+OURS and THEIRS name another pair. Takes any results.csv of `headway bench --transport noq --cc bbr3,noq-bbr3[,noq-cubic]` over the paths of `--suite quinn`.
 """
 
 import csv
 import math
+import os
+import re
 import statistics
 import sys
 
 STREAMS = [1, 4, 8, 16]
-OURS, THEIRS, CUBIC = "bbr3", "noq-bbr3", "noq-cubic"
+OURS, THEIRS, CUBIC = os.environ.get("OURS", "bbr3"), os.environ.get("THEIRS", "noq-bbr3"), "noq-cubic"
 # What counts as the same goodput, as the same queue, and as better.
 SAME_GOODPUT, SAME_QUEUE, SAME_QUEUE_US = 0.99, 1.02, 500
 BETTER_GOODPUT, BETTER_QUEUE = 1.10, 0.75
@@ -29,7 +32,7 @@ def read(files):
         for r in csv.DictReader(open(file)):
             if r["status"] != "ok":
                 continue
-            path = r["path"].partition(" streams=")[0]
+            path = re.sub(r" (streams=\d+|\d+ streams)$", "", r["path"])
             cells = rows.setdefault(path, {}).setdefault(int(r["streams"]), {}).setdefault(r["cc"], {})
             cells[r["block"]] = (float(r["goodput_bps"]), float(r["queue_delay_p95_us"]))
     return rows
@@ -52,8 +55,11 @@ def percent(ratios):
 
 def main(files):
     rows = read(files)
-    print("| path | seeds | goodput, Mbit/s (`noq-bbr3`) | gain | p95 of the queue, ms (`noq-bbr3`) | change | of `noq-cubic`, goodput |")
-    print("| --- | --- | --- | --- | --- | --- | --- |")
+    has_cubic = any(CUBIC in cells for at in rows.values() for cells in at.values())
+    columns = f"path | seeds | goodput, Mbit/s (`{THEIRS}`) | gain | p95 of the queue, ms (`{THEIRS}`) | change"
+    columns = columns.split(" | ") + [f"of `{CUBIC}`, goodput"] * has_cubic
+    print(f"| {' | '.join(columns)} |")
+    print(f"| {' | '.join(['---'] * len(columns))} |")
     count = {"rows": 0, "goodput": 0, "better": 0, "queue": 0}
     for path, at in rows.items():
         streams = [s for s in STREAMS if s in at]
@@ -71,7 +77,7 @@ def main(files):
         print(
             f"| {short(path)} | {seeds} | {median(one[OURS], 0) / 1e6:.3g} ({median(one[THEIRS], 0) / 1e6:.3g}) "
             f"| {percent(goodput)} | {median(one[OURS], 1) / 1e3:.1f} ({median(one[THEIRS], 1) / 1e3:.1f}) "
-            f"| {percent(queue)} | {', '.join(f'{r:.1f}' for r in cubic)} |"
+            f"| {percent(queue)} |" + f" {', '.join(f'{r:.1f}' for r in cubic)} |" * has_cubic
         )
     print(
         f"\n{count['rows']} rows: the same goodput or more on {count['goodput']}, of these better on {count['better']}; "
