@@ -52,7 +52,7 @@ pub const TWIN: Twin = Twin {
         let own = [(BBR3_BRAKE.defaults)(), (HEADWAY.defaults)()];
         [eager, varying, ecn, Bbr3Params::default()].map(|p| p.words()).into_iter().chain(own).collect()
     },
-    controllers: &[("bbr3", 2), ("bbr3_brake", 3), ("headway", 4)],
+    controllers: &[("bbr3", 3), ("bbr3_brake", 4), ("headway", 5)],
     new: |params| Box::new(Bbr3::new(Bbr3Params::from_words(params).expect("all parameters"))),
     facts,
     wanted,
