@@ -26,10 +26,11 @@ def main(folder):
     print("| --- | --- | --- | --- | --- | --- |")
     for part in PARTS:
         rows = list(csv.DictReader(open(folder / part / "results.csv")))
-        keys = {(re.sub(r" (streams=\d+|\d+ streams|on-off=\S+|against.*|stagger.*)$", "", row["path"]), int(row["streams"])) for row in rows}
-        for path, streams in sorted(keys, key=lambda key: (key[0], key[1])):
-            own = [row for row in rows if row["path"].startswith(path) and int(row["streams"]) == streams]
-            own = [row for row in own if row["path"][len(path) : len(path) + 1] in ("", " ")]
+        kinds = {}
+        for row in rows:
+            path = re.sub(r" (streams=\d+|\d+ streams|on-off=\S+|against.*|stagger.*)$", "", row["path"])
+            kinds.setdefault((path, int(row["streams"])), []).append(row)
+        for (path, streams), own in sorted(kinds.items(), key=lambda kind: kind[0]):
             jain = medians(own, "jain", 1, 2) if streams > 1 or own[0]["rival_goodput_bps"] else ""
             flows = f"{streams}, and `cubic` 15 s later" if own[0]["rival_goodput_bps"] else f"{streams}"
             if part == "application":
