@@ -428,9 +428,9 @@ static __always_inline void brake_learn(const struct brake_ack *b, u64 bw)
 /*
  * Changes the mode. It is the only place that does; the twin in Rust checks each change against a table of reasons.
  */
-static __always_inline void brake_set_mode(const struct brake_ack *b, u64 mode)
+static __always_inline void brake_set_mode(struct brake *s, u64 mode)
 {
-	b->s->mode = mode;
+	s->mode = mode;
 }
 
 /*
@@ -439,18 +439,18 @@ static __always_inline void brake_set_mode(const struct brake_ack *b, u64 mode)
  */
 static __always_inline void brake_enter_drain(const struct brake_ack *b, u64 bw)
 {
-	brake_set_mode(b, BRAKE_DRAIN);
+	brake_set_mode(b->s, BRAKE_DRAIN);
 	b->s->bw = brake_max(brake_max(bw, b->s->last_bw), 1);
 	b->s->queue_rtt_us = b->s->slot_rtt_us;
 	b->s->quiet_delivered = 0;
 	b->s->further_drops = 0;
 }
 
-/* Lets go at once, for a controller that has found another answer to the slower path. */
+/* Lets go: the old rate is back, or the controller has found another answer to the slower path. */
 static __always_inline void brake_release(struct brake *s)
 {
 	if (s->mode != BRAKE_WATCH) {
-		s->mode = BRAKE_WATCH;
+		brake_set_mode(s, BRAKE_WATCH);
 		s->releases++;
 	}
 }
@@ -518,7 +518,7 @@ static __always_inline void brake_drain(const struct brake_ack *b, u64 bw)
 	u64 arriving_bw = brake_max(brake_max(bw, b->s->last_bw), 1);
 
 	if (!brake_is_inflated(b)) {
-		brake_set_mode(b, BRAKE_HOLD);
+		brake_set_mode(b->s, BRAKE_HOLD);
 		b->s->base_bw = b->s->bw;
 		b->s->raise_rounds = b->s->rounds;
 		b->s->back_delivered = 0;
@@ -532,7 +532,7 @@ static __always_inline void brake_drain(const struct brake_ack *b, u64 bw)
 	if (!brake_was_quiet(b)) {
 		b->s->queue_rtt_us = brake_max(b->s->queue_rtt_us, b->s->slot_rtt_us);
 	} else if (brake_is_not_ours(b)) {
-		brake_set_mode(b, BRAKE_WATCH);
+		brake_set_mode(b->s, BRAKE_WATCH);
 		b->s->false_entries++;
 		b->s->usual_rtt_us = b->s->slot_rtt_us;
 		b->s->usual_bw = bw;
@@ -605,10 +605,8 @@ static __always_inline void brake_hold(const struct brake_ack *b, u64 bw)
 		b->s->raise_rounds = b->s->rounds;
 	b->s->bw = raised;
 	is_over |= brake_sub(b->ack->now_us, b->s->entry_us) > b->p->hold_us && b->max_bw <= b->s->bw;
-	if (is_over) {
-		brake_set_mode(b, BRAKE_WATCH);
-		b->s->releases++;
-	}
+	if (is_over)
+		brake_release(b->s);
 }
 
 /*

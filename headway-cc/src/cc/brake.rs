@@ -271,26 +271,26 @@ fn brake_learn(b: &mut BrakeAck, bw: u64) {
 
 /// Changes the mode. It is the only place that does, so that debug builds can check each change against the table of
 /// those that have a reason.
-fn brake_set_mode(b: &mut BrakeAck, mode: BrakeMode) {
-    debug_assert!(b.s.mode.may_become(mode), "{:?} to {mode:?}", b.s.mode);
-    b.s.mode = mode;
+fn brake_set_mode(s: &mut Brake, mode: BrakeMode) {
+    debug_assert!(s.mode.may_become(mode), "{:?} to {mode:?}", s.mode);
+    s.mode = mode;
 }
 
 /// Puts the brake on: from now on the flow sends no more than arrives, and its queue drains. What arrives through a
 /// queue is the rate of the path. The faster of the last two slots counts, so that one late ACK does not make the
 /// rate too low.
 fn brake_enter_drain(b: &mut BrakeAck, bw: u64) {
-    brake_set_mode(b, BrakeMode::Drain);
+    brake_set_mode(b.s, BrakeMode::Drain);
     b.s.bw = bw.max(b.s.last_bw).max(1);
     b.s.queue_rtt_us = b.s.slot_rtt_us;
     b.s.quiet_delivered = 0;
     b.s.further_drops = 0;
 }
 
-/// Lets go at once, for a controller that has found another answer to the slower path.
+/// Lets go: the old rate is back, or the controller has found another answer to the slower path.
 pub(crate) fn brake_release(s: &mut Brake) {
     if s.mode != BrakeMode::Watch {
-        s.mode = BrakeMode::Watch;
+        brake_set_mode(s, BrakeMode::Watch);
         s.releases += 1;
     }
 }
@@ -351,7 +351,7 @@ fn brake_is_slower_still(b: &BrakeAck, arriving_bw: u64) -> bool {
 /// rate become the new baseline, or the same queue would put the brake on again.
 fn brake_drain(b: &mut BrakeAck, bw: u64) {
     if !brake_is_inflated(b) {
-        brake_set_mode(b, BrakeMode::Hold);
+        brake_set_mode(b.s, BrakeMode::Hold);
         b.s.base_bw = b.s.bw;
         b.s.raise_rounds = b.s.rounds;
         b.s.back_delivered = 0;
@@ -366,7 +366,7 @@ fn brake_drain(b: &mut BrakeAck, bw: u64) {
     if !brake_was_quiet(b) {
         b.s.queue_rtt_us = b.s.queue_rtt_us.max(b.s.slot_rtt_us);
     } else if brake_is_not_ours(b) {
-        brake_set_mode(b, BrakeMode::Watch);
+        brake_set_mode(b.s, BrakeMode::Watch);
         b.s.false_entries += 1;
         (b.s.usual_rtt_us, b.s.usual_bw) = (b.s.slot_rtt_us, bw);
         return;
@@ -425,8 +425,7 @@ fn brake_hold(b: &mut BrakeAck, bw: u64) {
     b.s.bw = raised;
     is_over |= b.ack.now_us.saturating_sub(b.s.entry_us) > b.p.hold_us && b.max_bw <= b.s.bw;
     if is_over {
-        brake_set_mode(b, BrakeMode::Watch);
-        b.s.releases += 1;
+        brake_release(b.s);
     }
 }
 

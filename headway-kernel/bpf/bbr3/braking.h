@@ -55,12 +55,6 @@ static __always_inline void bbr3_update_brake(struct bbr3_conn *c)
 		bbr3_run_brake(c);
 }
 
-/* Lets go of the brake, because something else answers the slower path now. */
-static __always_inline void bbr3_release_brake(struct bbr3_conn *c)
-{
-	brake_release(&c->bbr->brake);
-}
-
 /*
  * Keeps the window within the brake's bound. Pacing slower only stops a queue from growing; less data in flight
  * empties it.

@@ -7,7 +7,7 @@
 
 use super::control::{bbr3_is_in_a_probe_bw_state, bbr3_min_pipe_cwnd};
 use super::{Conn, Mode};
-use crate::cc::brake::{BrakeAck, BrakeMode, brake_bw, brake_on_ack, brake_release};
+use crate::cc::brake::{BrakeAck, BrakeMode, brake_bw, brake_on_ack};
 
 /// Restores the long-term bound of before the slow-down once the brake allows the old rate again. Losses on the
 /// slower path have lowered the bound meanwhile, and it must not hold back the faster path.
@@ -49,11 +49,6 @@ pub(super) fn bbr3_update_brake(c: &mut Conn) {
     if c.p.brake.is_on {
         bbr3_run_brake(c);
     }
-}
-
-/// Lets go of the brake, because something else answers the slower path now.
-pub(super) fn bbr3_release_brake(c: &mut Conn) {
-    brake_release(&mut c.bbr.brake);
 }
 
 /// Keeps the window within the brake's bound. Pacing slower only stops a queue from growing; less data in flight

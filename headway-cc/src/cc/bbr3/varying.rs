@@ -31,9 +31,9 @@
 //! well, and it may yield for six rounds of every 20 seconds. Where the buffer is too short for a queue of a minimum RTT, nothing is done.
 
 use super::Conn;
-use super::braking::bbr3_release_brake;
 use super::control::{bbr3_is_in_a_probe_bw_state, bbr3_min_pipe_cwnd, bbr3_min_rtt_and, bbr3_segments};
 use crate::cc::NO_RTT;
+use crate::cc::brake::brake_release;
 use crate::cc::fixed::{GAIN_UNIT, USEC_PER_MSEC, USEC_PER_SEC, bw_data, bw_from, gain_apply};
 use crate::cc::row::row;
 
@@ -162,7 +162,7 @@ fn varying_enter(c: &mut Conn) {
     if !v.is_on && c.ack.now_us >= v.hold_us {
         v.is_on = true;
         v.queue_rounds = 0;
-        bbr3_release_brake(c);
+        brake_release(&mut c.bbr.brake);
     }
 }
 
