@@ -31,6 +31,7 @@ check: tools
 	cargo fmt --all --check
 	cargo clippy --locked --workspace --all-targets -- -D warnings
 	RUSTDOCFLAGS="-D warnings" cargo doc --locked --no-deps --workspace
+	scripts/mutations --check
 
 # The manual as web pages, from docs/ and from the program: target/manual/index.html.
 docs: build
