@@ -52,10 +52,12 @@ static __always_inline u64 bbr3_is_loss_round_tolerated(const struct bbr3_conn *
 /* Begins the counts of a loss round. */
 static __always_inline void bbr3_start_loss_round(struct bbr3_conn *c)
 {
-	c->bbr->loss.had_queue = !!c->bbr->loss.round_high;
-	c->bbr->loss.round_sent = 0;
-	c->bbr->loss.round_lost = 0;
-	c->bbr->loss.round_high = 0;
+	struct loss_model *l = &c->bbr->loss;
+
+	l->was_full = l->round_high || l->round_lost > gain_apply(l->round_sent, c->p->loss.growth_share);
+	l->round_sent = 0;
+	l->round_lost = 0;
+	l->round_high = 0;
 }
 
 /* Gathers this ACK's RTT. A slot ends with the first ACK that comes later. */
@@ -133,12 +135,12 @@ static __always_inline void bbr3_note_full_path(struct bbr3_conn *c)
 }
 
 /*
- * Whether the rate still grows in Startup, and neither this ACK nor the loss round before it showed a queue: losses
- * then are not those of a full buffer.
+ * Whether the rate still grows in Startup, and neither this ACK nor the loss round before it looks like a full path:
+ * losses then are not those of a full buffer.
  */
 static __always_inline u64 bbr3_is_growth_free(const struct bbr3_conn *c)
 {
-	return c->p->loss.is_on && !c->bbr->full_bw_count && !c->bbr->loss.had_queue && loss_is_queue_low(c);
+	return c->p->loss.is_on && !c->bbr->full_bw_count && !c->bbr->loss.was_full && loss_is_queue_low(c);
 }
 
 /* Learns the RTT of quiet rounds. */

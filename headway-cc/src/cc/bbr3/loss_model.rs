@@ -23,7 +23,9 @@
 //!
 //! **The smallest RTT.** A flow that begins in a full queue takes that for the path. So the smallest RTT of the last minute or two
 //! counts, and not the draft's of 10 s, and what was learned is forgotten when a much smaller one comes: all flows yield
-//! at once in ProbeRTT, and then it does. Until then such a flow may overlook losses that are its own.
+//! at once in ProbeRTT, and then it does. Until then such a flow may overlook losses that are its own. So Startup, which may
+//! go on in spite of losses while the rate grows, does so only where few are lost (`growth_share`): a flow that begins where the
+//! queue is full grows at the expense of the others, and loses a quarter of what it sends.
 //!
 //! **A full path shows a queue.** In a buffer of a few packets, or behind a policer, no RTT tells a full path from an empty one,
 //! and what others lose to a flow that tolerates looks like the path's own loss. So a flow that tolerates losses must meet a
@@ -97,6 +99,9 @@ pub struct LossModelParams "loss_" {
     blind_probes: u64 = 2,
     /// The hold is this many times as long where no queue has been seen.
     blind_hold: u64 = 16,
+    /// Startup overlooks losses only where a round loses no more than this part. A flow that begins where others keep a full queue
+    /// sees no longer RTT and grows at their expense, but loses a quarter of what it sends.
+    growth_share: u64 = GAIN_UNIT / 16,
 }
 }
 
@@ -160,8 +165,8 @@ pub struct LossModel "loss_" {
     round_lost: u64,
     /// Of this loss round: found out about at ACKs with a queue.
     round_high: u64,
-    /// Whether the loss round before showed a queue at any ACK.
-    had_queue: bool,
+    /// Whether the loss round before showed a queue at any ACK, or lost more than `growth_share`.
+    was_full: bool,
     /// Times that the tolerance has ended, up to six, less half at each halving of the counts.
     failures: u64,
     /// `round_count` until which losses are answered.
@@ -213,10 +218,11 @@ pub(super) fn bbr3_is_loss_round_tolerated(c: &Conn) -> bool {
 
 /// Begins the counts of a loss round.
 pub(super) fn bbr3_start_loss_round(c: &mut Conn) {
-    c.bbr.loss.had_queue = c.bbr.loss.round_high != 0;
-    c.bbr.loss.round_sent = 0;
-    c.bbr.loss.round_lost = 0;
-    c.bbr.loss.round_high = 0;
+    let l = &mut c.bbr.loss;
+    l.was_full = l.round_high != 0 || l.round_lost > gain_apply(l.round_sent, c.p.loss.growth_share);
+    l.round_sent = 0;
+    l.round_lost = 0;
+    l.round_high = 0;
 }
 
 /// Gathers this ACK's RTT. A slot ends with the first ACK that comes later.
@@ -281,10 +287,10 @@ pub(super) fn bbr3_note_full_path(c: &mut Conn) {
     }
 }
 
-/// Whether the rate still grows in Startup, and neither this ACK nor the loss round before it showed a queue: losses then are
+/// Whether the rate still grows in Startup, and neither this ACK nor the loss round before it looks like a full path: losses then are
 /// not those of a full buffer.
 pub(super) fn bbr3_is_growth_free(c: &Conn) -> bool {
-    c.p.loss.is_on && c.bbr.full_bw_count == 0 && !c.bbr.loss.had_queue && loss_is_queue_low(c)
+    c.p.loss.is_on && c.bbr.full_bw_count == 0 && !c.bbr.loss.was_full && loss_is_queue_low(c)
 }
 
 /// Learns the RTT of quiet rounds.
@@ -884,13 +890,22 @@ mod tests {
         assert!(is_free(0, 900) && !is_free(1, 900) && !is_free(0, 1_000));
         let after = |above_us: u64| {
             quiet(|c| {
-                ack(c, false, 10, 1, above_us);
+                ack(c, false, 20, 1, above_us);
                 bbr3_start_loss_round(c);
                 ack(c, false, 10, 1, 0);
                 bbr3_is_growth_free(c)
             })
         };
         assert!(after(900) && !after(1_000), "a queue in the round before");
+        let after_loss = |acked: u64, lost: u64| {
+            quiet(|c| {
+                ack(c, false, acked, lost, 0);
+                bbr3_start_loss_round(c);
+                ack(c, false, 10, 0, 0);
+                bbr3_is_growth_free(c)
+            })
+        };
+        assert!(after_loss(150, 10) && !after_loss(149, 10), "a sixteenth lost in the round before");
     }
 
     #[test]
