@@ -108,6 +108,8 @@ struct loss_model_params {
 	u64 blind_probes;	/* The tolerance ends after so many probes in a row that showed no queue */
 	u64 blind_hold;	/* The hold is this many times as long where no queue has been seen */
 	u64 growth_share;	/* Startup overlooks losses only where a round loses no more than this part */
+	/* Whether a flow that sends at its bandwidth sends what the path loses on top: 1 yes, 0 no */
+	u64 compensate;
 };
 
 /* What the loss model remembers of a connection. Data is in the transport's units. */
@@ -426,7 +428,7 @@ static __always_inline void bbr3_update_model_and_state(struct bbr3_conn *c)
 /* Turns the model into what the transport applies: a rate, a burst and a window (§5.2.3 UpdateControlParameters). */
 static __always_inline void bbr3_update_control_parameters(struct bbr3_conn *c)
 {
-	bbr3_set_pacing_rate(c);
+	bbr3_set_pacing_rate(c, bbr3_loss_gain(c, c->bbr->pacing_gain));
 	bbr3_set_send_quantum(c);
 	bbr3_set_cwnd(c);
 }

@@ -54,6 +54,7 @@ use super::{Ack, CaState, Control, Controller, Event, NO_RTT};
 use braking::{bbr3_bound_cwnd_for_brake, bbr3_update_brake};
 use control::{bbr3_init_pacing_rate, bbr3_set_cwnd, bbr3_set_pacing_rate, bbr3_set_send_quantum};
 pub use ladder::{Ladder, LadderParams};
+use loss_model::bbr3_loss_gain;
 pub use loss_model::{LossModel, LossModelParams};
 use model::{
     bbr3_advance_latest_delivery_signals, bbr3_bound_bw_for_model, bbr3_check_full_bw_reached,
@@ -525,7 +526,7 @@ fn bbr3_update_model_and_state(c: &mut Conn) {
 
 /// Turns the model into what the transport applies: a rate, a burst and a window (§5.2.3 UpdateControlParameters).
 fn bbr3_update_control_parameters(c: &mut Conn) {
-    bbr3_set_pacing_rate(c);
+    bbr3_set_pacing_rate(c, bbr3_loss_gain(c, c.bbr.pacing_gain));
     bbr3_set_send_quantum(c);
     bbr3_set_cwnd(c);
 }

@@ -31,7 +31,9 @@ fn ack_01_one_pass_in_the_draft_s_order() {
         "bound_bw_for_model",
     ];
     assert_eq!(model, steps.map(|step| format!("bbr3_{step}(c);")));
-    let control = ["bbr3_set_pacing_rate(c);", "bbr3_set_send_quantum(c);", "bbr3_set_cwnd(c);"];
+    // With nothing tolerated, as in the draft, the gain is the state's.
+    let pace = "bbr3_set_pacing_rate(c, bbr3_loss_gain(c, c.bbr.pacing_gain));";
+    let control = [pace, "bbr3_set_send_quantum(c);", "bbr3_set_cwnd(c);"];
     assert_eq!(body(CORE, "bbr3_update_control_parameters"), control);
     assert_eq!(body(MODEL, "bbr3_update_congestion_signals")[0], "bbr3_update_max_bw(c);");
     assert_eq!(body(MODEL, "bbr3_update_max_bw")[0], "bbr3_update_round(c);");

@@ -190,14 +190,14 @@ static __noinline void bbr3_set_pacing_rate_with_gain(struct bbr3_conn *c, u64 g
 }
 
 /*
- * Sets the pacing rate after an ACK: that of the state, within what the brake allows (§5.6.2 SetPacingRate). The
+ * Sets the pacing rate after an ACK: that of this gain, within what the brake allows (§5.6.2 SetPacingRate). The
  * first RTT that is measured replaces the assumed one in the initial rate.
  */
-static __always_inline void bbr3_set_pacing_rate(struct bbr3_conn *c)
+static __always_inline void bbr3_set_pacing_rate(struct bbr3_conn *c, u64 gain)
 {
 	if (!c->bbr->has_seen_rtt && c->ack->srtt_us)
 		bbr3_init_pacing_rate(c);
-	bbr3_set_pacing_rate_with_gain(c, brake_gain(c->bbr->brake.mode, c->bbr->pacing_gain));
+	bbr3_set_pacing_rate_with_gain(c, brake_gain(c->bbr->brake.mode, gain));
 }
 
 /*

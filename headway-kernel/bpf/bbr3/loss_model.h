@@ -143,6 +143,20 @@ static __always_inline u64 bbr3_is_growth_free(const struct bbr3_conn *c)
 	return c->p->loss.is_on && !c->bbr->full_bw_count && !c->bbr->loss.was_full && loss_is_queue_low(c);
 }
 
+/*
+ * The pacing gain with what the path loses on top, while the flow sends at the bandwidth and no queue shows. Without it
+ * less arrives than the bandwidth that was measured.
+ */
+static __noinline u64 bbr3_loss_gain(const struct bbr3_conn *c, u64 gain)
+{
+	u64 share = u64_min(c->bbr->loss.share, GAIN_UNIT / 2);
+	u64 is_even = c->bbr->state == BBR3_PROBE_BW_CRUISE || c->bbr->state == BBR3_PROBE_BW_REFILL;
+
+	if (c->p->loss.compensate && share && is_even && loss_is_queue_low(c))
+		return sat_mul(gain, GAIN_UNIT) / (GAIN_UNIT - share);
+	return gain;
+}
+
 /* Learns the RTT of quiet rounds. */
 static __always_inline void loss_learn_rtt(struct bbr3_conn *c)
 {

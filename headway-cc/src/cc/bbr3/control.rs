@@ -152,13 +152,13 @@ pub(super) fn bbr3_set_pacing_rate_with_gain(c: &mut Conn, gain: u64) {
     }
 }
 
-/// Sets the pacing rate after an ACK: that of the state, within what the brake allows (§5.6.2 SetPacingRate). The
+/// Sets the pacing rate after an ACK: that of this gain, within what the brake allows (§5.6.2 SetPacingRate). The
 /// first RTT that is measured replaces the assumed one in the initial rate.
-pub(super) fn bbr3_set_pacing_rate(c: &mut Conn) {
+pub(super) fn bbr3_set_pacing_rate(c: &mut Conn, gain: u64) {
     if !c.bbr.has_seen_rtt && c.ack.srtt_us != 0 {
         bbr3_init_pacing_rate(c);
     }
-    bbr3_set_pacing_rate_with_gain(c, brake_gain(c.bbr.brake.mode, c.bbr.pacing_gain));
+    bbr3_set_pacing_rate_with_gain(c, brake_gain(c.bbr.brake.mode, gain));
 }
 
 /// Sets how much may leave at once: what the rate sends in a millisecond, because larger bursts make queues and
@@ -248,7 +248,7 @@ mod tests {
                 // 1 MB/s over 40 ms: less 1 % of pace, and twice 40 kB of window.
                 c.bbr.bw = BW_UNIT;
                 (c.bbr.full_bw_reached, c.out.cwnd) = (true, 1 << 30);
-                bbr3_set_pacing_rate(c);
+                bbr3_set_pacing_rate(c, c.bbr.pacing_gain);
                 assert!(c.out.pacing_rate.abs_diff(9_900 * pacing) <= 20, "{}", c.out.pacing_rate);
                 bbr3_set_cwnd(c);
                 let extra = if state == Mode::ProbeBwUp { 2 * MSS } else { 0 };
@@ -324,7 +324,7 @@ mod tests {
     fn without_a_bandwidth_the_pacing_rate_stays() {
         with(|c| {
             (c.bbr.full_bw_reached, c.out.pacing_rate) = (true, 777);
-            bbr3_set_pacing_rate(c);
+            bbr3_set_pacing_rate(c, c.bbr.pacing_gain);
             assert_eq!(c.out.pacing_rate, 777);
         });
     }

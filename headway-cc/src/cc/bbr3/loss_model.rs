@@ -27,6 +27,9 @@
 //! go on in spite of losses while the rate grows, does so only where few are lost (`growth_share`): a flow that begins where the
 //! queue is full grows at the expense of the others, and loses a quarter of what it sends.
 //!
+//! **What is lost is sent on top.** The bandwidth is what arrived. A flow that paces at it loses the path's share of that again,
+//! so it paces at the bandwidth divided by the part that arrives, while it neither probes nor yields and no queue shows.
+//!
 //! **A full path shows a queue.** In a buffer of a few packets, or behind a policer, no RTT tells a full path from an empty one,
 //! and what others lose to a flow that tolerates looks like the path's own loss. So a flow that tolerates losses must meet a
 //! queue when it probes: the ladder's, or one that lengthens all RTTs of a round. If two probes in a row end without one, and
@@ -102,6 +105,9 @@ pub struct LossModelParams "loss_" {
     /// Startup overlooks losses only where a round loses no more than this part. A flow that begins where others keep a full queue
     /// sees no longer RTT and grows at their expense, but loses a quarter of what it sends.
     growth_share: u64 = GAIN_UNIT / 16,
+    /// Whether a flow that sends at its bandwidth, in ProbeBW_CRUISE and ProbeBW_REFILL, sends what the path loses on top: 1 yes,
+    /// 0 no.
+    compensate: bool = true,
 }
 }
 
@@ -291,6 +297,18 @@ pub(super) fn bbr3_note_full_path(c: &mut Conn) {
 /// not those of a full buffer.
 pub(super) fn bbr3_is_growth_free(c: &Conn) -> bool {
     c.p.loss.is_on && c.bbr.full_bw_count == 0 && !c.bbr.loss.was_full && loss_is_queue_low(c)
+}
+
+/// The pacing gain with what the path loses on top, while the flow sends at the bandwidth and no queue shows. Without it less
+/// arrives than the bandwidth that was measured.
+pub(super) fn bbr3_loss_gain(c: &Conn, gain: u64) -> u64 {
+    let share = c.bbr.loss.share.min(GAIN_UNIT / 2);
+    let is_even = matches!(c.bbr.state, Mode::ProbeBwCruise | Mode::ProbeBwRefill);
+    if c.p.loss.compensate && share != 0 && is_even && loss_is_queue_low(c) {
+        gain.saturating_mul(GAIN_UNIT) / (GAIN_UNIT - share)
+    } else {
+        gain
+    }
 }
 
 /// Learns the RTT of quiet rounds.
@@ -906,6 +924,35 @@ mod tests {
             })
         };
         assert!(after_loss(150, 10) && !after_loss(149, 10), "a sixteenth lost in the round before");
+    }
+
+    /// A quarter is lost, so four thirds are sent; of more than a half, twice as much is.
+    #[test]
+    fn what_the_path_loses_is_sent_on_top_at_an_even_pace_without_a_queue() {
+        let gain = |share: u64, above_us: u64, state: Mode, compensate: bool| {
+            quiet(|c| {
+                let loss = LossModelParams { compensate, ..LossModelParams::on() };
+                let p = Bbr3Params { loss, ..Bbr3Params::default() };
+                let c = &mut Conn { bbr: c.bbr, p: &p, ack: c.ack, out: c.out, delivery_rate: 0 };
+                (c.bbr.state, c.bbr.loss.share) = (state, share);
+                (c.bbr.loss.slot_rtt_us, c.bbr.loss.last_slot_rtt_us) = (RTT_US + above_us, NO_RTT);
+                bbr3_loss_gain(c, 3 * GAIN_UNIT)
+            })
+        };
+        assert_eq!(gain(GAIN_UNIT / 4, 900, Mode::ProbeBwCruise, true), 4 * GAIN_UNIT);
+        assert_eq!(gain(GAIN_UNIT, 900, Mode::ProbeBwRefill, true), 6 * GAIN_UNIT);
+        for (share, above_us, state, compensate) in [
+            (0, 900, Mode::ProbeBwCruise, true),
+            (GAIN_UNIT / 4, 1_000, Mode::ProbeBwCruise, true),
+            (GAIN_UNIT / 4, 900, Mode::ProbeBwDown, true),
+            (GAIN_UNIT / 4, 900, Mode::ProbeBwCruise, false),
+        ] {
+            assert_eq!(
+                gain(share, above_us, state, compensate),
+                3 * GAIN_UNIT,
+                "{share} {above_us} {state:?}"
+            );
+        }
     }
 
     #[test]
