@@ -117,10 +117,15 @@ static __always_inline u64 bbr3_max_rounds(const struct bbr3_conn *c)
 	return c->p->ladder.is_on && is_cheap ? c->p->ladder.max_rounds : c->p->bw_probe_max_rounds;
 }
 
-/* Below which number the count of rounds between two probes begins. */
+/*
+ * Below which number the count of rounds between two probes begins. After a probe that lost too much it is the draft's,
+ * like the most rounds, or the next one would come sooner than the draft's.
+ */
 static __always_inline u64 bbr3_rand_rounds(const struct bbr3_conn *c)
 {
-	return c->p->ladder.is_on ? c->p->ladder.rand_rounds : c->p->bw_probe_rand_rounds;
+	u64 is_ours = c->p->ladder.is_on && !c->bbr->prev_probe_too_high;
+
+	return is_ours ? c->p->ladder.rand_rounds : c->p->bw_probe_rand_rounds;
 }
 
 /* Begins a probe at the foot of the ladder. It comes after the state has set the draft's gain. */

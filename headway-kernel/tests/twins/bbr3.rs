@@ -240,6 +240,7 @@ const BUGS: &[Bug] = &[
     Bug { file: "bbr3/ladder.h", function: "ladder_is_shared", from: "usual_rtt >", to: "usual_rtt >=" },
     Bug { file: "bbr3/ladder.h", function: "bbr3_max_rounds", from: "!ladder_is_shared(c)", to: "ladder_is_shared(c)" },
     Bug { file: "bbr3/ladder.h", function: "bbr3_max_rounds", from: "!c->bbr->prev_probe_too_high &&", to: "" },
+    Bug { file: "bbr3/ladder.h", function: "bbr3_rand_rounds", from: "&& !c->bbr->prev_probe_too_high", to: "" },
     Bug { file: "bbr3/ladder.h", function: "bbr3_start_ladder", from: "queue_slots = 0;", to: "queue_slots = 1;" },
     Bug { file: "bbr3/ladder.h", function: "bbr3_start_ladder", from: "ladder_start_slot(c);", to: "" },
     Bug { file: "bbr3/ladder.h", function: "ladder_has_grown", from: "GAIN_UNIT) / 2", to: "GAIN_UNIT) / 4" },

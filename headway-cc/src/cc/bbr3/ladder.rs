@@ -208,9 +208,11 @@ pub(super) fn bbr3_max_rounds(c: &Conn) -> u64 {
     if c.p.ladder.is_on && is_cheap { c.p.ladder.max_rounds } else { c.p.bw_probe_max_rounds }
 }
 
-/// Below which number the count of rounds between two probes begins.
+/// Below which number the count of rounds between two probes begins. After a probe that lost too much it is the draft's, like the
+/// most rounds, or the next one would come sooner than the draft's.
 pub(super) fn bbr3_rand_rounds(c: &Conn) -> u64 {
-    if c.p.ladder.is_on { c.p.ladder.rand_rounds } else { c.p.bw_probe_rand_rounds }
+    let is_ours = c.p.ladder.is_on && !c.bbr.prev_probe_too_high;
+    if is_ours { c.p.ladder.rand_rounds } else { c.p.bw_probe_rand_rounds }
 }
 
 /// Begins a probe at the foot of the ladder. It comes after the state has set the draft's gain.
@@ -441,7 +443,7 @@ mod tests {
             c.bbr.ladder.usual_rtt = 50_000 * PARTS;
             assert_eq!((bbr3_max_rounds(c), bbr3_rand_rounds(c)), (16, 9));
             c.bbr.prev_probe_too_high = true;
-            assert_eq!(bbr3_max_rounds(c), 63, "the last probe lost too much");
+            assert_eq!((bbr3_max_rounds(c), bbr3_rand_rounds(c)), (63, 2), "the last probe lost too much");
             c.bbr.prev_probe_too_high = false;
             c.bbr.ladder.usual_rtt += 1;
             assert_eq!((bbr3_max_rounds(c), bbr3_rand_rounds(c)), (63, 9));
