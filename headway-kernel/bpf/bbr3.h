@@ -44,7 +44,7 @@ struct ladder_params {
 	u64 is_on;	/* Whether a probe climbs and ends at its own queue: 1 yes, 0 no, which is the draft's probe */
 	u64 first_gain;	/* Pacing rate over bandwidth at the beginning of a probe */
 	u64 first_rounds;	/* Rounds with that gain */
-	u64 top_gain;	/* Pacing rate over bandwidth once the rate has grown */
+	u64 top_gain;	/* Pacing rate over bandwidth once the rate has grown, where no probe has lost too much */
 	u64 flat_rounds;	/* Rounds without growth that end a probe, as in the draft */
 	u64 max_rounds;	/* Most rounds between two probes that climb */
 	/* The count of these rounds starts at a random number below this, so that flows that share a bottleneck do

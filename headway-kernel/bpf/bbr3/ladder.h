@@ -160,6 +160,7 @@ static __noinline u64 bbr3_is_ladder_over(struct bbr3_conn *c, u64 is_limited)
 {
 	struct ladder *l = &c->bbr->ladder;
 	u64 rounds = sat_sub(c->bbr->round_count, l->rung_round);
+	u64 was_free = c->bbr->inflight_longterm == BBR3_INFINITY;
 
 	if (l->queue_slots >= c->p->ladder.slots) {
 		bbr3_note_own_queue(c, l->usual_rtt / LADDER_PARTS);
@@ -173,7 +174,7 @@ static __noinline u64 bbr3_is_ladder_over(struct bbr3_conn *c, u64 is_limited)
 	}
 	if (rounds && ladder_has_grown(c)) {
 		l->reference_bw = c->bbr->max_bw;
-		ladder_climb(c, c->p->ladder.top_gain);
+		ladder_climb(c, was_free ? c->p->ladder.top_gain : c->p->up_pacing_gain);
 		return 0;
 	}
 	if (is_limited) {

@@ -247,6 +247,7 @@ const BUGS: &[Bug] = &[
     Bug { file: "bbr3/ladder.h", function: "bbr3_is_ladder_over", from: "< c->p->up_pacing_gain", to: "<= c->p->up_pacing_gain" },
     Bug { file: "bbr3/ladder.h", function: "bbr3_is_ladder_over", from: ">= c->p->ladder.first_rounds", to: "> c->p->ladder.first_rounds" },
     Bug { file: "bbr3/ladder.h", function: "bbr3_is_ladder_over", from: "(rounds && ladder", to: "(ladder" },
+    Bug { file: "bbr3/ladder.h", function: "bbr3_is_ladder_over", from: "== BBR3_INFINITY", to: "!= BBR3_INFINITY" },
     Bug { file: "bbr3/ladder.h", function: "bbr3_is_ladder_over", from: "if (is_limited)", to: "if (!is_limited)" },
     Bug { file: "bbr3/ladder.h", function: "bbr3_is_ladder_over", from: ">= c->p->ladder.flat_rounds", to: "> c->p->ladder.flat_rounds" },
     Bug { file: "bbr3/ladder.h", function: "bbr3_is_ladder_over", from: ">= c->p->ladder.slots", to: "> c->p->ladder.slots" },

@@ -9,7 +9,9 @@
 //! **How.** A probe begins with a gain of 1.0625 for two rounds, until the ACKs for what it has sent come. A sixteenth more
 //! is enough to see a queue begin, and little to queue. Then it goes on with the draft's gain, and with a larger one as
 //! soon as the rate has grown by half of what the gain asks for. A path that is already full shows a queue within a round;
-//! one that has become faster carries what the probe adds, and no queue appears.
+//! one that has become faster carries what the probe adds, and no queue appears. Where a probe has lost too much before, the
+//! draft's gain stays the largest: a policer lets more through for as long as its bucket lasts, which looks like growth, and
+//! what is sent faster than the draft's is lost when the bucket is empty.
 //!
 //! ```text
 //!              2 rounds                  the rate has grown
@@ -32,7 +34,7 @@
 use super::control::{bbr3_min_rtt_and, bbr3_segment_us, bbr3_segments};
 use super::loss_model::bbr3_note_full_path;
 use super::newcomer::{bbr3_note_cruise_queue, bbr3_note_own_queue};
-use super::{Conn, Mode};
+use super::{BBR3_INFINITY, Conn, Mode};
 use crate::cc::NO_RTT;
 use crate::cc::brake::brake_step;
 use crate::cc::fixed::{GAIN_UNIT, gain_apply};
@@ -48,7 +50,8 @@ pub struct LadderParams "ladder_" {
     first_gain: u64 = GAIN_UNIT * 17 / 16,
     /// Rounds with that gain. ACKs for what the first has sent come in the second.
     first_rounds: u64 = 2,
-    /// Pacing rate over bandwidth once the rate has grown. A path with much more is reached in fewer rounds.
+    /// Pacing rate over bandwidth once the rate has grown, where no probe has lost too much. A path with much more is reached in
+    /// fewer rounds.
     top_gain: u64 = GAIN_UNIT * 3 / 2,
     /// Rounds without growth that end a probe, as in the draft. Where no queue can be seen, they are the only end besides loss.
     flat_rounds: u64 = 3,
@@ -252,7 +255,8 @@ pub(super) fn bbr3_is_ladder_over(c: &mut Conn, is_limited: bool) -> bool {
     }
     if rounds > 0 && ladder_has_grown(c) {
         c.bbr.ladder.reference_bw = c.bbr.max_bw;
-        ladder_climb(c, c.p.ladder.top_gain);
+        let was_free = c.bbr.inflight_longterm == BBR3_INFINITY;
+        ladder_climb(c, if was_free { c.p.ladder.top_gain } else { c.p.up_pacing_gain });
         return false;
     }
     if is_limited {
@@ -418,6 +422,24 @@ mod tests {
             // Three rounds without growth.
             assert_eq!([round(c, 100), round(c, 100), round(c, 100)], [(24, false), (24, false), (24, true)]);
         });
+    }
+
+    /// The rate has grown by a quarter after the two first rounds, and by a quarter again.
+    #[test]
+    fn where_a_probe_has_lost_too_much_the_draft_s_gain_is_the_largest() {
+        let gain = |inflight_longterm: u64| {
+            probing(|c| {
+                c.bbr.inflight_longterm = inflight_longterm;
+                c.bbr.round_count += 2;
+                bbr3_is_ladder_over(c, false);
+                c.bbr.round_count += 1;
+                c.bbr.max_bw = c.bbr.max_bw * 5 / 4;
+                assert!(!bbr3_is_ladder_over(c, false));
+                assert_eq!(c.bbr.ladder.rung_round, c.bbr.round_count, "growth is counted from here on");
+                c.bbr.pacing_gain * 4 / GAIN_UNIT
+            })
+        };
+        assert_eq!((gain(BBR3_INFINITY), gain(200_000)), (6, 5));
     }
 
     #[test]
