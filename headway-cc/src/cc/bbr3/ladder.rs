@@ -6,7 +6,7 @@
 //! so that a single flow sees a queue of most of a BDP every few seconds. To stop after one round instead would
 //! overlook a path that has become faster, because the rate of a single round may not show it.
 //!
-//! **How.** A probe begins with a gain of 1.0625 for two rounds, until the ACKs for what it has sent come. A sixteenth more
+//! **How.** A probe begins with a gain of 1.05 for two rounds, until the ACKs for what it has sent come. A twentieth more
 //! is enough to see a queue begin, and little to queue. Then it goes on with the draft's gain, and with a larger one as
 //! soon as the rate has grown by half of what the gain asks for. A path that is already full shows a queue within a round;
 //! one that has become faster carries what the probe adds, and no queue appears. Where a probe has lost too much before, the
@@ -15,7 +15,7 @@
 //!
 //! ```text
 //!              2 rounds                  the rate has grown
-//!   UP  1.0625 ─────────► 1.25 ─────────────────────────► 1.5 ◄┐ once a round, while it grows
+//!   UP   1.05  ─────────► 1.25 ─────────────────────────► 1.5 ◄┐ once a round, while it grows
 //!          │                │                              │ └─┘
 //!          └────────────────┴──────────────┬───────────────┘
 //!                                          ▼
@@ -47,7 +47,7 @@ pub struct LadderParams "ladder_" {
     is_on: bool as ["ladder"],
     /// Pacing rate over bandwidth at the beginning of a probe. It must show a queue where the path has no more, and add little
     /// to it.
-    first_gain: u64 = GAIN_UNIT * 17 / 16,
+    first_gain: u64 = GAIN_UNIT * 21 / 20,
     /// Rounds with that gain. ACKs for what the first has sent come in the second.
     first_rounds: u64 = 2,
     /// Pacing rate over bandwidth once the rate has grown, where no probe has lost too much. A path with much more is reached in
@@ -399,18 +399,18 @@ mod tests {
         });
     }
 
-    /// 1.0625 for two rounds, then 1.25, then 1.5 once the rate has grown by an eighth, and no further climb in the same round.
+    /// 1.05 for two rounds, then 1.25, then 1.5 once the rate has grown by an eighth, and no further climb in the same round.
     #[test]
     fn a_probe_climbs_while_the_rate_follows() {
         probing(|c| {
-            assert_eq!(c.bbr.pacing_gain, GAIN_UNIT * 17 / 16);
+            assert_eq!(c.bbr.pacing_gain, GAIN_UNIT * 21 / 20);
             let round = |c: &mut Conn, bw_64ths: u64| {
                 c.bbr.round_count += 1;
                 c.bbr.max_bw = bw_64ths * BW_UNIT / 64 * 5;
                 let is_over = bbr3_is_ladder_over(c, false);
                 (c.bbr.pacing_gain * 16 / GAIN_UNIT, is_over)
             };
-            assert_eq!(round(c, 64), (17, false));
+            assert_eq!(round(c, 64), (16, false), "1.05 is 16.8 of them");
             assert_eq!(round(c, 68), (20, false));
             assert_eq!(round(c, 71), (20, false), "less than an eighth more than when the probe began");
             assert_eq!(round(c, 72), (24, false));

@@ -22,7 +22,7 @@
 //! a queue stands is seen by the smallest RTT of a round, which must be a quarter above the minimum RTT. The first round of each
 //! ProbeBW_CRUISE counts for neither, because its ACKs answer what was sent before.
 //!
-//! **Why the first gain.** A sixteenth more of a small part of the path is less than what flows leave unused, so that the queue of a
+//! **Why the first gain.** A twentieth more of a small part of the path is less than what flows leave unused, so that the queue of a
 //! small flow does not show before the ladder goes on. Two flows of which both take themselves to be alone share as they
 //! happen to for minutes, because no queue is left that would move them.
 //!
