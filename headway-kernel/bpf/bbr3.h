@@ -74,7 +74,7 @@ struct ladder {
 	u64 usual_rtt;
 	u64 usual_rtt_dev;	/* Their mean deviation from it, in 1024ths of a microsecond */
 	u64 is_climbing;	/* Whether this probe climbs */
-	u64 up_delivered;	/* delivered when this probe began */
+	u64 phase_delivered;	/* delivered when this probe, or this ProbeBW_CRUISE, began */
 	u64 queue_slots;	/* Slots in a row with a queue, of packets that this probe has sent */
 	/* Bandwidth from which on growth is counted: the largest one when the gain was raised last */
 	u64 reference_bw;

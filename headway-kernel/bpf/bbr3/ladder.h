@@ -59,20 +59,21 @@ static __always_inline u64 ladder_is_queue(const struct bbr3_conn *c, u64 rtt)
 
 /*
  * Judges a slot that is over: in ProbeBW_CRUISE it is learned, and in ProbeBW_UP it may have a queue. ACKs for what was
- * sent before the probe say nothing about it.
+ * sent before say nothing about either: the first round trip of ProbeBW_CRUISE still shows the queue that ProbeBW_DOWN
+ * has drained.
  */
 static __noinline void ladder_judge_slot(struct bbr3_conn *c)
 {
 	struct ladder *l = &c->bbr->ladder;
 	u64 rtt = sat_mul(l->slot_rtt_us, LADDER_PARTS);
 
-	if (l->slot_rtt_us == NO_RTT)
+	if (l->slot_rtt_us == NO_RTT || l->slot_prior < l->phase_delivered)
 		return;
 	if (c->bbr->state == BBR3_PROBE_BW_CRUISE) {
 		if (ladder_is_queue(c, rtt))
 			bbr3_note_cruise_queue(c);
 		ladder_learn(c, rtt);
-	} else if (c->bbr->state == BBR3_PROBE_BW_UP && l->slot_prior >= l->up_delivered) {
+	} else if (c->bbr->state == BBR3_PROBE_BW_UP) {
 		l->queue_slots = ladder_is_queue(c, rtt) ? l->queue_slots + 1 : 0;
 	}
 }
@@ -128,13 +129,20 @@ static __always_inline u64 bbr3_rand_rounds(const struct bbr3_conn *c)
 	return is_ours ? c->p->ladder.rand_rounds : c->p->bw_probe_rand_rounds;
 }
 
+/* Notes that ProbeBW_CRUISE begins. */
+static __always_inline void bbr3_note_cruise(struct bbr3_conn *c)
+{
+	if (c->p->ladder.is_on)
+		c->bbr->ladder.phase_delivered = c->ack->delivered;
+}
+
 /* Begins a probe at the foot of the ladder. It comes after the state has set the draft's gain. */
 static __always_inline void bbr3_start_ladder(struct bbr3_conn *c)
 {
 	c->bbr->ladder.is_climbing = c->p->ladder.is_on && !ladder_is_shared(c);
 	if (!c->bbr->ladder.is_climbing)
 		return;
-	c->bbr->ladder.up_delivered = c->ack->delivered;
+	c->bbr->ladder.phase_delivered = c->ack->delivered;
 	c->bbr->ladder.queue_slots = 0;
 	c->bbr->ladder.reference_bw = c->bbr->max_bw;
 	ladder_climb(c, c->p->ladder.first_gain);

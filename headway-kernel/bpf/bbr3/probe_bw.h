@@ -41,6 +41,7 @@ static __noinline void bbr3_start_probe_bw_down(struct bbr3_conn *c)
 static __always_inline void bbr3_start_probe_bw_cruise(struct bbr3_conn *c)
 {
 	bbr3_set_state(c, BBR3_PROBE_BW_CRUISE);
+	bbr3_note_cruise(c);
 }
 
 /*

@@ -109,8 +109,8 @@ pub struct Ladder "ladder_" {
     usual_rtt_dev: u64,
     /// Whether this probe climbs.
     is_climbing: bool,
-    /// `delivered` when this probe began.
-    up_delivered: u64,
+    /// `delivered` when this probe, or this ProbeBW_CRUISE, began.
+    phase_delivered: u64,
     /// Slots in a row with a queue, of packets that this probe has sent.
     queue_slots: u64,
     /// Bandwidth from which on growth is counted: the largest one when the gain was raised last.
@@ -162,10 +162,10 @@ fn ladder_is_queue(c: &Conn, rtt: u64) -> bool {
 }
 
 /// Judges a slot that is over: in ProbeBW_CRUISE it is learned, and in ProbeBW_UP it may have a queue. ACKs for what was sent
-/// before the probe say nothing about it.
+/// before say nothing about either: the first round trip of ProbeBW_CRUISE still shows the queue that ProbeBW_DOWN has drained.
 fn ladder_judge_slot(c: &mut Conn) {
     let rtt = c.bbr.ladder.slot_rtt_us.saturating_mul(PARTS);
-    if c.bbr.ladder.slot_rtt_us == NO_RTT {
+    if c.bbr.ladder.slot_rtt_us == NO_RTT || c.bbr.ladder.slot_prior < c.bbr.ladder.phase_delivered {
         return;
     }
     if c.bbr.state == Mode::ProbeBwCruise {
@@ -173,7 +173,7 @@ fn ladder_judge_slot(c: &mut Conn) {
             bbr3_note_cruise_queue(c);
         }
         ladder_learn(c, rtt);
-    } else if c.bbr.state == Mode::ProbeBwUp && c.bbr.ladder.slot_prior >= c.bbr.ladder.up_delivered {
+    } else if c.bbr.state == Mode::ProbeBwUp {
         c.bbr.ladder.queue_slots = if ladder_is_queue(c, rtt) { c.bbr.ladder.queue_slots + 1 } else { 0 };
     }
 }
@@ -218,13 +218,20 @@ pub(super) fn bbr3_rand_rounds(c: &Conn) -> u64 {
     if is_ours { c.p.ladder.rand_rounds } else { c.p.bw_probe_rand_rounds }
 }
 
+/// Notes that ProbeBW_CRUISE begins.
+pub(super) fn bbr3_note_cruise(c: &mut Conn) {
+    if c.p.ladder.is_on {
+        c.bbr.ladder.phase_delivered = c.ack.delivered;
+    }
+}
+
 /// Begins a probe at the foot of the ladder. It comes after the state has set the draft's gain.
 pub(super) fn bbr3_start_ladder(c: &mut Conn) {
     c.bbr.ladder.is_climbing = c.p.ladder.is_on && !ladder_is_shared(c);
     if !c.bbr.ladder.is_climbing {
         return;
     }
-    c.bbr.ladder.up_delivered = c.ack.delivered;
+    c.bbr.ladder.phase_delivered = c.ack.delivered;
     c.bbr.ladder.queue_slots = 0;
     c.bbr.ladder.reference_bw = c.bbr.max_bw;
     ladder_climb(c, c.p.ladder.first_gain);
@@ -362,7 +369,7 @@ mod tests {
     #[test]
     fn what_was_sent_before_the_probe_is_no_queue_of_its_own() {
         probing(|c| {
-            c.bbr.ladder.up_delivered += 1;
+            c.bbr.ladder.phase_delivered += 1;
             acks(c, &[60_000; 9]);
             assert_eq!(c.bbr.ladder.queue_slots, 0);
         });
@@ -396,6 +403,13 @@ mod tests {
             c.bbr.state = Mode::ProbeBwCruise;
             acks(c, &[72_000; 3]);
             assert_eq!((c.bbr.ladder.usual_rtt, c.bbr.ladder.usual_rtt_dev), (41_000 * PARTS, 1_000 * PARTS));
+        });
+        probing(|c| {
+            c.bbr.state = Mode::ProbeBwCruise;
+            let ack = Ack { delivered: c.ack.delivered + 1, ..*c.ack };
+            bbr3_note_cruise(&mut Conn { bbr: c.bbr, p: c.p, ack: &ack, out: c.out, delivery_rate: 0 });
+            acks(c, &[72_000; 3]);
+            assert_eq!(c.bbr.ladder.usual_rtt, RTT_US * PARTS, "sent before");
         });
     }
 
@@ -478,10 +492,11 @@ mod tests {
     #[test]
     fn switched_off_it_remembers_nothing() {
         let (mut bbr, mut out) = (Bbr3State::default(), Control::default());
-        let (ack, p) = (Ack::default(), Bbr3Params::default());
+        let (ack, p) = (Ack { delivered: 9, ..Ack::default() }, Bbr3Params::default());
         let c = &mut Conn { bbr: &mut bbr, p: &p, ack: &ack, out: &mut out, delivery_rate: 0 };
         bbr3_update_ladder(c);
         bbr3_start_ladder(c);
+        bbr3_note_cruise(c);
         assert_eq!((bbr3_max_rounds(c), bbr3_rand_rounds(c)), (63, 2));
         assert_eq!(bbr.ladder, Ladder::default());
     }

@@ -13,7 +13,8 @@ use super::control::{
     bbr3_set_state,
 };
 use super::ladder::{
-    bbr3_is_ladder_over, bbr3_max_rounds, bbr3_rand_rounds, bbr3_start_ladder, bbr3_update_ladder,
+    bbr3_is_ladder_over, bbr3_max_rounds, bbr3_note_cruise, bbr3_rand_rounds, bbr3_start_ladder,
+    bbr3_update_ladder,
 };
 use super::loss_model::bbr3_end_tolerance;
 use super::model::{
@@ -51,6 +52,7 @@ pub(super) fn bbr3_start_probe_bw_down(c: &mut Conn) {
 /// StartProbeBW_CRUISE).
 pub(super) fn bbr3_start_probe_bw_cruise(c: &mut Conn) {
     bbr3_set_state(c, Mode::ProbeBwCruise);
+    bbr3_note_cruise(c);
 }
 
 /// Begins REFILL, which fills the pipe for one round at the estimate and without short-term bounds, so that losses in
