@@ -59,6 +59,7 @@ struct ladder_params {
 	u64 deviations;	/* It must also be above it by this many mean deviations */
 	/* Other flows keep a queue when the usual RTT is above the minimum RTT by more than this part of it */
 	u64 shared;
+	u64 shared_us;	/* They count as being there for this time after that, in microseconds */
 	u64 memory;	/* Weight of the newest slot in the averages */
 };
 
@@ -73,6 +74,7 @@ struct ladder {
 	/* Mean of the slots' smallest RTTs in ProbeBW_CRUISE, in 1024ths of a microsecond; 0 while it is not known */
 	u64 usual_rtt;
 	u64 usual_rtt_dev;	/* Their mean deviation from it, in 1024ths of a microsecond */
+	u64 shared_stamp_us;	/* When it last showed that other flows keep a queue, in microseconds; 0 before the first time */
 	u64 is_climbing;	/* Whether this probe climbs */
 	u64 phase_delivered;	/* delivered when this probe, or this ProbeBW_CRUISE, began */
 	u64 queue_slots;	/* Slots in a row with a queue, of packets that this probe has sent */

@@ -467,6 +467,7 @@ pub const BBR3: ParamTable = ParamTable {
         gain("ladder_rtt", 0, 1000),
         param("ladder_deviations", Kind::Count, 0, 100),
         gain("ladder_shared", 0, 10_000),
+        param("ladder_shared_us", Kind::Micros, 0, 3600 * S),
         gain("ladder_memory", 1, 100),
         param("loss_model", Kind::Count, 0, 1),
         gain("loss_low_rtt", 0, 1000),

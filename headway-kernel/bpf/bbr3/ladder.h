@@ -57,6 +57,12 @@ static __always_inline u64 ladder_is_queue(const struct bbr3_conn *c, u64 rtt)
 	return l->usual_rtt && rtt > sat_add(l->usual_rtt, u64_max(margin, noise));
 }
 
+/* Whether the usual RTT shows a queue that other flows keep. */
+static __always_inline u64 ladder_is_queue_of_others(const struct bbr3_conn *c)
+{
+	return c->bbr->ladder.usual_rtt > sat_mul(bbr3_min_rtt_and(c, c->p->ladder.shared), LADDER_PARTS);
+}
+
 /*
  * Judges a slot that is over: in ProbeBW_CRUISE it is learned, and in ProbeBW_UP it may have a queue. ACKs for what was
  * sent before say nothing about either: the first round trip of ProbeBW_CRUISE still shows the queue that ProbeBW_DOWN
@@ -73,6 +79,8 @@ static __noinline void ladder_judge_slot(struct bbr3_conn *c)
 		if (ladder_is_queue(c, rtt))
 			bbr3_note_cruise_queue(c);
 		ladder_learn(c, rtt);
+		if (ladder_is_queue_of_others(c))
+			l->shared_stamp_us = c->ack->now_us;
 	} else if (c->bbr->state == BBR3_PROBE_BW_UP) {
 		l->queue_slots = ladder_is_queue(c, rtt) ? l->queue_slots + 1 : 0;
 	}
@@ -101,10 +109,13 @@ static __always_inline void ladder_climb(struct bbr3_conn *c, u64 gain)
 	c->bbr->ladder.rung_round = c->bbr->round_count;
 }
 
-/* Whether other flows keep a queue at the bottleneck. */
+/* Whether other flows keep a queue at the bottleneck, or did a short time ago. */
 static __always_inline u64 ladder_is_shared(const struct bbr3_conn *c)
 {
-	return c->bbr->ladder.usual_rtt > sat_mul(bbr3_min_rtt_and(c, c->p->ladder.shared), LADDER_PARTS);
+	u64 stamp_us = c->bbr->ladder.shared_stamp_us;
+	u64 is_recent = stamp_us && sat_sub(c->ack->now_us, stamp_us) < c->p->ladder.shared_us;
+
+	return is_recent || ladder_is_queue_of_others(c);
 }
 
 /*

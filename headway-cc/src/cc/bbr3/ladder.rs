@@ -29,7 +29,7 @@
 //! 64th of the minimum RTT, and more than the time that a segment takes.
 //!
 //! **Limits.** Where the RTT varies for other reasons (Wi-Fi, cellular links), the deviations are large and the probe ends as
-//! the draft's does. Where other flows keep a queue the probe is the draft's in all respects.
+//! the draft's does. Where other flows keep a queue, or did in the last five seconds, the probe is the draft's in all respects.
 
 use super::control::{bbr3_min_rtt_and, bbr3_segment_us, bbr3_segments};
 use super::loss_model::bbr3_note_full_path;
@@ -37,7 +37,7 @@ use super::newcomer::{bbr3_note_cruise_queue, bbr3_note_own_queue};
 use super::{BBR3_INFINITY, Conn, Mode};
 use crate::cc::NO_RTT;
 use crate::cc::brake::brake_step;
-use crate::cc::fixed::{GAIN_UNIT, gain_apply};
+use crate::cc::fixed::{GAIN_UNIT, USEC_PER_SEC, gain_apply};
 use crate::cc::row::row;
 
 row! {
@@ -77,6 +77,9 @@ pub struct LadderParams "ladder_" {
     /// draft's: it adds little to their queue, and a flow that stopped at every longer RTT would lose its share to those that do
     /// not.
     shared: u64 = GAIN_UNIT / 4,
+    /// They count as being there for this time after that, in microseconds. A flow of CUBIC leaves the queue empty for some seconds after
+    /// each of its losses, and what is not asked for meanwhile is CUBIC's.
+    shared_us: u64 = 5 * USEC_PER_SEC,
     /// Weight of the newest slot in the averages. A larger weight follows noise, a smaller one a path that has become longer
     /// too slowly.
     memory: u64 = GAIN_UNIT / 32,
@@ -107,6 +110,8 @@ pub struct Ladder "ladder_" {
     usual_rtt: u64,
     /// Their mean deviation from it, in 1024ths of a microsecond.
     usual_rtt_dev: u64,
+    /// When it last showed that other flows keep a queue, in microseconds; 0 before the first time.
+    shared_stamp_us: u64,
     /// Whether this probe climbs.
     is_climbing: bool,
     /// `delivered` when this probe, or this ProbeBW_CRUISE, began.
@@ -161,6 +166,11 @@ fn ladder_is_queue(c: &Conn, rtt: u64) -> bool {
     l.usual_rtt != 0 && rtt > l.usual_rtt.saturating_add(margin.max(noise))
 }
 
+/// Whether the usual RTT shows a queue that other flows keep.
+fn ladder_is_queue_of_others(c: &Conn) -> bool {
+    c.bbr.ladder.usual_rtt > bbr3_min_rtt_and(c, c.p.ladder.shared).saturating_mul(PARTS)
+}
+
 /// Judges a slot that is over: in ProbeBW_CRUISE it is learned, and in ProbeBW_UP it may have a queue. ACKs for what was sent
 /// before say nothing about either: the first round trip of ProbeBW_CRUISE still shows the queue that ProbeBW_DOWN has drained.
 fn ladder_judge_slot(c: &mut Conn) {
@@ -173,6 +183,9 @@ fn ladder_judge_slot(c: &mut Conn) {
             bbr3_note_cruise_queue(c);
         }
         ladder_learn(c, rtt);
+        if ladder_is_queue_of_others(c) {
+            c.bbr.ladder.shared_stamp_us = c.ack.now_us;
+        }
     } else if c.bbr.state == Mode::ProbeBwUp {
         c.bbr.ladder.queue_slots = if ladder_is_queue(c, rtt) { c.bbr.ladder.queue_slots + 1 } else { 0 };
     }
@@ -199,9 +212,11 @@ fn ladder_climb(c: &mut Conn, gain: u64) {
     c.bbr.ladder.rung_round = c.bbr.round_count;
 }
 
-/// Whether other flows keep a queue at the bottleneck.
+/// Whether other flows keep a queue at the bottleneck, or did a short time ago.
 fn ladder_is_shared(c: &Conn) -> bool {
-    c.bbr.ladder.usual_rtt > bbr3_min_rtt_and(c, c.p.ladder.shared).saturating_mul(PARTS)
+    let stamp_us = c.bbr.ladder.shared_stamp_us;
+    let is_recent = stamp_us != 0 && c.ack.now_us.saturating_sub(stamp_us) < c.p.ladder.shared_us;
+    is_recent || ladder_is_queue_of_others(c)
 }
 
 /// Most rounds between two probes: fewer than the draft's where probes climb. After a probe that lost too much the draft's
@@ -487,6 +502,26 @@ mod tests {
             bbr3_start_ladder(c);
             assert_eq!((c.bbr.ladder.is_climbing, c.bbr.pacing_gain), (false, GAIN_UNIT * 5 / 4));
         });
+    }
+
+    /// A usual RTT of more than 50 ms in ProbeBW_CRUISE counts for five seconds.
+    #[test]
+    fn others_count_as_being_there_for_five_seconds() {
+        let shared = |rtt_us: u64, after_us: u64| {
+            probing(|c| {
+                c.bbr.state = Mode::ProbeBwCruise;
+                c.bbr.ladder.usual_rtt = 50_000 * PARTS;
+                acks(c, &[rtt_us; 3]);
+                let stamp_us = c.bbr.ladder.shared_stamp_us;
+                c.bbr.ladder.usual_rtt = RTT_US * PARTS;
+                let ack = Ack { now_us: c.ack.now_us + 3_000 + after_us, ..*c.ack };
+                let c = Conn { bbr: c.bbr, p: c.p, ack: &ack, out: c.out, delivery_rate: 0 };
+                (stamp_us != 0, ladder_is_shared(&c))
+            })
+        };
+        assert_eq!(shared(50_000, 0), (false, false));
+        assert_eq!(shared(50_033, 4_999_999), (true, true));
+        assert_eq!(shared(50_033, 5_000_000), (true, false));
     }
 
     #[test]
