@@ -106,6 +106,24 @@ fn a_newcomer_has_its_half_sooner() {
     assert!(is <= 60 && is * 2 <= was && is * 10 <= without * 9, "{was}, {without} and {is} per mille");
 }
 
+/// ProbeRTT halves what is in flight for 200 ms and a round trip every five seconds. Who has just seen the path empty has no need of it,
+/// but finds the new RTT of a path that has become longer or shorter about as soon as with it.
+#[test]
+fn a_flow_by_itself_does_not_empty_an_empty_path() {
+    let bytes = |cc: &str, path: &str| sum(path, &[cc], 40, 3).0;
+    let [with, without] =
+        ["headway:newcomer_spares_probe_rtt=0", "headway"].map(|cc| bytes(cc, "50mbit 40ms queue=1bdp"));
+    assert!(without * 100 >= with * 102, "{with} and {without} bytes");
+    for path in [
+        "50mbit 40ms queue=1bdp @10s 50ms",
+        "50mbit 40ms queue=1bdp @10s 80ms",
+        "50mbit 40ms queue=1bdp @10s 20ms",
+    ] {
+        let [with, without] = ["headway:newcomer_spares_probe_rtt=0", "headway"].map(|cc| bytes(cc, path));
+        assert!(without * 100 >= with * 99, "{path}: {with} and {without} bytes");
+    }
+}
+
 /// Bytes that arrived and share of the bytes sent that were sent again, in per mille, of all flows but a rival's, which is last.
 fn sum(path: &str, ccs: &[&str], seconds: u64, seeds: u64) -> (u64, u64) {
     let (mut bytes, mut sent, mut again) = (0, 0, 0);

@@ -159,6 +159,8 @@ struct newcomer_params {
 	/* A queue stands when the smallest RTT of a round is above the minimum RTT by more than this part of it */
 	u64 queue;
 	u64 keep;	/* The part of the bandwidth alone that is kept */
+	/* Whether a flow that has just shown that it is alone on an empty path puts ProbeRTT off: 1 yes, 0 no */
+	u64 spares_probe_rtt;
 };
 
 /* What is remembered of a connection to make room for a newcomer. */

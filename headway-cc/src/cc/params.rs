@@ -498,6 +498,7 @@ pub const BBR3: ParamTable = ParamTable {
         gain("newcomer_empty", 0, 10_000),
         gain("newcomer_queue", 0, 10_000),
         gain("newcomer_keep", 0, 100),
+        param("newcomer_spares_probe_rtt", Kind::Count, 0, 1),
         param("varying", Kind::Count, 0, 1),
         param("varying_slot_min_segments", Kind::Count, 1, 1000),
         param("varying_interval_us", Kind::Micros, 1, 10 * S),

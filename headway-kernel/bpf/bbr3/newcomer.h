@@ -80,7 +80,8 @@ static __always_inline void bbr3_note_cruise_queue(struct bbr3_conn *c)
 
 /*
  * Notes that a probe has ended at its own queue. If there is no other and there has been none, and the first gain of the
- * ladder was enough to make it, the flow is alone, and its bandwidth is the path's.
+ * ladder was enough to make it, the flow is alone, its bandwidth is the path's, and its usual RTT is that of the empty
+ * path.
  */
 static __always_inline void bbr3_note_own_queue(struct bbr3_conn *c, u64 usual_rtt_us)
 {
@@ -89,8 +90,11 @@ static __always_inline void bbr3_note_own_queue(struct bbr3_conn *c, u64 usual_r
 	u64 is_first_gain = c->bbr->pacing_gain < c->p->up_pacing_gain;
 	u64 is_quiet = c->bbr->newcomer.quiet_us >= c->p->newcomer.alone_us;
 
-	if (is_first_gain && is_empty && is_quiet)
+	if (is_first_gain && is_empty && is_quiet) {
 		c->bbr->newcomer.alone_bw = c->bbr->max_bw;
+		if (c->p->newcomer.spares_probe_rtt)
+			c->bbr->probe_rtt_min_stamp = c->ack->now_us;
+	}
 }
 
 #endif

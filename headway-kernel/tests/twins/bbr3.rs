@@ -349,6 +349,7 @@ const BUGS: &[Bug] = &[
     Bug { file: "bbr3/newcomer.h", function: "bbr3_note_own_queue", from: ">= c->p->newcomer.alone_us", to: "> c->p->newcomer.alone_us" },
     Bug { file: "bbr3/newcomer.h", function: "bbr3_note_own_queue", from: "is_empty && is_quiet", to: "(is_empty | 1) && is_quiet" },
     Bug { file: "bbr3/newcomer.h", function: "bbr3_note_own_queue", from: "is_first_gain &&", to: "(is_first_gain | 1) &&" },
+    Bug { file: "bbr3/newcomer.h", function: "bbr3_note_own_queue", from: "if (c->p->newcomer.spares_probe_rtt)", to: "if (!c->p->newcomer.spares_probe_rtt)" },
     Bug { file: "bbr3/ladder.h", function: "bbr3_is_ladder_over", from: "bbr3_note_own_queue(c, l->usual_rtt / LADDER_PARTS);", to: "" },
     Bug { file: "bbr3/ladder.h", function: "ladder_judge_slot", from: "bbr3_note_cruise_queue(c);", to: "" },
     Bug { file: "brake.h", function: "brake_release", from: "brake_set_mode(s, BRAKE_WATCH);", to: "" },
