@@ -109,7 +109,7 @@ struct loss_model_params {
 	u64 full_rtt;	/* An RTT above the smallest one by more than this part of it shows that the path is full */
 	u64 blind_probes;	/* The tolerance ends after so many probes in a row that showed no queue */
 	u64 blind_hold;	/* The hold is this many times as long where no queue has been seen */
-	u64 growth_share;	/* Startup overlooks losses only where a round loses no more than this part */
+	u64 growth_share;	/* Startup overlooks losses where a round loses no more than is tolerated of this part */
 	/* Whether a flow that sends at its bandwidth sends what the path loses on top: 1 yes, 0 no */
 	u64 compensate;
 };
@@ -141,7 +141,7 @@ struct loss_model {
 	u64 round_sent;	/* Of this loss round: found out about */
 	u64 round_lost;	/* Of this loss round: lost */
 	u64 round_high;	/* Of this loss round: found out about at ACKs with a queue */
-	u64 was_full;	/* Whether the loss round before showed a queue at any ACK, or lost more than growth_share */
+	u64 was_full;	/* Whether the loss round before showed a queue at any ACK, or lost more than growth_share allows */
 	u64 failures;	/* Times that the tolerance has ended, up to six, less half at each halving of the counts */
 	u64 hold_round;	/* round_count until which losses are answered */
 	u64 saw_full;	/* Whether a queue has shown since the last probe that the path is full */

@@ -54,7 +54,7 @@ static __always_inline void bbr3_start_loss_round(struct bbr3_conn *c)
 {
 	struct loss_model *l = &c->bbr->loss;
 
-	l->was_full = l->round_high || l->round_lost > gain_apply(l->round_sent, c->p->loss.growth_share);
+	l->was_full = l->round_high || loss_is_above(c, l->round_lost, l->round_sent, c->p->loss.growth_share, 0);
 	l->round_sent = 0;
 	l->round_lost = 0;
 	l->round_high = 0;

@@ -276,7 +276,7 @@ const BUGS: &[Bug] = &[
     Bug { file: "bbr3/loss_model.h", function: "loss_update_base", from: "l->base_rtt_us = NO_RTT;", to: "" },
     Bug { file: "bbr3/loss_model.h", function: "bbr3_is_growth_free", from: "!c->bbr->loss.was_full &&", to: "" },
     Bug { file: "bbr3/loss_model.h", function: "bbr3_start_loss_round", from: "l->round_high ||", to: "" },
-    Bug { file: "bbr3/loss_model.h", function: "bbr3_start_loss_round", from: "l->round_lost > gain_apply", to: "l->round_lost >= gain_apply" },
+    Bug { file: "bbr3/loss_model.h", function: "bbr3_start_loss_round", from: "loss.growth_share, 0)", to: "loss.growth_share, 1)" },
     Bug { file: "bbr3/loss_model.h", function: "bbr3_loss_gain", from: "GAIN_UNIT / 2", to: "GAIN_UNIT / 32" },
     Bug { file: "bbr3/loss_model.h", function: "bbr3_loss_gain", from: "c->bbr->state == BBR3_PROBE_BW_CRUISE ||", to: "" },
     Bug { file: "bbr3/loss_model.h", function: "bbr3_loss_gain", from: "|| c->bbr->state == BBR3_PROBE_BW_REFILL", to: "" },

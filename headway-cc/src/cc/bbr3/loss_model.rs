@@ -102,7 +102,7 @@ pub struct LossModelParams "loss_" {
     blind_probes: u64 = 2,
     /// The hold is this many times as long where no queue has been seen.
     blind_hold: u64 = 16,
-    /// Startup overlooks losses only where a round loses no more than this part. A flow that begins where others keep a full queue
+    /// Startup overlooks losses only where a round loses no more than is tolerated where this part is lost. A flow that begins where others keep a full queue
     /// sees no longer RTT and grows at their expense, but loses a quarter of what it sends.
     growth_share: u64 = GAIN_UNIT / 16,
     /// Whether a flow that sends at its bandwidth, in ProbeBW_CRUISE and ProbeBW_REFILL, sends what the path loses on top: 1 yes,
@@ -171,7 +171,7 @@ pub struct LossModel "loss_" {
     round_lost: u64,
     /// Of this loss round: found out about at ACKs with a queue.
     round_high: u64,
-    /// Whether the loss round before showed a queue at any ACK, or lost more than `growth_share`.
+    /// Whether the loss round before showed a queue at any ACK, or lost more than `growth_share` allows.
     was_full: bool,
     /// Times that the tolerance has ended, up to six, less half at each halving of the counts.
     failures: u64,
@@ -224,8 +224,11 @@ pub(super) fn bbr3_is_loss_round_tolerated(c: &Conn) -> bool {
 
 /// Begins the counts of a loss round.
 pub(super) fn bbr3_start_loss_round(c: &mut Conn) {
+    let l = &c.bbr.loss;
+    let (times, deviations) = (c.p.loss.tolerated, c.p.loss.tolerated_deviations);
+    let is_lossy = loss_is_above(c, l.round_lost, l.round_sent, c.p.loss.growth_share, times, deviations);
     let l = &mut c.bbr.loss;
-    l.was_full = l.round_high != 0 || l.round_lost > gain_apply(l.round_sent, c.p.loss.growth_share);
+    l.was_full = l.round_high != 0 || is_lossy;
     l.round_sent = 0;
     l.round_lost = 0;
     l.round_high = 0;
@@ -923,7 +926,7 @@ mod tests {
                 bbr3_is_growth_free(c)
             })
         };
-        assert!(after_loss(150, 10) && !after_loss(149, 10), "a sixteenth lost in the round before");
+        assert!(after_loss(82, 18) && !after_loss(81, 19), "22,102 bytes are tolerated in the round before");
     }
 
     /// A quarter is lost, so four thirds are sent; of more than a half, twice as much is.
