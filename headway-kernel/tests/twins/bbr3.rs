@@ -239,6 +239,7 @@ const BUGS: &[Bug] = &[
     Bug { file: "bbr3/ladder.h", function: "ladder_judge_slot", from: "l->shared_stamp_us = c->ack->now_us;", to: "l->shared_stamp_us = l->slot_us;" },
     Bug { file: "bbr3/ladder.h", function: "ladder_is_shared", from: "< c->p->ladder.shared_us", to: "<= c->p->ladder.shared_us" },
     Bug { file: "bbr3/ladder.h", function: "ladder_is_shared", from: "is_recent ||", to: "" },
+    Bug { file: "bbr3/ladder.h", function: "ladder_is_shared", from: "&& !c->bbr->loss.share", to: "" },
     Bug { file: "bbr3/ladder.h", function: "bbr3_note_cruise", from: "if (c->p->ladder.is_on)", to: "if (!c->p->ladder.is_on)" },
     Bug { file: "bbr3/probe_bw.h", function: "bbr3_start_probe_bw_cruise", from: "bbr3_note_cruise(c);", to: "" },
     Bug { file: "bbr3/ladder.h", function: "ladder_judge_slot", from: "== NO_RTT", to: "> NO_RTT" },
