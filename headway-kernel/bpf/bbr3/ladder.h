@@ -110,16 +110,16 @@ static __always_inline void ladder_climb(struct bbr3_conn *c, u64 gain)
 }
 
 /*
- * Whether other flows keep a queue at the bottleneck, or did a short time ago. Where losses are tolerated the draft's probe
- * would end at a full buffer only, so there it is the draft's only while the queue is seen.
+ * Whether other flows keep a queue at the bottleneck, or did a short time ago. What was a short time ago does not count
+ * where losses are tolerated, because the draft's probe would end at a full buffer only, nor on a link that varies, where
+ * the queue was the flow's own.
  */
 static __always_inline u64 ladder_is_shared(const struct bbr3_conn *c)
 {
 	u64 stamp_us = c->bbr->ladder.shared_stamp_us;
-	u64 is_recent = stamp_us && !c->bbr->loss.share &&
-			sat_sub(c->ack->now_us, stamp_us) < c->p->ladder.shared_us;
+	u64 is_recent = stamp_us && sat_sub(c->ack->now_us, stamp_us) < c->p->ladder.shared_us;
 
-	return is_recent || ladder_is_queue_of_others(c);
+	return (is_recent && !c->bbr->loss.share && !c->bbr->varying.is_on) || ladder_is_queue_of_others(c);
 }
 
 /*

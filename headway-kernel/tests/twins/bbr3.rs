@@ -46,8 +46,10 @@ pub const TWIN: Twin = Twin {
             hold_us: 1_000_000,
             ..VaryingParams::on()
         };
-        // By itself, because it bounds the window so often that the streams would not reach the others any more.
-        let varying = Bbr3Params { brake: eager, varying, ..Bbr3Params::default() };
+        // Apart from the room for a newcomer, because it bounds the window so often that the streams would not reach that any more.
+        // Here other flows' queue is seen, which keeps the ladder from climbing.
+        let shared = LadderParams { shared: GAIN_UNIT, shared_us: 300_000, ..ladder };
+        let varying = Bbr3Params { brake: eager, ladder: shared, loss, varying, ..Bbr3Params::default() };
         let eager = Bbr3Params { brake: eager, ladder, loss, newcomer, ..Bbr3Params::default() };
         let own = [(BBR3_BRAKE.defaults)(), (HEADWAY.defaults)()];
         [eager, varying, ecn, Bbr3Params::default()].map(|p| p.words()).into_iter().chain(own).collect()
@@ -237,13 +239,14 @@ const BUGS: &[Bug] = &[
     Bug { file: "bbr3/ladder.h", function: "ladder_judge_slot", from: "== BBR3_PROBE_BW_CRUISE", to: "== BBR3_PROBE_BW_DOWN" },
     Bug { file: "bbr3/ladder.h", function: "ladder_judge_slot", from: "< l->phase_delivered", to: "<= l->phase_delivered" },
     Bug { file: "bbr3/ladder.h", function: "ladder_judge_slot", from: "l->shared_stamp_us = c->ack->now_us;", to: "l->shared_stamp_us = l->slot_us;" },
-    Bug { file: "bbr3/ladder.h", function: "ladder_is_shared", from: "< c->p->ladder.shared_us", to: "<= c->p->ladder.shared_us" },
-    Bug { file: "bbr3/ladder.h", function: "ladder_is_shared", from: "is_recent ||", to: "" },
+    Bug { file: "bbr3/ladder.h", function: "ladder_is_shared", from: "< c->p->ladder.shared_us", to: "> c->p->ladder.shared_us" },
+    Bug { file: "bbr3/ladder.h", function: "ladder_is_shared", from: "is_recent &&", to: "!is_recent &&" },
     Bug { file: "bbr3/ladder.h", function: "ladder_is_shared", from: "&& !c->bbr->loss.share", to: "" },
+    Bug { file: "bbr3/ladder.h", function: "ladder_is_shared", from: "&& !c->bbr->varying.is_on", to: "" },
     Bug { file: "bbr3/ladder.h", function: "bbr3_note_cruise", from: "if (c->p->ladder.is_on)", to: "if (!c->p->ladder.is_on)" },
     Bug { file: "bbr3/probe_bw.h", function: "bbr3_start_probe_bw_cruise", from: "bbr3_note_cruise(c);", to: "" },
     Bug { file: "bbr3/ladder.h", function: "ladder_judge_slot", from: "== NO_RTT", to: "> NO_RTT" },
-    Bug { file: "bbr3/ladder.h", function: "ladder_is_shared", from: "usual_rtt >", to: "usual_rtt >=" },
+    Bug { file: "bbr3/ladder.h", function: "ladder_is_queue_of_others", from: "usual_rtt >", to: "usual_rtt >=" },
     Bug { file: "bbr3/ladder.h", function: "bbr3_max_rounds", from: "!ladder_is_shared(c)", to: "ladder_is_shared(c)" },
     Bug { file: "bbr3/ladder.h", function: "bbr3_max_rounds", from: "!c->bbr->prev_probe_too_high &&", to: "" },
     Bug { file: "bbr3/ladder.h", function: "bbr3_rand_rounds", from: "&& !c->bbr->prev_probe_too_high", to: "" },

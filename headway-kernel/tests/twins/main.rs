@@ -17,7 +17,7 @@ use headway_cc::cc::{Ack, Control, Controller, controller};
 use headway_cc::path::{self, PRESETS};
 use headway_cc::sim::{self, FlowSpec, SimSpec, Source};
 use replay::{
-    Bug, Scratch, build, build_with_bug, compare, compare_words, replay, sources, start, words_of,
+    Bug, Scratch, build, build_with_bug, compare, compare_words, plant, replay, sources, start, words_of,
     write_input,
 };
 use std::collections::BTreeSet;
@@ -216,6 +216,14 @@ fn streams(twin: &Twin, seed: u64, scratch: &Scratch) -> Vec<(Vec<u64>, Vec<Ack>
         }
     }
     all
+}
+
+/// Says at once which bugs no longer change their function, because it takes days until each had its turn.
+#[test]
+fn every_bug_can_be_planted() {
+    let bugs = TWINS.iter().flat_map(|twin| twin.bugs.iter().copied().flatten());
+    let errors: Vec<String> = bugs.filter_map(|bug| plant(bug).err()).collect();
+    assert!(errors.is_empty(), "{errors:#?}");
 }
 
 /// Every fourth bug, from one that the day decides, because each takes a compilation: four days see them all.

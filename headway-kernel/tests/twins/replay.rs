@@ -66,19 +66,26 @@ pub struct Bug {
     pub to: &'static str,
 }
 
+/// The text of the bug's file with the bug; an error when what it replaces is not there, or more than once.
+pub fn plant(bug: &Bug) -> Result<String, String> {
+    let text = fs::read_to_string(sources().join(bug.file)).map_err(|e| format!("{}: {e}", bug.file))?;
+    let name = format!("{}(", bug.function);
+    let mut calls = text.match_indices(&name).map(|(at, _)| (at, &text[at + name.len()..]));
+    let (at, _) =
+        calls.find(|(_, args)| !args.starts_with(')')).ok_or_else(|| format!("no {}", bug.function))?;
+    let body = &text[at..];
+    let body = &body[..body.find("\n}\n").expect("a function ends")];
+    match body.matches(bug.from).count() {
+        1 => Ok(text.replacen(body, &body.replace(bug.from, bug.to), 1)),
+        n => Err(format!("`{}` is {n} times in {}", bug.from, bug.function)),
+    }
+}
+
 /// The sources with one bug, compiled.
 pub fn build_with_bug(scratch: &Scratch, bug: &Bug) -> PathBuf {
     copy_sources(&sources(), scratch.path());
-    let file = scratch.path().join(bug.file);
-    let text = fs::read_to_string(&file).expect("a source is text");
-    let name = format!("{}(", bug.function);
-    let mut calls = text.match_indices(&name).map(|(at, _)| (at, &text[at + name.len()..]));
-    let (at, _) = calls.find(|(_, args)| !args.starts_with(')')).expect("the function is there");
-    let body = &text[at..];
-    let body = &body[..body.find("\n}\n").expect("a function ends")];
-    assert_eq!(body.matches(bug.from).count(), 1, "`{}` in {}", bug.from, bug.function);
-    let wrong = text.replacen(body, &body.replace(bug.from, bug.to), 1);
-    fs::write(&file, wrong).expect("the scratch folder is writable");
+    let wrong = plant(bug).unwrap_or_else(|e| panic!("{e}"));
+    fs::write(scratch.path().join(bug.file), wrong).expect("the scratch folder is writable");
     build_with(scratch.path(), scratch, &["-O0"])
 }
 

@@ -212,12 +212,13 @@ fn ladder_climb(c: &mut Conn, gain: u64) {
     c.bbr.ladder.rung_round = c.bbr.round_count;
 }
 
-/// Whether other flows keep a queue at the bottleneck, or did a short time ago. Where losses are tolerated the draft's probe would
-/// end at a full buffer only, so there it is the draft's only while the queue is seen.
+/// Whether other flows keep a queue at the bottleneck, or did a short time ago. What was a short time ago does not count where
+/// losses are tolerated, because the draft's probe would end at a full buffer only, nor on a link that varies, where the queue was the
+/// flow's own.
 fn ladder_is_shared(c: &Conn) -> bool {
-    let (stamp_us, tolerates) = (c.bbr.ladder.shared_stamp_us, c.bbr.loss.share != 0);
+    let stamp_us = c.bbr.ladder.shared_stamp_us;
     let is_recent = stamp_us != 0 && c.ack.now_us.saturating_sub(stamp_us) < c.p.ladder.shared_us;
-    (is_recent && !tolerates) || ladder_is_queue_of_others(c)
+    (is_recent && c.bbr.loss.share == 0 && !c.bbr.varying.is_on) || ladder_is_queue_of_others(c)
 }
 
 /// Most rounds between two probes: fewer than the draft's where probes climb. After a probe that lost too much the draft's
@@ -508,24 +509,25 @@ mod tests {
     /// A usual RTT of more than 50 ms in ProbeBW_CRUISE counts for five seconds.
     #[test]
     fn others_count_as_being_there_for_five_seconds() {
-        let shared_with = |share: u64, rtt_us: u64, after_us: u64| {
+        let shared_with = |share: u64, varies: bool, rtt_us: u64, after_us: u64| {
             probing(|c| {
                 c.bbr.state = Mode::ProbeBwCruise;
                 c.bbr.ladder.usual_rtt = 50_000 * PARTS;
                 acks(c, &[rtt_us; 3]);
                 let stamp_us = c.bbr.ladder.shared_stamp_us;
                 (c.bbr.ladder.usual_rtt, c.bbr.loss.share) = (RTT_US * PARTS, share);
+                c.bbr.varying.is_on = varies;
                 let ack = Ack { now_us: c.ack.now_us + 3_000 + after_us, ..*c.ack };
                 let c = Conn { bbr: c.bbr, p: c.p, ack: &ack, out: c.out, delivery_rate: 0 };
                 (stamp_us != 0, ladder_is_shared(&c))
             })
         };
-        let shared = |rtt_us: u64, after_us: u64| shared_with(0, rtt_us, after_us);
-        let tolerating = |rtt_us: u64, after_us: u64| shared_with(1, rtt_us, after_us);
+        let shared = |rtt_us: u64, after_us: u64| shared_with(0, false, rtt_us, after_us);
         assert_eq!(shared(50_000, 0), (false, false));
         assert_eq!(shared(50_033, 4_999_999), (true, true));
         assert_eq!(shared(50_033, 5_000_000), (true, false));
-        assert_eq!(tolerating(50_033, 4_999_999), (true, false));
+        assert_eq!(shared_with(1, false, 50_033, 4_999_999), (true, false), "losses are tolerated");
+        assert_eq!(shared_with(0, true, 50_033, 4_999_999), (true, false), "the link varies");
     }
 
     #[test]
