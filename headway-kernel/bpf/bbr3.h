@@ -109,7 +109,7 @@ struct loss_model_params {
 	u64 full_rtt;	/* An RTT above the smallest one by more than this part of it shows that the path is full */
 	u64 blind_probes;	/* The tolerance ends after so many probes in a row that showed no queue */
 	u64 blind_hold;	/* The hold is this many times as long where no queue has been seen */
-	u64 growth_share;	/* Startup overlooks losses where a round loses no more than is tolerated of this part */
+	u64 growth_share;	/* Startup overlooks losses while a round loses no more than is tolerated of this share */
 	/* Whether a flow that sends at its bandwidth sends what the path loses on top: 1 yes, 0 no */
 	u64 compensate;
 };

@@ -123,25 +123,26 @@ static __always_inline u64 ladder_is_shared(const struct bbr3_conn *c)
 }
 
 /*
- * Most rounds between two probes: fewer than the draft's where probes climb, but not after one that lost too much. In a
- * buffer that is too short to show a queue each probe loses packets.
+ * Whether the wait for the next probe may be shorter than the draft's. After a probe that lost too much it may not,
+ * because in a buffer that is too short to show a queue each probe loses packets.
  */
-static __always_inline u64 bbr3_max_rounds(const struct bbr3_conn *c)
+static __always_inline u64 ladder_is_wait_ours(const struct bbr3_conn *c)
 {
-	u64 is_cheap = !c->bbr->prev_probe_too_high && !ladder_is_shared(c);
-
-	return c->p->ladder.is_on && is_cheap ? c->p->ladder.max_rounds : c->p->bw_probe_max_rounds;
+	return c->p->ladder.is_on && !c->bbr->prev_probe_too_high;
 }
 
-/*
- * Below which number the count of rounds between two probes begins. After a probe that lost too much it is the draft's,
- * like the most rounds, or the next one would come sooner than the draft's.
- */
+/* Most rounds between two probes: fewer than the draft's where probes climb. */
+static __always_inline u64 bbr3_max_rounds(const struct bbr3_conn *c)
+{
+	u64 is_cheap = ladder_is_wait_ours(c) && !ladder_is_shared(c);
+
+	return is_cheap ? c->p->ladder.max_rounds : c->p->bw_probe_max_rounds;
+}
+
+/* Below which number the count of rounds between two probes begins. */
 static __always_inline u64 bbr3_rand_rounds(const struct bbr3_conn *c)
 {
-	u64 is_ours = c->p->ladder.is_on && !c->bbr->prev_probe_too_high;
-
-	return is_ours ? c->p->ladder.rand_rounds : c->p->bw_probe_rand_rounds;
+	return ladder_is_wait_ours(c) ? c->p->ladder.rand_rounds : c->p->bw_probe_rand_rounds;
 }
 
 /* Notes that ProbeBW_CRUISE begins. */
@@ -183,7 +184,6 @@ static __noinline u64 bbr3_is_ladder_over(struct bbr3_conn *c, u64 is_limited)
 {
 	struct ladder *l = &c->bbr->ladder;
 	u64 rounds = sat_sub(c->bbr->round_count, l->rung_round);
-	u64 was_free = c->bbr->inflight_longterm == BBR3_INFINITY;
 
 	if (l->queue_slots >= c->p->ladder.slots) {
 		bbr3_note_own_queue(c, l->usual_rtt / LADDER_PARTS);
@@ -196,6 +196,8 @@ static __noinline u64 bbr3_is_ladder_over(struct bbr3_conn *c, u64 is_limited)
 		return 0;
 	}
 	if (rounds && ladder_has_grown(c)) {
+		u64 was_free = c->bbr->inflight_longterm == BBR3_INFINITY;
+
 		l->reference_bw = c->bbr->max_bw;
 		ladder_climb(c, was_free ? c->p->ladder.top_gain : c->p->up_pacing_gain);
 		return 0;

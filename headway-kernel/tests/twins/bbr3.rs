@@ -46,8 +46,8 @@ pub const TWIN: Twin = Twin {
             hold_us: 1_000_000,
             ..VaryingParams::on()
         };
-        // Apart from the room for a newcomer, because it bounds the window so often that the streams would not reach that any more.
-        // Here other flows' queue is seen, which keeps the ladder from climbing.
+        // Apart from the room for a newcomer, because it bounds the window so often that the streams would not reach that
+        // any more. Here other flows' queue is seen, which keeps the ladder from climbing.
         let shared = LadderParams { shared: GAIN_UNIT, shared_us: 300_000, ..ladder };
         let varying = Bbr3Params { brake: eager, ladder: shared, loss, varying, ..Bbr3Params::default() };
         let eager = Bbr3Params { brake: eager, ladder, loss, newcomer, ..Bbr3Params::default() };
@@ -248,8 +248,8 @@ const BUGS: &[Bug] = &[
     Bug { file: "bbr3/ladder.h", function: "ladder_judge_slot", from: "== NO_RTT", to: "> NO_RTT" },
     Bug { file: "bbr3/ladder.h", function: "ladder_is_queue_of_others", from: "usual_rtt >", to: "usual_rtt >=" },
     Bug { file: "bbr3/ladder.h", function: "bbr3_max_rounds", from: "!ladder_is_shared(c)", to: "ladder_is_shared(c)" },
-    Bug { file: "bbr3/ladder.h", function: "bbr3_max_rounds", from: "!c->bbr->prev_probe_too_high &&", to: "" },
-    Bug { file: "bbr3/ladder.h", function: "bbr3_rand_rounds", from: "&& !c->bbr->prev_probe_too_high", to: "" },
+    Bug { file: "bbr3/ladder.h", function: "ladder_is_wait_ours", from: "c->p->ladder.is_on &&", to: "" },
+    Bug { file: "bbr3/ladder.h", function: "ladder_is_wait_ours", from: "&& !c->bbr->prev_probe_too_high", to: "" },
     Bug { file: "bbr3/ladder.h", function: "bbr3_start_ladder", from: "queue_slots = 0;", to: "queue_slots = 1;" },
     Bug { file: "bbr3/ladder.h", function: "bbr3_start_ladder", from: "ladder_start_slot(c);", to: "" },
     Bug { file: "bbr3/ladder.h", function: "ladder_has_grown", from: "GAIN_UNIT) / 2", to: "GAIN_UNIT) / 4" },

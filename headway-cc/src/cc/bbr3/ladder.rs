@@ -77,8 +77,8 @@ pub struct LadderParams "ladder_" {
     /// draft's: it adds little to their queue, and a flow that stopped at every longer RTT would lose its share to those that do
     /// not.
     shared: u64 = GAIN_UNIT / 4,
-    /// They count as being there for this time after that, in microseconds. A flow of CUBIC leaves the queue empty for some seconds after
-    /// each of its losses, and what is not asked for meanwhile is CUBIC's.
+    /// They count as being there for this time after that, in microseconds. A flow of CUBIC leaves the queue empty for some
+    /// seconds after each of its losses, and what is not asked for meanwhile is CUBIC's.
     shared_us: u64 = 5 * USEC_PER_SEC,
     /// Weight of the newest slot in the averages. A larger weight follows noise, a smaller one a path that has become longer
     /// too slowly.
@@ -213,26 +213,29 @@ fn ladder_climb(c: &mut Conn, gain: u64) {
 }
 
 /// Whether other flows keep a queue at the bottleneck, or did a short time ago. What was a short time ago does not count where
-/// losses are tolerated, because the draft's probe would end at a full buffer only, nor on a link that varies, where the queue was the
-/// flow's own.
+/// losses are tolerated, because the draft's probe would end at a full buffer only, nor on a link that varies, where the queue
+/// was the flow's own.
 fn ladder_is_shared(c: &Conn) -> bool {
     let stamp_us = c.bbr.ladder.shared_stamp_us;
     let is_recent = stamp_us != 0 && c.ack.now_us.saturating_sub(stamp_us) < c.p.ladder.shared_us;
     (is_recent && c.bbr.loss.share == 0 && !c.bbr.varying.is_on) || ladder_is_queue_of_others(c)
 }
 
-/// Most rounds between two probes: fewer than the draft's where probes climb. After a probe that lost too much the draft's
-/// are right, because in a buffer that is too short to show a queue each probe loses packets.
-pub(super) fn bbr3_max_rounds(c: &Conn) -> u64 {
-    let is_cheap = !c.bbr.prev_probe_too_high && !ladder_is_shared(c);
-    if c.p.ladder.is_on && is_cheap { c.p.ladder.max_rounds } else { c.p.bw_probe_max_rounds }
+/// Whether the wait for the next probe may be shorter than the draft's. After a probe that lost too much it may not, because in
+/// a buffer that is too short to show a queue each probe loses packets.
+fn ladder_is_wait_ours(c: &Conn) -> bool {
+    c.p.ladder.is_on && !c.bbr.prev_probe_too_high
 }
 
-/// Below which number the count of rounds between two probes begins. After a probe that lost too much it is the draft's, like the
-/// most rounds, or the next one would come sooner than the draft's.
+/// Most rounds between two probes: fewer than the draft's where probes climb.
+pub(super) fn bbr3_max_rounds(c: &Conn) -> u64 {
+    let is_cheap = ladder_is_wait_ours(c) && !ladder_is_shared(c);
+    if is_cheap { c.p.ladder.max_rounds } else { c.p.bw_probe_max_rounds }
+}
+
+/// Below which number the count of rounds between two probes begins.
 pub(super) fn bbr3_rand_rounds(c: &Conn) -> u64 {
-    let is_ours = c.p.ladder.is_on && !c.bbr.prev_probe_too_high;
-    if is_ours { c.p.ladder.rand_rounds } else { c.p.bw_probe_rand_rounds }
+    if ladder_is_wait_ours(c) { c.p.ladder.rand_rounds } else { c.p.bw_probe_rand_rounds }
 }
 
 /// Notes that ProbeBW_CRUISE begins.

@@ -102,8 +102,8 @@ pub struct LossModelParams "loss_" {
     blind_probes: u64 = 2,
     /// The hold is this many times as long where no queue has been seen.
     blind_hold: u64 = 16,
-    /// Startup overlooks losses only where a round loses no more than is tolerated where this part is lost. A flow that begins where others keep a full queue
-    /// sees no longer RTT and grows at their expense, but loses a quarter of what it sends.
+    /// Startup overlooks losses while a round loses no more than is tolerated on a path that loses this part. A flow that begins in
+    /// a queue that others keep full sees no longer RTT and grows at their expense, but loses a quarter of what it sends.
     growth_share: u64 = GAIN_UNIT / 16,
     /// Whether a flow that sends at its bandwidth, in ProbeBW_CRUISE and ProbeBW_REFILL, sends what the path loses on top: 1 yes,
     /// 0 no.
@@ -211,9 +211,14 @@ fn loss_is_over_limit(c: &Conn, lost: u64, sent: u64, share: u64) -> bool {
     loss_is_above(c, lost, sent, share, c.p.loss.limit, c.p.loss.limit_deviations)
 }
 
+/// Whether more is lost of a flight or round than is tolerated on a path that loses this share.
+fn loss_is_over_tolerance(c: &Conn, lost: u64, sent: u64, share: u64) -> bool {
+    loss_is_above(c, lost, sent, share, c.p.loss.tolerated, c.p.loss.tolerated_deviations)
+}
+
 /// Whether more is lost than the path loses by itself. While nothing is tolerated, any loss is more.
 pub(super) fn bbr3_is_loss_ours(c: &Conn, lost: u64, sent: u64) -> bool {
-    loss_is_above(c, lost, sent, c.bbr.loss.share, c.p.loss.tolerated, c.p.loss.tolerated_deviations)
+    loss_is_over_tolerance(c, lost, sent, c.bbr.loss.share)
 }
 
 /// Whether the losses of the loss round that ends are no more than the path's, and no queue asks the flow to yield.
@@ -225,8 +230,7 @@ pub(super) fn bbr3_is_loss_round_tolerated(c: &Conn) -> bool {
 /// Begins the counts of a loss round.
 pub(super) fn bbr3_start_loss_round(c: &mut Conn) {
     let l = &c.bbr.loss;
-    let (times, deviations) = (c.p.loss.tolerated, c.p.loss.tolerated_deviations);
-    let is_lossy = loss_is_above(c, l.round_lost, l.round_sent, c.p.loss.growth_share, times, deviations);
+    let is_lossy = loss_is_over_tolerance(c, l.round_lost, l.round_sent, c.p.loss.growth_share);
     let l = &mut c.bbr.loss;
     l.was_full = l.round_high != 0 || is_lossy;
     l.round_sent = 0;
@@ -911,7 +915,7 @@ mod tests {
         assert!(is_free(0, 900) && !is_free(1, 900) && !is_free(0, 1_000));
         let after = |above_us: u64| {
             quiet(|c| {
-                ack(c, false, 20, 1, above_us);
+                ack(c, false, 10, 1, above_us);
                 bbr3_start_loss_round(c);
                 ack(c, false, 10, 1, 0);
                 bbr3_is_growth_free(c)
