@@ -68,9 +68,9 @@ pub struct LossModelParams "loss_" {
     /// longer half of the RTTs counts as a queue.
     memory: u64 = GAIN_UNIT / 64,
     /// Segments that must have been sent in quiet rounds before their losses are judged.
-    min_sent: u64 = 64,
+    min_sent: u64 = 512,
     /// Segments of them that must have been lost.
-    min_lost: u64 = 6,
+    min_lost: u64 = 24,
     /// The counts are halved when so many segments were lost without a queue, so that a path that changes is believed.
     window_lost: u64 = 64,
     /// They are halved, too, when so many segments were sent without a queue.
@@ -528,7 +528,8 @@ mod tests {
     /// has not probed for two rounds, and its last probe lost nothing.
     fn quiet<R>(f: impl FnOnce(&mut Conn) -> R) -> R {
         with(|c| {
-            let p = Bbr3Params { loss: LossModelParams::on(), ..Bbr3Params::default() };
+            let loss = LossModelParams { min_sent: 64, min_lost: 6, ..LossModelParams::on() };
+            let p = Bbr3Params { loss, ..Bbr3Params::default() };
             (c.bbr.max_bw, c.bbr.min_rtt_us, c.bbr.round_count) = (5 * BW_UNIT, RTT_US, 7);
             c.bbr.state = Mode::ProbeBwCruise;
             let learned =
