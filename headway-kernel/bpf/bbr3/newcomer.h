@@ -24,6 +24,23 @@ static __always_inline u64 newcomer_is_queue(const struct bbr3_conn *c, u64 rtt_
 	return rtt_us != NO_RTT && rtt_us > bbr3_min_rtt_and(c, c->p->newcomer.queue);
 }
 
+/* Whether this RTT is that of an empty path. */
+static __always_inline u64 newcomer_is_empty(const struct bbr3_conn *c, u64 rtt_us)
+{
+	return rtt_us <= sat_add(bbr3_min_rtt_and(c, c->p->newcomer.empty), bbr3_segment_us(c));
+}
+
+/*
+ * Whether the round that is over had a queue. One of the ladder's slots is enough to show it. But where losses are tolerated
+ * the flow makes small queues itself, since it sends on top what the path loses, so that the path must not have been empty at
+ * any time.
+ */
+static __always_inline u64 newcomer_had_queue(const struct bbr3_conn *c)
+{
+	return c->bbr->newcomer.had_queue &&
+	       (!c->bbr->loss.share || !newcomer_is_empty(c, c->bbr->last_round_rtt_us));
+}
+
 /*
  * Takes what has arrived in the round for the bandwidth, but keeps its part of the bandwidth alone. If the path has shown
  * more than that since, it has more, and the part is one of that.
@@ -49,7 +66,7 @@ static __noinline void newcomer_judge_round(struct bbr3_conn *c)
 
 	if (n->rounds < 2 || n->is_app_limited)
 		return;
-	n->quiet_us = n->had_queue ? 0 : sat_add(n->quiet_us, span_us);
+	n->quiet_us = newcomer_had_queue(c) ? 0 : sat_add(n->quiet_us, span_us);
 	if (n->alone_bw && newcomer_is_queue(c, c->bbr->last_round_rtt_us) && c->bbr->brake.mode == BRAKE_WATCH)
 		newcomer_yield(c, span_us);
 }
@@ -85,8 +102,7 @@ static __always_inline void bbr3_note_cruise_queue(struct bbr3_conn *c)
  */
 static __always_inline void bbr3_note_own_queue(struct bbr3_conn *c, u64 usual_rtt_us)
 {
-	u64 empty_rtt_us = sat_add(bbr3_min_rtt_and(c, c->p->newcomer.empty), bbr3_segment_us(c));
-	u64 is_empty = usual_rtt_us <= empty_rtt_us;
+	u64 is_empty = newcomer_is_empty(c, usual_rtt_us);
 	u64 is_first_gain = c->bbr->pacing_gain < c->p->up_pacing_gain;
 	u64 is_quiet = c->bbr->newcomer.quiet_us >= c->p->newcomer.alone_us;
 

@@ -106,6 +106,17 @@ fn newcomer_is_queue(c: &Conn, rtt_us: u64) -> bool {
     rtt_us != NO_RTT && rtt_us > bbr3_min_rtt_and(c, c.p.newcomer.queue)
 }
 
+/// Whether this RTT is that of an empty path.
+fn newcomer_is_empty(c: &Conn, rtt_us: u64) -> bool {
+    rtt_us <= bbr3_min_rtt_and(c, c.p.newcomer.empty).saturating_add(bbr3_segment_us(c))
+}
+
+/// Whether the round that is over had a queue. One of the ladder's slots is enough to show it. But where losses are tolerated the
+/// flow makes small queues itself, since it sends on top what the path loses, so that the path must not have been empty at any time.
+fn newcomer_had_queue(c: &Conn) -> bool {
+    c.bbr.newcomer.had_queue && (c.bbr.loss.share == 0 || !newcomer_is_empty(c, c.bbr.last_round_rtt_us))
+}
+
 /// Takes what has arrived in the round for the bandwidth, but keeps its part of the bandwidth alone. If the path has shown
 /// more than that since, it has more, and the part is one of that.
 fn newcomer_yield(c: &mut Conn, span_us: u64) {
@@ -120,12 +131,13 @@ fn newcomer_yield(c: &mut Conn, span_us: u64) {
 
 /// Judges a round that is over: it was quiet, or a queue stood in it.
 fn newcomer_judge_round(c: &mut Conn) {
+    let had_queue = newcomer_had_queue(c);
     let n = &mut c.bbr.newcomer;
     if n.rounds < 2 || n.is_app_limited {
         return;
     }
     let span_us = c.ack.now_us.saturating_sub(n.round_us);
-    n.quiet_us = if n.had_queue { 0 } else { n.quiet_us.saturating_add(span_us) };
+    n.quiet_us = if had_queue { 0 } else { n.quiet_us.saturating_add(span_us) };
     let (was_alone, rtt_us) = (n.alone_bw != 0, c.bbr.last_round_rtt_us);
     if was_alone && newcomer_is_queue(c, rtt_us) && c.bbr.brake.mode == BrakeMode::Watch {
         newcomer_yield(c, span_us);
@@ -156,8 +168,7 @@ pub(super) fn bbr3_note_cruise_queue(c: &mut Conn) {
 /// Notes that a probe has ended at its own queue. If there is no other and there has been none, and the first gain of the ladder
 /// was enough to make it, the flow is alone, its bandwidth is the path's, and its usual RTT is that of the empty path.
 pub(super) fn bbr3_note_own_queue(c: &mut Conn, usual_rtt_us: u64) {
-    let empty_rtt_us = bbr3_min_rtt_and(c, c.p.newcomer.empty).saturating_add(bbr3_segment_us(c));
-    let is_empty = usual_rtt_us <= empty_rtt_us;
+    let is_empty = newcomer_is_empty(c, usual_rtt_us);
     let is_first_gain = c.bbr.pacing_gain < c.p.up_pacing_gain;
     let is_quiet = c.bbr.newcomer.quiet_us >= c.p.newcomer.alone_us;
     if is_first_gain && is_empty && is_quiet {
@@ -209,7 +220,7 @@ mod tests {
     }
 
     fn ack() -> Ack {
-        Ack { now_us: 1_000_000, delivered: 100 * MSS, ..Ack::default() }
+        Ack { now_us: 1_000_000, delivered: 100 * MSS, smss: MSS, unit_bytes: 1, ..Ack::default() }
     }
 
     /// The round that a call judges is the one before; the first is never judged. What arrived is 3 bytes/us, and then 2, of
@@ -284,6 +295,26 @@ mod tests {
         assert_eq!(alone(8, true, 25, 40_000), 0, "one round with a queue");
         assert_eq!(alone(8, true, 26, 40_000), 5 * BW_UNIT, "a second after it");
         assert_eq!(alone(1, true, 26, 40_000), 5 * BW_UNIT, "the first round may have one");
+    }
+
+    /// Where losses are tolerated the flow's own packets make a slot show a queue. The path is empty up to 1.25 ms above the
+    /// minimum RTT and the 240 us that a segment takes.
+    #[test]
+    fn where_losses_are_tolerated_a_round_in_which_the_path_was_empty_is_quiet() {
+        let quiet_us = |share: u64, rtt_us: u64| {
+            cruising(|c| {
+                (c.bbr.loss.share, c.bbr.newcomer.quiet_us) = (share, 1_000);
+                let mut from = ack();
+                rounds(c, &mut from, &[BDP; 2], rtt_us);
+                bbr3_note_cruise_queue(c);
+                rounds(c, &mut from, &[BDP], rtt_us);
+                c.bbr.newcomer.quiet_us
+            })
+        };
+        let empty_us = RTT_US + RTT_US / 32 + MSS / 5;
+        assert_eq!(quiet_us(1, empty_us), 1_000 + RTT_US);
+        assert_eq!(quiet_us(1, empty_us + 1), 0);
+        assert_eq!(quiet_us(0, RTT_US), 0, "no losses are tolerated");
     }
 
     #[test]
