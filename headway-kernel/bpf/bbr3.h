@@ -158,6 +158,7 @@ struct newcomer_params {
 	u64 empty;
 	/* A queue stands when the smallest RTT of a round is above the minimum RTT by more than this part of it */
 	u64 queue;
+	u64 taken;	/* Somebody else has come when less arrives than the bandwidth alone by more than this part of it */
 	u64 keep;	/* The part of the bandwidth alone that is kept */
 	/* Whether a flow that has just shown that it is alone on an empty path puts ProbeRTT off: 1 yes, 0 no */
 	u64 spares_probe_rtt;
@@ -172,6 +173,7 @@ struct newcomer {
 	u64 had_queue;	/* Whether one of the ladder's slots in it showed a queue */
 	u64 quiet_us;	/* Time in ProbeBW_CRUISE since a round with a queue, in microseconds */
 	u64 alone_bw;	/* Bandwidth when the flow was alone last; 0 if it never was */
+	u64 limit;	/* The largest bandwidth until this ProbeBW_CRUISE is over; 0 for any */
 };
 
 /* The tunables for links that vary; reasons and values are in VaryingParams. Factors and parts of 1 are times 2^16. */

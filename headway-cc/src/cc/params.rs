@@ -497,6 +497,7 @@ pub const BBR3: ParamTable = ParamTable {
         param("newcomer_alone_us", Kind::Micros, 0, 3600 * S),
         gain("newcomer_empty", 0, 10_000),
         gain("newcomer_queue", 0, 10_000),
+        gain("newcomer_taken", 0, 100),
         gain("newcomer_keep", 0, 100),
         param("newcomer_spares_probe_rtt", Kind::Count, 0, 1),
         param("varying", Kind::Count, 0, 1),

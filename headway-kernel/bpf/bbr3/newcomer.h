@@ -42,20 +42,31 @@ static __always_inline u64 newcomer_had_queue(const struct bbr3_conn *c)
 }
 
 /*
- * Takes what has arrived in the round for the bandwidth, but keeps its part of the bandwidth alone. If the path has shown
- * more than that since, it has more, and the part is one of that.
+ * Comes down to its part of the bandwidth alone if somebody else has come, and otherwise to what arrives. If the path has shown
+ * more than the bandwidth alone since, the path has more, and the part is one of that.
  */
 static __always_inline void newcomer_yield(struct bbr3_conn *c, u64 span_us)
 {
 	struct newcomer *n = &c->bbr->newcomer;
 	u64 arrived = bw_from(sat_sub(c->ack->delivered, n->round_delivered), span_us);
-	u64 limit;
+	u64 kept, is_taken;
 
 	n->alone_bw = u64_max(n->alone_bw, c->bbr->max_bw);
-	limit = u64_max(arrived, gain_apply(n->alone_bw, c->p->newcomer.keep));
-	c->bbr->max_bw_0 = u64_min(c->bbr->max_bw_0, limit);
-	c->bbr->max_bw_1 = u64_min(c->bbr->max_bw_1, limit);
-	c->bbr->max_bw = u64_min(c->bbr->max_bw, limit);
+	kept = gain_apply(n->alone_bw, c->p->newcomer.keep);
+	is_taken = arrived < gain_apply(n->alone_bw, sat_sub(GAIN_UNIT, c->p->newcomer.taken));
+	n->limit = is_taken ? kept : u64_max(arrived, kept);
+}
+
+/* Keeps the bandwidth within the limit. What is in flight when the limit is set still arrives faster, and would raise it again. */
+static __always_inline void newcomer_bound(struct bbr3_conn *c)
+{
+	u64 limit = c->bbr->newcomer.limit;
+
+	if (limit) {
+		c->bbr->max_bw_0 = u64_min(c->bbr->max_bw_0, limit);
+		c->bbr->max_bw_1 = u64_min(c->bbr->max_bw_1, limit);
+		c->bbr->max_bw = u64_min(c->bbr->max_bw, limit);
+	}
 }
 
 /* Judges a round that is over: it was quiet, or a queue stood in it. */
@@ -80,6 +91,7 @@ static __always_inline void bbr3_make_room(struct bbr3_conn *c)
 		return;
 	if (c->bbr->state != BBR3_PROBE_BW_CRUISE) {
 		n->rounds = 0;
+		n->limit = 0;
 		return;
 	}
 	if (c->bbr->round_start) {
@@ -87,6 +99,7 @@ static __always_inline void bbr3_make_room(struct bbr3_conn *c)
 		newcomer_start_round(c);
 	}
 	n->is_app_limited |= c->ack->rs_is_app_limited;
+	newcomer_bound(c);
 }
 
 /* Notes that one of the ladder's slots in ProbeBW_CRUISE showed a queue. */

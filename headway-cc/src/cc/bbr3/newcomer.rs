@@ -6,17 +6,23 @@
 //! nothing moves a flow that has three quarters and one that has a quarter towards each other: a newcomer waits for tens
 //! of seconds.
 //!
-//! **How.** In ProbeBW_CRUISE a flow takes the rate at which its data arrives for its bandwidth if there was a queue all the
-//! time, so that the sum comes down to what the path carries and the queue goes. It does so down to a half of the
-//! bandwidth that it had *alone*, and never if it was not alone. The one that was there first therefore comes down to its
-//! half while the newcomer keeps what it finds. Without the memory of having been alone both would yield, and to anybody: a flow
-//! that yields to each queue has lost its share beside CUBIC, and beside a BBR that does not yield.
+//! **How.** If there was a queue all the time in a round of ProbeBW_CRUISE, and much less arrived than the bandwidth that the flow had
+//! *alone*, somebody else has come. The flow then comes down to a bit more than half of that bandwidth until it probes again. It
+//! never does so if it was not alone, so that the newcomer keeps what it finds. Without the memory of having been alone both would
+//! yield, and to anybody: a flow that yields to each queue has lost its share beside CUBIC, and beside a BBR that does not yield.
 //!
 //! ```text
 //!   alone_bw = max_bw     when a probe of the ladder meets its queue at its first gain, the path was empty before, and
 //!                         ProbeBW_CRUISE was without a growing queue for a second
-//!   max_bw   = min(max_bw, max(what arrived, alone_bw / 2))      after each round of ProbeBW_CRUISE with a queue throughout
+//!
+//!   after a round of ProbeBW_CRUISE with a queue throughout, until the next probe:
+//!   max_bw  <= 0.55 alone_bw                          if less than 13/16 of alone_bw arrived
+//!   max_bw  <= max(what arrived, 0.55 alone_bw)       otherwise
 //! ```
+//!
+//! Where only a bit less arrives, the path may have become slower by less than the brake notices, and the queue goes when the flow
+//! takes for its bandwidth what arrives. To do so in every case was the first form: it left the newcomer to its probes, each of
+//! which takes a little, and took up to twice as long.
 //!
 //! **What counts as a queue.** That others are there is seen by the ladder's slots, which notice small queues; that
 //! a queue stands is seen by the smallest RTT of a round, which must be a quarter above the minimum RTT. The first round of each
@@ -56,9 +62,11 @@ pub struct NewcomerParams "newcomer_" {
     /// A queue stands when the smallest RTT of a round is above the minimum RTT by more than this part of it. Small
     /// queues come and go where flows share a path as they should.
     queue: u64 = GAIN_UNIT / 4,
-    /// The part of the bandwidth alone that is kept. With less, a rival that takes all it can get would be given more than its
-    /// half.
-    keep: u64 = GAIN_UNIT / 2,
+    /// Somebody else has come when less arrives than the bandwidth alone by more than this part of it. The brake answers a path that
+    /// becomes slower by so much.
+    taken: u64 = GAIN_UNIT * 3 / 16,
+    /// The part of the bandwidth alone that is kept. It is more than a half because the probes of the newcomer take some of it.
+    keep: u64 = GAIN_UNIT * 11 / 20,
     /// Whether a flow that has just shown that it is alone on an empty path puts ProbeRTT off: 1 yes, 0 no.
     spares_probe_rtt: bool = true,
 }
@@ -88,6 +96,8 @@ pub struct Newcomer "newcomer_" {
     quiet_us: u64,
     /// Bandwidth when the flow was alone last; 0 if it never was.
     alone_bw: u64,
+    /// The largest bandwidth until this ProbeBW_CRUISE is over; 0 for any.
+    limit: u64,
 }
 }
 
@@ -117,16 +127,25 @@ fn newcomer_had_queue(c: &Conn) -> bool {
     c.bbr.newcomer.had_queue && (c.bbr.loss.share == 0 || !newcomer_is_empty(c, c.bbr.last_round_rtt_us))
 }
 
-/// Takes what has arrived in the round for the bandwidth, but keeps its part of the bandwidth alone. If the path has shown
-/// more than that since, it has more, and the part is one of that.
+/// Comes down to its part of the bandwidth alone if somebody else has come, and otherwise to what arrives. If the path has shown
+/// more than the bandwidth alone since, the path has more, and the part is one of that.
 fn newcomer_yield(c: &mut Conn, span_us: u64) {
     let n = &mut c.bbr.newcomer;
     n.alone_bw = n.alone_bw.max(c.bbr.max_bw);
+    let kept = gain_apply(n.alone_bw, c.p.newcomer.keep);
     let arrived = bw_from(c.ack.delivered.saturating_sub(n.round_delivered), span_us);
-    let limit = arrived.max(gain_apply(n.alone_bw, c.p.newcomer.keep));
-    c.bbr.max_bw_0 = c.bbr.max_bw_0.min(limit);
-    c.bbr.max_bw_1 = c.bbr.max_bw_1.min(limit);
-    c.bbr.max_bw = c.bbr.max_bw.min(limit);
+    let is_taken = arrived < gain_apply(n.alone_bw, GAIN_UNIT.saturating_sub(c.p.newcomer.taken));
+    n.limit = if is_taken { kept } else { arrived.max(kept) };
+}
+
+/// Keeps the bandwidth within the limit. What is in flight when the limit is set still arrives faster, and would raise it again.
+fn newcomer_bound(c: &mut Conn) {
+    let limit = c.bbr.newcomer.limit;
+    if limit != 0 {
+        c.bbr.max_bw_0 = c.bbr.max_bw_0.min(limit);
+        c.bbr.max_bw_1 = c.bbr.max_bw_1.min(limit);
+        c.bbr.max_bw = c.bbr.max_bw.min(limit);
+    }
 }
 
 /// Judges a round that is over: it was quiet, or a queue stood in it.
@@ -150,7 +169,7 @@ pub(super) fn bbr3_make_room(c: &mut Conn) {
         return;
     }
     if c.bbr.state != Mode::ProbeBwCruise {
-        c.bbr.newcomer.rounds = 0;
+        (c.bbr.newcomer.rounds, c.bbr.newcomer.limit) = (0, 0);
         return;
     }
     if c.bbr.round_start {
@@ -158,6 +177,7 @@ pub(super) fn bbr3_make_room(c: &mut Conn) {
         newcomer_start_round(c);
     }
     c.bbr.newcomer.is_app_limited |= c.ack.rs_is_app_limited;
+    newcomer_bound(c);
 }
 
 /// Notes that one of the ladder's slots in ProbeBW_CRUISE showed a queue.
@@ -223,8 +243,11 @@ mod tests {
         Ack { now_us: 1_000_000, delivered: 100 * MSS, smss: MSS, unit_bytes: 1, ..Ack::default() }
     }
 
-    /// The round that a call judges is the one before; the first is never judged. What arrived is 3 bytes/us, and then 2, of
-    /// which half of the bandwidth alone is left, 2.5. An RTT of 50 ms is no queue yet.
+    /// The bandwidth that a flow keeps of 5 bytes/us: 36,044 of 65,536, which is 0.55 rounded down.
+    const KEPT: u64 = 5 * BW_UNIT / 65_536 * 36_044;
+
+    /// The round that a call judges is the one before; the first is never judged. An RTT of 50 ms is no queue yet, and 13/16 of the
+    /// bandwidth alone may be what a slower path has.
     #[test]
     fn a_flow_that_was_alone_yields_to_a_queue_that_stands() {
         let bw = |alone: u64, bytes: &[u64], rtt_us: u64| {
@@ -235,19 +258,35 @@ mod tests {
             })
         };
         let as_before = (5 * BW_UNIT, 4 * BW_UNIT, 5 * BW_UNIT);
-        let all = |bw: u64| (bw, bw, bw);
-        let three = BDP * 3 / 5;
-        assert_eq!(bw(5, &[three, three, 0], 50_001), all(3 * BW_UNIT));
+        let (three, slower) = (BDP * 3 / 5, BDP * 13 / 16);
+        let arrived = 5 * BW_UNIT / 16 * 13;
+        assert_eq!(bw(5, &[three, three, 0], 50_001), (KEPT, KEPT, KEPT));
         assert_eq!(bw(5, &[three, three], 50_001), as_before, "the first round answers what was sent before");
         assert_eq!(bw(5, &[three, three, 0], 50_000), as_before, "no more than the margin");
         assert_eq!(bw(0, &[three, three, 0], 50_001), as_before, "never alone");
-        assert_eq!(bw(5, &[three, three, BDP * 2 / 5, 0], 50_001), all(5 * BW_UNIT / 2), "down to half");
-        assert_eq!(
-            bw(3, &[three, BDP * 2 / 5, 0], 50_001),
-            all(5 * BW_UNIT / 2),
-            "alone it has more than it knew"
-        );
-        assert_eq!(bw(5, &[three, BDP * 2, 0], 50_001), as_before, "it never grows");
+        assert_eq!(bw(5, &[slower, slower, 0], 50_001), (arrived, 4 * BW_UNIT, arrived), "slower, or taken");
+        assert_eq!(bw(5, &[slower, slower - 2, 0], 50_001), (KEPT, KEPT, KEPT));
+        assert_eq!(bw(5, &[BDP, BDP, 0], 50_001), as_before, "longer");
+        assert_eq!(bw(3, &[three, three, 0], 50_001), (KEPT, KEPT, KEPT), "alone it has more than it knew");
+    }
+
+    /// What was in flight before still arrives at the old rate and raises the bandwidth, as the next probe does.
+    #[test]
+    fn what_it_has_given_away_it_does_not_take_back_before_it_probes() {
+        cruising(|c| {
+            c.bbr.newcomer.alone_bw = 5 * BW_UNIT;
+            let mut from = ack();
+            rounds(c, &mut from, &[BDP * 3 / 5; 3], 60_000);
+            (c.bbr.max_bw_0, c.bbr.max_bw) = (4 * BW_UNIT, 4 * BW_UNIT);
+            rounds(c, &mut from, &[BDP], 40_000);
+            assert_eq!((c.bbr.max_bw_0, c.bbr.max_bw), (KEPT, KEPT));
+            c.bbr.state = Mode::ProbeBwUp;
+            (c.bbr.max_bw_0, c.bbr.max_bw) = (4 * BW_UNIT, 4 * BW_UNIT);
+            rounds(c, &mut from, &[BDP], 40_000);
+            c.bbr.state = Mode::ProbeBwCruise;
+            rounds(c, &mut from, &[BDP; 3], 40_000);
+            assert_eq!((c.bbr.max_bw_0, c.bbr.max_bw), (4 * BW_UNIT, 4 * BW_UNIT));
+        });
     }
 
     #[test]
@@ -263,7 +302,7 @@ mod tests {
                 rounds(c, &mut from, &[BDP * 3 / 5; 3], rtt_us);
                 c.bbr.max_bw
             });
-            assert_eq!(bw == 3 * BW_UNIT, what == "nothing", "{what}");
+            assert_eq!(bw == KEPT, what == "nothing", "{what}");
         }
     }
 
