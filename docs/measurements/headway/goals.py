@@ -52,7 +52,9 @@ class AtMost:
 
     def text(self, bbr3, digits):
         bound = f"≤ {self.value(bbr3):.{digits}f}"
-        return bound if self.times is None else f"{bound} ({self.times:g} × `bbr3`)"
+        if self.times is None:
+            return bound
+        return f"{bound} (as `bbr3`)" if self.times == 1 else f"{bound} ({self.times:g} × `bbr3`)"
 
     def verdict(self, own, bbr3):
         (middle, low, _), bound = own, self.value(bbr3)
