@@ -42,19 +42,23 @@ static __always_inline u64 newcomer_had_queue(const struct bbr3_conn *c)
 }
 
 /*
- * Comes down to its part of the bandwidth alone if somebody else has come, and otherwise to what arrives. If the path has shown
- * more than the bandwidth alone since, the path has more, and the part is one of that.
+ * Comes down to its part of the bandwidth alone if somebody else has come, and to what arrives if a bit less does. One round of
+ * few arrivals may be that in which the path became longer. If the path has shown more than the bandwidth alone since, the
+ * path has more, and the part is one of that.
  */
 static __always_inline void newcomer_yield(struct bbr3_conn *c, u64 span_us)
 {
 	struct newcomer *n = &c->bbr->newcomer;
 	u64 arrived = bw_from(sat_sub(c->ack->delivered, n->round_delivered), span_us);
-	u64 kept, is_taken;
+	u64 is_taken;
 
 	n->alone_bw = u64_max(n->alone_bw, c->bbr->max_bw);
-	kept = gain_apply(n->alone_bw, c->p->newcomer.keep);
 	is_taken = arrived < gain_apply(n->alone_bw, sat_sub(GAIN_UNIT, c->p->newcomer.taken));
-	n->limit = is_taken ? kept : u64_max(arrived, kept);
+	if (!is_taken)
+		n->limit = arrived;
+	else if (n->was_taken)
+		n->limit = gain_apply(n->alone_bw, c->p->newcomer.keep);
+	n->was_taken = is_taken;
 }
 
 /* Keeps the bandwidth within the limit. What is in flight when the limit is set still arrives faster, and would raise it again. */
@@ -91,6 +95,7 @@ static __always_inline void bbr3_make_room(struct bbr3_conn *c)
 		return;
 	if (c->bbr->state != BBR3_PROBE_BW_CRUISE) {
 		n->rounds = 0;
+		n->was_taken = 0;
 		n->limit = 0;
 		return;
 	}

@@ -16,8 +16,8 @@
 //!                         ProbeBW_CRUISE was without a growing queue for a second
 //!
 //!   after a round of ProbeBW_CRUISE with a queue throughout, until the next probe:
-//!   max_bw  <= 0.55 alone_bw                          if less than 13/16 of alone_bw arrived
-//!   max_bw  <= max(what arrived, 0.55 alone_bw)       otherwise
+//!   max_bw  <= what arrived       if at least 13/16 of alone_bw arrived
+//!   max_bw  <= 0.55 alone_bw      if less arrived, in two such rounds in a row
 //! ```
 //!
 //! Where only a bit less arrives, the path may have become slower by less than the brake notices, and the queue goes when the flow
@@ -96,6 +96,8 @@ pub struct Newcomer "newcomer_" {
     quiet_us: u64,
     /// Bandwidth when the flow was alone last; 0 if it never was.
     alone_bw: u64,
+    /// Whether so little arrived in a round of this ProbeBW_CRUISE that somebody else must have come.
+    was_taken: bool,
     /// The largest bandwidth until this ProbeBW_CRUISE is over; 0 for any.
     limit: u64,
 }
@@ -127,15 +129,20 @@ fn newcomer_had_queue(c: &Conn) -> bool {
     c.bbr.newcomer.had_queue && (c.bbr.loss.share == 0 || !newcomer_is_empty(c, c.bbr.last_round_rtt_us))
 }
 
-/// Comes down to its part of the bandwidth alone if somebody else has come, and otherwise to what arrives. If the path has shown
-/// more than the bandwidth alone since, the path has more, and the part is one of that.
+/// Comes down to its part of the bandwidth alone if somebody else has come, and to what arrives if a bit less does. One round of few
+/// arrivals may be that in which the path became longer. If the path has shown more than the bandwidth alone since, the path has
+/// more, and the part is one of that.
 fn newcomer_yield(c: &mut Conn, span_us: u64) {
     let n = &mut c.bbr.newcomer;
     n.alone_bw = n.alone_bw.max(c.bbr.max_bw);
-    let kept = gain_apply(n.alone_bw, c.p.newcomer.keep);
     let arrived = bw_from(c.ack.delivered.saturating_sub(n.round_delivered), span_us);
     let is_taken = arrived < gain_apply(n.alone_bw, GAIN_UNIT.saturating_sub(c.p.newcomer.taken));
-    n.limit = if is_taken { kept } else { arrived.max(kept) };
+    if !is_taken {
+        n.limit = arrived;
+    } else if n.was_taken {
+        n.limit = gain_apply(n.alone_bw, c.p.newcomer.keep);
+    }
+    n.was_taken = is_taken;
 }
 
 /// Keeps the bandwidth within the limit. What is in flight when the limit is set still arrives faster, and would raise it again.
@@ -169,7 +176,7 @@ pub(super) fn bbr3_make_room(c: &mut Conn) {
         return;
     }
     if c.bbr.state != Mode::ProbeBwCruise {
-        (c.bbr.newcomer.rounds, c.bbr.newcomer.limit) = (0, 0);
+        (c.bbr.newcomer.rounds, c.bbr.newcomer.was_taken, c.bbr.newcomer.limit) = (0, false, 0);
         return;
     }
     if c.bbr.round_start {
@@ -258,16 +265,16 @@ mod tests {
             })
         };
         let as_before = (5 * BW_UNIT, 4 * BW_UNIT, 5 * BW_UNIT);
-        let (three, slower) = (BDP * 3 / 5, BDP * 13 / 16);
+        let (three, slower, halved) = (BDP * 3 / 5, BDP * 13 / 16, (KEPT, KEPT, KEPT));
         let arrived = 5 * BW_UNIT / 16 * 13;
-        assert_eq!(bw(5, &[three, three, 0], 50_001), (KEPT, KEPT, KEPT));
-        assert_eq!(bw(5, &[three, three], 50_001), as_before, "the first round answers what was sent before");
-        assert_eq!(bw(5, &[three, three, 0], 50_000), as_before, "no more than the margin");
-        assert_eq!(bw(0, &[three, three, 0], 50_001), as_before, "never alone");
-        assert_eq!(bw(5, &[slower, slower, 0], 50_001), (arrived, 4 * BW_UNIT, arrived), "slower, or taken");
-        assert_eq!(bw(5, &[slower, slower - 2, 0], 50_001), (KEPT, KEPT, KEPT));
-        assert_eq!(bw(5, &[BDP, BDP, 0], 50_001), as_before, "longer");
-        assert_eq!(bw(3, &[three, three, 0], 50_001), (KEPT, KEPT, KEPT), "alone it has more than it knew");
+        assert_eq!(bw(5, &[three, three, three, 0], 50_001), halved);
+        assert_eq!(bw(5, &[three, three, 0], 50_001), as_before, "one round may be that of a longer path");
+        assert_eq!(bw(5, &[three, three, BDP, three, 0], 50_001), as_before, "not in a row");
+        assert_eq!(bw(5, &[three, three, three, 0], 50_000), as_before, "no more than the margin");
+        assert_eq!(bw(0, &[three, three, three, 0], 50_001), as_before, "never alone");
+        assert_eq!(bw(5, &[three, slower, 0], 50_001), (arrived, 4 * BW_UNIT, arrived), "slower");
+        assert_eq!(bw(5, &[three, slower - 2, slower - 2, 0], 50_001), halved);
+        assert_eq!(bw(3, &[three, three, three, 0], 50_001), halved, "alone it has more than it knew");
     }
 
     /// What was in flight before still arrives at the old rate and raises the bandwidth, as the next probe does.
@@ -276,7 +283,7 @@ mod tests {
         cruising(|c| {
             c.bbr.newcomer.alone_bw = 5 * BW_UNIT;
             let mut from = ack();
-            rounds(c, &mut from, &[BDP * 3 / 5; 3], 60_000);
+            rounds(c, &mut from, &[BDP * 3 / 5; 4], 60_000);
             (c.bbr.max_bw_0, c.bbr.max_bw) = (4 * BW_UNIT, 4 * BW_UNIT);
             rounds(c, &mut from, &[BDP], 40_000);
             assert_eq!((c.bbr.max_bw_0, c.bbr.max_bw), (KEPT, KEPT));
@@ -299,7 +306,7 @@ mod tests {
                     c.bbr.brake.mode = BrakeMode::Hold;
                 }
                 let rtt_us = if what == "no RTT" { NO_RTT } else { 60_000 };
-                rounds(c, &mut from, &[BDP * 3 / 5; 3], rtt_us);
+                rounds(c, &mut from, &[BDP * 3 / 5; 4], rtt_us);
                 c.bbr.max_bw
             });
             assert_eq!(bw == KEPT, what == "nothing", "{what}");
