@@ -340,7 +340,7 @@ const BUGS: &[Bug] = &[
     Bug { file: "bbr3/newcomer.h", function: "newcomer_start_round", from: "n->had_queue = 0;", to: "" },
     Bug { file: "bbr3/newcomer.h", function: "newcomer_is_queue", from: "rtt_us > bbr3_min_rtt_and(", to: "rtt_us >= bbr3_min_rtt_and(" },
     Bug { file: "bbr3/newcomer.h", function: "newcomer_yield", from: "n->alone_bw = u64_max(n->alone_bw, c->bbr->max_bw);", to: "" },
-    Bug { file: "bbr3/newcomer.h", function: "newcomer_yield", from: "n->limit = arrived;", to: "" },
+    Bug { file: "bbr3/newcomer.h", function: "newcomer_yield", from: "n->limit = arrived;", to: "n->limit = 0;" },
     Bug { file: "bbr3/newcomer.h", function: "newcomer_yield", from: "else if (n->was_taken)", to: "else" },
     Bug { file: "bbr3/newcomer.h", function: "newcomer_yield", from: "n->was_taken = is_taken;", to: "n->was_taken |= is_taken;" },
     Bug { file: "bbr3/newcomer.h", function: "bbr3_make_room", from: "n->was_taken = 0;", to: "" },
