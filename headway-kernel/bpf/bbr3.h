@@ -173,7 +173,7 @@ struct newcomer {
 	u64 had_queue;	/* Whether one of the ladder's slots in it showed a queue */
 	u64 quiet_us;	/* Time in ProbeBW_CRUISE since a round with a queue, in microseconds */
 	u64 alone_bw;	/* Bandwidth when the flow was alone last; 0 if it never was */
-	u64 was_taken;	/* Whether so little arrived in a round of this ProbeBW_CRUISE that somebody else must have come */
+	u64 was_taken;	/* Whether so little arrived in the last round of this ProbeBW_CRUISE with a queue throughout */
 	u64 limit;	/* The largest bandwidth until this ProbeBW_CRUISE is over; 0 for any */
 };
 

@@ -42,9 +42,9 @@ static __always_inline u64 newcomer_had_queue(const struct bbr3_conn *c)
 }
 
 /*
- * Comes down to its part of the bandwidth alone if somebody else has come, and to what arrives if a bit less does. One round of
- * few arrivals may be that in which the path became longer. If the path has shown more than the bandwidth alone since, the
- * path has more, and the part is one of that.
+ * After a round with a queue throughout: comes down to its part of the bandwidth alone if somebody else has come, and to what
+ * arrives if a bit less does. One round of few arrivals may be that in which the path became longer, so it takes two. If the
+ * path has shown more than the bandwidth alone since, the path has more, and the part is one of that.
  */
 static __always_inline void newcomer_yield(struct bbr3_conn *c, u64 span_us)
 {

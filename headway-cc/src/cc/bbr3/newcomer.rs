@@ -6,8 +6,8 @@
 //! nothing moves a flow that has three quarters and one that has a quarter towards each other: a newcomer waits for tens
 //! of seconds.
 //!
-//! **How.** If there was a queue all the time in a round of ProbeBW_CRUISE, and much less arrived than the bandwidth that the flow had
-//! *alone*, somebody else has come. The flow then comes down to a bit more than half of that bandwidth until it probes again. It
+//! **How.** If there was a queue all the time in two rounds of ProbeBW_CRUISE, and much less arrived than the bandwidth that the flow
+//! had *alone*, somebody else has come. The flow then comes down to a bit more than half of that bandwidth until it probes again. It
 //! never does so if it was not alone, so that the newcomer keeps what it finds. Without the memory of having been alone both would
 //! yield, and to anybody: a flow that yields to each queue has lost its share beside CUBIC, and beside a BBR that does not yield.
 //!
@@ -17,7 +17,7 @@
 //!
 //!   after a round of ProbeBW_CRUISE with a queue throughout, until the next probe:
 //!   max_bw  <= what arrived       if at least 13/16 of alone_bw arrived
-//!   max_bw  <= 0.55 alone_bw      if less arrived, in two such rounds in a row
+//!   max_bw  <= 0.55 alone_bw      if less arrived, and in the last such round, too
 //! ```
 //!
 //! Where only a bit less arrives, the path may have become slower by less than the brake notices, and the queue goes when the flow
@@ -96,7 +96,7 @@ pub struct Newcomer "newcomer_" {
     quiet_us: u64,
     /// Bandwidth when the flow was alone last; 0 if it never was.
     alone_bw: u64,
-    /// Whether so little arrived in a round of this ProbeBW_CRUISE that somebody else must have come.
+    /// Whether so little arrived in the last round of this ProbeBW_CRUISE with a queue throughout that somebody else may have come.
     was_taken: bool,
     /// The largest bandwidth until this ProbeBW_CRUISE is over; 0 for any.
     limit: u64,
@@ -129,9 +129,9 @@ fn newcomer_had_queue(c: &Conn) -> bool {
     c.bbr.newcomer.had_queue && (c.bbr.loss.share == 0 || !newcomer_is_empty(c, c.bbr.last_round_rtt_us))
 }
 
-/// Comes down to its part of the bandwidth alone if somebody else has come, and to what arrives if a bit less does. One round of few
-/// arrivals may be that in which the path became longer. If the path has shown more than the bandwidth alone since, the path has
-/// more, and the part is one of that.
+/// After a round with a queue throughout: comes down to its part of the bandwidth alone if somebody else has come, and to what
+/// arrives if a bit less does. One round of few arrivals may be that in which the path became longer, so it takes two. If the path
+/// has shown more than the bandwidth alone since, the path has more, and the part is one of that.
 fn newcomer_yield(c: &mut Conn, span_us: u64) {
     let n = &mut c.bbr.newcomer;
     n.alone_bw = n.alone_bw.max(c.bbr.max_bw);
