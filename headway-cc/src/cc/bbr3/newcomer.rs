@@ -157,14 +157,13 @@ fn newcomer_bound(c: &mut Conn) {
 
 /// Judges a round that is over: it was quiet, or a queue stood in it.
 fn newcomer_judge_round(c: &mut Conn) {
-    let had_queue = newcomer_had_queue(c);
-    let n = &mut c.bbr.newcomer;
+    let n = &c.bbr.newcomer;
     if n.rounds < 2 || n.is_app_limited {
         return;
     }
-    let span_us = c.ack.now_us.saturating_sub(n.round_us);
-    n.quiet_us = if had_queue { 0 } else { n.quiet_us.saturating_add(span_us) };
     let (was_alone, rtt_us) = (n.alone_bw != 0, c.bbr.last_round_rtt_us);
+    let span_us = c.ack.now_us.saturating_sub(n.round_us);
+    c.bbr.newcomer.quiet_us = if newcomer_had_queue(c) { 0 } else { n.quiet_us.saturating_add(span_us) };
     if was_alone && newcomer_is_queue(c, rtt_us) && c.bbr.brake.mode == BrakeMode::Watch {
         newcomer_yield(c, span_us);
     }
