@@ -80,6 +80,13 @@ fn beside_others_it_holds_what_bbr3_holds() {
     }
 }
 
+/// Two flows, of which the second begins so many seconds later.
+fn one_after_the_other(path: &str, cc: &str, apart_s: u64, seconds: u64, seed: u64) -> SimRun {
+    let mut flows = vec![FlowSpec::bulk(cc), FlowSpec::bulk(cc)];
+    flows[1].start_us = apart_s * 1_000_000;
+    run(&SimSpec::new(path.parse().expect(path), flows, seconds * 1_000_000, seed)).expect("a valid spec")
+}
+
 /// Two flows that begin some seconds apart, over all of 60 s after the second has begun: how far the first one's share is from a
 /// half, in per mille, in the mean. In `bbr3` a newcomer waits for its share.
 #[test]
@@ -89,11 +96,7 @@ fn a_newcomer_has_its_half_sooner() {
         for (apart_s, seed) in
             [1, 2, 3, 7, 11].into_iter().flat_map(|apart_s| (1..=6).map(move |seed| (apart_s, seed)))
         {
-            let mut flows = [FlowSpec::bulk(cc), FlowSpec::bulk(cc)];
-            flows[1].start_us = apart_s * 1_000_000;
-            let path = "50mbit 40ms queue=1bdp".parse().expect("a path");
-            let run = run(&SimSpec::new(path, flows.to_vec(), (60 + apart_s) * 1_000_000, seed))
-                .expect("a valid spec");
+            let run = one_after_the_other("50mbit 40ms queue=1bdp", cc, apart_s, 60 + apart_s, seed);
             let late = |i: usize| {
                 let bins = run.flows[i].bins.iter().filter(|bin| bin.t_us >= (apart_s + 3) * 1_000_000);
                 bins.map(|bin| bin.delivered_bytes).sum::<u64>()
@@ -110,10 +113,7 @@ fn a_newcomer_has_its_half_sooner() {
 /// Jain's index is at least 0.95.
 fn fair_after_s(path: &str, cc: &str, apart_s: u64, seed: u64) -> u64 {
     const LAST_S: u64 = 40;
-    let mut flows = vec![FlowSpec::bulk(cc), FlowSpec::bulk(cc)];
-    flows[1].start_us = apart_s * 1_000_000;
-    let run =
-        run(&SimSpec::new(path.parse().expect(path), flows, LAST_S * 1_000_000, seed)).expect("a valid spec");
+    let run = one_after_the_other(path, cc, apart_s, LAST_S, seed);
     let is_fair = |second: u64| {
         let bytes = |flow: &FlowRun| {
             let bins = flow.bins.iter().filter(|bin| bin.t_us / 1_000_000 == second);
