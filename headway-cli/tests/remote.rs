@@ -366,8 +366,11 @@ fn root_what_a_candidate_changes_comes_back_however_the_run_ends() {
         let long = bench(&format!("-{signal}"), CANDIDATE).replace("--seconds 1", "--seconds 20");
         let (there, back) = (wait("131072"), wait("^4294967295"));
         format!(
-            "{long} $HEADWAY_PEER & bench=$!; {there}; sleep 1; now > $WORK/{signal}-during; kill -{signal} $bench; \
-             {back}; sleep 0.5; now > $WORK/{signal}; wait $bench"
+            "{long} $HEADWAY_PEER & bench=$!; {there}; \
+             i=0; until client=$(pgrep -P $bench -f -- '-t 20') || [ $i = 300 ]; do i=$((i+1)); sleep 0.1; done; \
+             sleep 1; now > $WORK/{signal}-during; echo $client > $WORK/{signal}-client; kill -{signal} $bench; \
+             {back}; sleep 0.5; now > $WORK/{signal}; runs() {{ ps -o stat= -p $client | grep -v Z; }}; \
+             i=0; while runs > $WORK/{signal}-left && [ $i != 50 ]; do i=$((i+1)); sleep 0.1; done; wait $bench"
         )
     };
     let script = [
@@ -390,6 +393,10 @@ fn root_what_a_candidate_changes_comes_back_however_the_run_ends() {
     assert!(shown("before").starts_with("4294967295\n"), "{said}");
     for name in ["TERM-during", "KILL-during"] {
         assert!(shown(name).contains("131072\n") && shown(name).contains("tbf"), "{name}: {said}");
+    }
+    for signal in ["TERM", "KILL"] {
+        assert_ne!(shown(&format!("{signal}-client")).trim(), "", "iperf3 did not run: {said}");
+        assert_eq!(shown(&format!("{signal}-left")), "", "iperf3 outlived the program: {said}");
     }
     for name in ["normal", "unknown", "value", "TERM", "KILL"] {
         assert_eq!(shown(name), shown("before"), "{name}: {said}");

@@ -4,7 +4,7 @@
 use crate::load::iperf2;
 use crate::plan::tool::Tool;
 use crate::plan::traffic::{Pattern, Traffic};
-use crate::sys::interrupt;
+use crate::sys::{interrupt, process};
 use anyhow::{Context, Result, bail};
 use rustix::process::{Pid, Signal, kill_process};
 use std::io::Read as _;
@@ -92,7 +92,10 @@ impl Server {
 impl Client<'_> {
     /// Runs the client to a server that this program did not start, and returns its JSON.
     pub fn run_alone(&self, grace: Duration) -> Result<String> {
-        let printed = self.run(Command::new(self.tool.program()), grace)?;
+        let mut command = Command::new(self.tool.program());
+        // Otherwise a client outlives a `kill -9` of this program, and keeps a CPU busy once its path is gone.
+        process::die_with_parent(&mut command);
+        let printed = self.run(command, grace)?;
         Ok(to_json(self.tool, printed, None, self.traffic.seconds))
     }
 
