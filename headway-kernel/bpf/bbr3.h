@@ -127,6 +127,7 @@ struct loss_model {
 	u64 usual_rtt;	/* Mean of these RTTs in quiet rounds, in 256ths of a microsecond; 0 before the first */
 	u64 quiet_low_sent;	/* Quiet rounds: sent and found out about at ACKs without a queue */
 	u64 quiet_low_lost;	/* Lost of that */
+	u64 quiet_low_bdp;	/* What was sent of that in each round, times the segments of the BDP then */
 	u64 quiet_high_sent;	/* Quiet rounds: found out about at ACKs with a queue */
 	u64 quiet_high_lost;	/* Lost of that */
 	u64 up_sent;	/* Rounds after those of a probe: found out about at ACKs without a queue */

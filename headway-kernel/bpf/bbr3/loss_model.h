@@ -188,12 +188,19 @@ static __always_inline void loss_count(struct bbr3_conn *c)
 	}
 }
 
+/* The BDP in segments. */
+static __always_inline u64 loss_bdp_segments(const struct bbr3_conn *c)
+{
+	return bbr3_bdp_multiple(c, c->bbr->max_bw, GAIN_UNIT) / bbr3_segments(c, 1);
+}
+
 /*
  * Adds the counts of the round that is over to those of its kind. Where most ACKs of a round show a queue, the others
  * say nothing about a path without one.
  */
 static __always_inline void loss_add_round(struct bbr3_conn *c)
 {
+	u64 segments = loss_bdp_segments(c);
 	struct loss_model *l = &c->bbr->loss;
 
 	if (l->was_up) {
@@ -205,6 +212,7 @@ static __always_inline void loss_add_round(struct bbr3_conn *c)
 		if (l->high_sent <= l->low_sent) {
 			l->quiet_low_sent = sat_add(l->quiet_low_sent, l->low_sent);
 			l->quiet_low_lost = sat_add(l->quiet_low_lost, l->low_lost);
+			l->quiet_low_bdp = sat_add(l->quiet_low_bdp, sat_mul(l->low_sent, segments));
 		}
 	}
 }
@@ -230,6 +238,7 @@ static __always_inline void loss_keep(struct bbr3_conn *c, u64 part)
 
 	l->quiet_low_sent = gain_apply(l->quiet_low_sent, part);
 	l->quiet_low_lost = gain_apply(l->quiet_low_lost, part);
+	l->quiet_low_bdp = gain_apply(l->quiet_low_bdp, part);
 	l->quiet_high_sent = gain_apply(l->quiet_high_sent, part);
 	l->quiet_high_lost = gain_apply(l->quiet_high_lost, part);
 	l->up_sent = gain_apply(l->up_sent, part);
@@ -279,13 +288,18 @@ static __always_inline u64 loss_quiet_share(const struct bbr3_conn *c)
 	return sat_mul(c->bbr->loss.quiet_low_lost, GAIN_UNIT) / u64_max(c->bbr->loss.quiet_low_sent, 1);
 }
 
-/* Whether a share of this size may be tolerated. */
+/*
+ * Whether a share of this size may be tolerated. A flow whose losses are answered has soon only a few packets in flight,
+ * so what counts is the BDP while the losses were counted, if that was larger.
+ */
 static __always_inline u64 loss_may_tolerate(const struct bbr3_conn *c, u64 share)
 {
-	u64 segments = bbr3_bdp_multiple(c, c->bbr->max_bw, GAIN_UNIT) / bbr3_segments(c, 1);
+	const struct loss_model *l = &c->bbr->loss;
+	u64 counted = l->quiet_low_bdp / u64_max(l->quiet_low_sent, 1);
+	u64 segments = u64_max(loss_bdp_segments(c), counted);
 	u64 most = u64_min(sat_mul(segments, c->p->loss.share_per_segment), c->p->loss.max_share);
 
-	return share >= c->p->loss.min_share && share <= most && c->bbr->loss.up_sent &&
+	return share >= c->p->loss.min_share && share <= most && l->up_sent &&
 	       c->ack->has_selective_acks;
 }
 

@@ -56,7 +56,8 @@ pub struct LossModelParams "loss_" {
     /// An RTT shows a queue when it is above the smallest one by more than this part of it and by more than `loss_low_us`.
     low_rtt: u64 = GAIN_UNIT / 64,
     /// It must also be above the smallest RTT by more than this time, because hosts and links delay single packets by that much.
-    low_us: u64 = 750,
+    /// After a loss a Linux receiver holds its ACKs back for up to 1 ms, to send fewer (`tcp_comp_sack_delay_ns`).
+    low_us: u64 = 1250,
     /// How long a slot of ACKs lasts, as a part of the minimum RTT. The smallest RTT of this slot and of the one before counts.
     /// Packets leave a host in small groups, so single RTTs differ by the time of some segments, and more so after a loss, when each
     /// packet is acknowledged by itself.
@@ -143,6 +144,8 @@ pub struct LossModel "loss_" {
     quiet_low_sent: u64,
     /// Lost of that.
     quiet_low_lost: u64,
+    /// What was sent of that in each round, times the segments of the BDP then.
+    quiet_low_bdp: u64,
     /// Quiet rounds: found out about at ACKs with a queue.
     quiet_high_sent: u64,
     /// Lost of that.
@@ -350,6 +353,7 @@ fn loss_count(c: &mut Conn) {
 /// Adds the counts of the round that is over to those of its kind. Where most ACKs of a round show a queue, the others say
 /// nothing about a path without one.
 fn loss_add_round(c: &mut Conn) {
+    let segments = loss_bdp_segments(c);
     let l = &mut c.bbr.loss;
     if l.was_up {
         l.up_sent = l.up_sent.saturating_add(l.low_sent);
@@ -360,6 +364,7 @@ fn loss_add_round(c: &mut Conn) {
         if l.high_sent <= l.low_sent {
             l.quiet_low_sent = l.quiet_low_sent.saturating_add(l.low_sent);
             l.quiet_low_lost = l.quiet_low_lost.saturating_add(l.low_lost);
+            l.quiet_low_bdp = l.quiet_low_bdp.saturating_add(l.low_sent.saturating_mul(segments));
         }
     }
 }
@@ -381,6 +386,7 @@ fn loss_keep(c: &mut Conn, part: u64) {
     let l = &mut c.bbr.loss;
     l.quiet_low_sent = gain_apply(l.quiet_low_sent, part);
     l.quiet_low_lost = gain_apply(l.quiet_low_lost, part);
+    l.quiet_low_bdp = gain_apply(l.quiet_low_bdp, part);
     l.quiet_high_sent = gain_apply(l.quiet_high_sent, part);
     l.quiet_high_lost = gain_apply(l.quiet_high_lost, part);
     l.up_sent = gain_apply(l.up_sent, part);
@@ -423,9 +429,16 @@ fn loss_quiet_share(c: &Conn) -> u64 {
     c.bbr.loss.quiet_low_lost.saturating_mul(GAIN_UNIT) / c.bbr.loss.quiet_low_sent.max(1)
 }
 
-/// Whether a share of this size may be tolerated.
+/// The BDP in segments.
+fn loss_bdp_segments(c: &Conn) -> u64 {
+    bbr3_bdp_multiple(c, c.bbr.max_bw, GAIN_UNIT) / bbr3_segments(c, 1)
+}
+
+/// Whether a share of this size may be tolerated. A flow whose losses are answered has soon only a few packets in flight, so
+/// what counts is the BDP while the losses were counted, if that was larger.
 fn loss_may_tolerate(c: &Conn, share: u64) -> bool {
-    let segments = bbr3_bdp_multiple(c, c.bbr.max_bw, GAIN_UNIT) / bbr3_segments(c, 1);
+    let counted = c.bbr.loss.quiet_low_bdp / c.bbr.loss.quiet_low_sent.max(1);
+    let segments = loss_bdp_segments(c).max(counted);
     let most = segments.saturating_mul(c.p.loss.share_per_segment).min(c.p.loss.max_share);
     share >= c.p.loss.min_share && share <= most && c.bbr.loss.up_sent != 0 && c.ack.has_selective_acks
 }
@@ -584,7 +597,7 @@ mod tests {
         });
     }
 
-    /// A 64th of 40 ms are 625 us, less than the 750 us that may always be, and a 256th more is slack. At 0.3 bytes/us a segment
+    /// A 64th of 40 ms are 625 us, less than the 1.25 ms that may always be, and a 256th more is slack. At 0.3 bytes/us a segment
     /// and a quarter take 5 ms.
     #[test]
     fn an_rtt_shows_no_queue_up_to_the_margin_and_the_usual_one() {
@@ -596,7 +609,7 @@ mod tests {
             })
         };
         let fast = 5 * BW_UNIT;
-        assert!(is_low(fast, 0, 906) && !is_low(fast, 0, 907));
+        assert!(is_low(fast, 0, 1_406) && !is_low(fast, 0, 1_407));
         assert!(is_low(fast, 40_500, 656) && !is_low(fast, 40_500, 657), "not above the usual one");
         assert!(is_low(BW_UNIT * 3 / 10, 0, 5_156) && !is_low(BW_UNIT * 3 / 10, 0, 5_157));
         assert!(is_low(BW_UNIT / 100, 0, 5_156) && !is_low(BW_UNIT / 100, 0, 5_157), "an eighth at most");
@@ -653,7 +666,7 @@ mod tests {
         assert_eq!(bases, [50_000, 40_000, 40_000, 40_000, 40_000, 45_000, 47_000]);
     }
 
-    /// What may be without a queue are 750 us. A smaller RTT than that says that what was learned was learned with one.
+    /// What may be without a queue are 1.25 ms. A smaller RTT than that says that what was learned was learned with one.
     #[test]
     fn a_much_smaller_rtt_ends_it() {
         let share = |rtt_us: u64| {
@@ -672,7 +685,7 @@ mod tests {
                 (c.bbr.loss.share, c.bbr.loss.failures)
             })
         };
-        assert_eq!((share(39_250), share(39_249)), ((3_932, 0), (0, 1)));
+        assert_eq!((share(38_750), share(38_749)), ((3_932, 0), (0, 1)));
     }
 
     /// 6 of 100 segments are lost without a queue. After the round the share is 0.06, which is 3,932 of 65,536.
@@ -762,7 +775,7 @@ mod tests {
         });
     }
 
-    /// An eighth of 40 ms are 5 ms. With an RTT of 4 ms the 750 us that may always be are more than an eighth.
+    /// An eighth of 40 ms are 5 ms. With an RTT of 4 ms the 1.25 ms that may always be are more than an eighth.
     #[test]
     fn a_round_that_is_longer_by_an_eighth_shows_a_full_path() {
         let is_full = |base_us: u64, above_us: u64| {
@@ -773,7 +786,7 @@ mod tests {
             })
         };
         assert!(is_full(RTT_US, 5_001) && !is_full(RTT_US, 5_000));
-        assert!(is_full(4_000, 751) && !is_full(4_000, 750));
+        assert!(is_full(4_000, 1_251) && !is_full(4_000, 1_250));
         assert!(!is_full(RTT_US, NO_RTT - RTT_US) && !is_full(NO_RTT, 1), "nothing is known");
     }
 
@@ -874,6 +887,31 @@ mod tests {
         });
     }
 
+    /// 5 of 100 segments are lost in one round and 7 of 100 in the next. That is 0.06 again, for which 61 segments are enough: half of
+    /// 112 and 10.
+    #[test]
+    fn the_bdp_counts_that_the_flow_had_while_it_lost() {
+        let is_tolerated = |first: u64, then: u64| {
+            quiet(|c| {
+                c.bbr.max_bw = BW_UNIT * first * MSS / RTT_US;
+                ack(c, true, 95, 5, 0);
+                assert!(!ack(c, true, 93, 7, 0), "too few");
+                c.bbr.max_bw = BW_UNIT * then * MSS / RTT_US;
+                ack(c, true, 1, 0, 0)
+            })
+        };
+        assert!(is_tolerated(112, 10) && !is_tolerated(111, 10));
+        assert!(is_tolerated(10, 61) && !is_tolerated(10, 60), "that of today is larger");
+        let forgotten = quiet(|c| {
+            c.bbr.loss.quiet_low_bdp = 9;
+            loss_keep(c, GAIN_UNIT / 2);
+            let half = c.bbr.loss.quiet_low_bdp;
+            loss_keep(c, 0);
+            (half, c.bbr.loss.quiet_low_bdp)
+        });
+        assert_eq!(forgotten, (4, 0));
+    }
+
     #[test]
     fn old_counts_weigh_half_when_enough_was_lost_or_sent() {
         for (acked, lost, kept) in [(937, 63, 1000), (936, 64, 500), (8151, 40, 8191), (8152, 40, 4096)] {
@@ -913,7 +951,7 @@ mod tests {
                 bbr3_is_growth_free(c)
             })
         };
-        assert!(is_free(0, 900) && !is_free(1, 900) && !is_free(0, 1_000));
+        assert!(is_free(0, 1_400) && !is_free(1, 1_400) && !is_free(0, 1_500));
         let after = |above_us: u64| {
             quiet(|c| {
                 ack(c, false, 10, 1, above_us);
@@ -922,7 +960,7 @@ mod tests {
                 bbr3_is_growth_free(c)
             })
         };
-        assert!(after(900) && !after(1_000), "a queue in the round before");
+        assert!(after(1_400) && !after(1_500), "a queue in the round before");
         let after_loss = |acked: u64, lost: u64| {
             quiet(|c| {
                 ack(c, false, acked, lost, 0);
@@ -947,13 +985,13 @@ mod tests {
                 bbr3_loss_gain(c, 3 * GAIN_UNIT)
             })
         };
-        assert_eq!(gain(GAIN_UNIT / 4, 900, Mode::ProbeBwCruise, true), 4 * GAIN_UNIT);
-        assert_eq!(gain(GAIN_UNIT, 900, Mode::ProbeBwRefill, true), 6 * GAIN_UNIT);
+        assert_eq!(gain(GAIN_UNIT / 4, 1_400, Mode::ProbeBwCruise, true), 4 * GAIN_UNIT);
+        assert_eq!(gain(GAIN_UNIT, 1_400, Mode::ProbeBwRefill, true), 6 * GAIN_UNIT);
         for (share, above_us, state, compensate) in [
-            (0, 900, Mode::ProbeBwCruise, true),
-            (GAIN_UNIT / 4, 1_000, Mode::ProbeBwCruise, true),
-            (GAIN_UNIT / 4, 900, Mode::ProbeBwDown, true),
-            (GAIN_UNIT / 4, 900, Mode::ProbeBwCruise, false),
+            (0, 1_400, Mode::ProbeBwCruise, true),
+            (GAIN_UNIT / 4, 1_500, Mode::ProbeBwCruise, true),
+            (GAIN_UNIT / 4, 1_400, Mode::ProbeBwDown, true),
+            (GAIN_UNIT / 4, 1_400, Mode::ProbeBwCruise, false),
         ] {
             assert_eq!(
                 gain(share, above_us, state, compensate),
