@@ -59,6 +59,11 @@ impl Drop for Run {
     }
 }
 
+/// Shell commands that wait until the condition holds, for so many tenths of a second at most.
+fn until(condition: &str, tenths: u32) -> String {
+    format!("i=0; until {condition} || [ $i = {tenths} ]; do i=$((i+1)); sleep 0.1; done")
+}
+
 fn said(output: &Output) -> String {
     String::from_utf8_lossy(&[output.stdout.as_slice(), &output.stderr].concat()).into_owned()
 }
@@ -134,8 +139,9 @@ fn root_an_interrupted_run_keeps_its_cells_and_leaves_nothing_behind() {
     let Some(run) = Run::new("interrupt") else { return };
     // The port tells this test's processes from those of other tests.
     let bench = BENCH.replace("--blocks 1", "--blocks 3") + " $HEADWAY_PEER:5377";
+    let begun = until("[ -d $OUT/cells/000 ] || [ -d $OUT/cells/001 ]", 300);
     let script = format!(
-        "{bench} & bench=$!; i=0; until [ -d $OUT/cells/000 ] || [ -d $OUT/cells/001 ] || [ $i = 300 ]; do i=$((i+1)); sleep 0.1; done; \
+        "{bench} & bench=$!; {begun}; \
          sleep 1.5; kill -INT $bench; wait $bench; echo code=$?; ps -eo args | grep '^iperf3 -c .* -p 5377'; ls $OUT $OUT/cells; {bench}"
     );
     let output = run.sh("50mbit 10ms", "exec iperf3 -s -J -i 0.1 -p 5377", &script);
@@ -213,11 +219,7 @@ fn root_probes_go_where_they_are_sent_and_busy_cpus_are_recorded() {
 #[test]
 fn root_the_qdisc_is_put_back_however_the_run_ends() {
     let Some(run) = Run::new("qdisc") else { return };
-    let wait = |what: &str| {
-        format!(
-            "i=0; until tc qdisc show dev headway | grep -q '{what}' || [ $i = 300 ]; do i=$((i+1)); sleep 0.1; done"
-        )
-    };
+    let wait = |what: &str| until(&format!("tc qdisc show dev headway | grep -q '{what}'"), 300);
     let killed = |signal: &str| {
         let long = BENCH.replace("--seconds 1", "--seconds 20").replace("$OUT", &format!("$OUT-{signal}"));
         let (forced, back) = (wait("limit 77p"), wait("tbf 8001:"));
@@ -306,9 +308,9 @@ fn root_the_far_end_is_asked_over_ssh_and_nothing_is_left_there() {
         "export PATH=$WORK/bin:$PATH; until ssh root@$HEADWAY_PEER true; do sleep 0.3; done",
         &format!("{bench} $HEADWAY_PEER --ssh root@$HEADWAY_PEER; ls $WORK/far > $WORK/left"),
         &format!("{long} $HEADWAY_PEER --ssh root@$HEADWAY_PEER & bench=$!"),
-        "i=0; until pgrep -f \"far-end $WORK/far\" > $WORK/agents || [ $i = 600 ]; do i=$((i+1)); sleep 0.1; done",
+        &until("pgrep -f \"far-end $WORK/far\" > $WORK/agents", 600),
         "ls $WORK/far > $WORK/left-during; kill -KILL $bench",
-        "i=0; while pgrep -f \"far-end $WORK/far\" > $WORK/agents-left && [ $i != 300 ]; do i=$((i+1)); sleep 0.1; done",
+        &until("! pgrep -f \"far-end $WORK/far\" > $WORK/agents-left", 300),
         "ls $WORK/far > $WORK/left-killed; true",
     ];
     let output = run.sh("200mbit 5ms", &far, &script.join("\n"));
@@ -359,18 +361,16 @@ fn root_what_a_candidate_changes_comes_back_however_the_run_ends() {
     let bench = |out: &str, ccs: &str| {
         BENCH.replace("--cc reno", &format!("--cc '{ccs}'")).replace("$OUT", &format!("$OUT{out}"))
     };
-    let wait = |what: &str| {
-        format!("i=0; until now | grep -q '{what}' || [ $i = 300 ]; do i=$((i+1)); sleep 0.1; done")
-    };
+    let wait = |what: &str| until(&format!("now | grep -q '{what}'"), 300);
     let killed = |signal: &str| {
         let long = bench(&format!("-{signal}"), CANDIDATE).replace("--seconds 1", "--seconds 20");
         let (there, back) = (wait("131072"), wait("^4294967295"));
+        let runs = until("client=$(pgrep -P $bench -f -- '-t 20')", 300);
+        let gone = until(&format!("! ps -o stat= -p $client | grep -v Z > $WORK/{signal}-left"), 50);
         format!(
             "{long} $HEADWAY_PEER & bench=$!; {there}; \
-             i=0; until client=$(pgrep -P $bench -f -- '-t 20') || [ $i = 300 ]; do i=$((i+1)); sleep 0.1; done; \
-             sleep 1; now > $WORK/{signal}-during; echo $client > $WORK/{signal}-client; kill -{signal} $bench; \
-             {back}; sleep 0.5; now > $WORK/{signal}; runs() {{ ps -o stat= -p $client | grep -v Z; }}; \
-             i=0; while runs > $WORK/{signal}-left && [ $i != 50 ]; do i=$((i+1)); sleep 0.1; done; wait $bench"
+             {runs}; sleep 1; now > $WORK/{signal}-during; echo $client > $WORK/{signal}-client; kill -{signal} $bench; \
+             {back}; sleep 0.5; now > $WORK/{signal}; {gone}; wait $bench"
         )
     };
     let script = [
