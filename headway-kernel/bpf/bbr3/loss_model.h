@@ -113,6 +113,15 @@ static __noinline u64 loss_is_queue_low(const struct bbr3_conn *c)
 }
 
 /*
+ * Whether the RTT shows a queue at this ACK. One that acknowledges only what was sent again has no RTT, and says
+ * neither.
+ */
+static __always_inline u64 loss_is_queue_high(const struct bbr3_conn *c)
+{
+	return loss_rtt_us(c) < NO_RTT && !loss_is_queue_low(c);
+}
+
+/*
  * Whether the smallest RTT of the round that is over shows that the path is full. A single RTT may be long because the
  * receiver has delayed its ACK.
  */
@@ -140,7 +149,22 @@ static __always_inline void bbr3_note_full_path(struct bbr3_conn *c)
  */
 static __always_inline u64 bbr3_is_growth_free(const struct bbr3_conn *c)
 {
-	return c->p->loss.is_on && !c->bbr->full_bw_count && !c->bbr->loss.was_full && loss_is_queue_low(c);
+	return c->p->loss.is_on && !c->bbr->full_bw_count && !c->bbr->loss.was_full && !loss_is_queue_high(c);
+}
+
+/*
+ * Whether too little was in flight in Startup for the rate to grow by a quarter, so that its not growing says nothing
+ * about the path: a round trip delivers no more than what is in flight and not lost. A receiver that waits for a packet
+ * whose retransmission was lost, too, closes its window for some rounds, and a timeout closes the congestion window.
+ * Without a loss, or where a queue shows, the draft's rule holds, so that a flow with a small window leaves Startup.
+ */
+static __noinline u64 bbr3_is_flight_too_small(const struct bbr3_conn *c)
+{
+	u64 arrived = sat_sub(c->ack->rs_tx_in_flight, c->ack->rs_lost);
+	u64 grown = gain_apply(c->bbr->full_bw, c->p->full_bw_gain);
+	u64 may_tell = c->bbr->state != BBR3_STARTUP || !c->ack->lost || loss_is_queue_high(c);
+
+	return c->p->loss.is_on && !may_tell && arrived < bbr3_bdp_multiple(c, grown, GAIN_UNIT);
 }
 
 /*
@@ -181,7 +205,7 @@ static __always_inline void loss_count(struct bbr3_conn *c)
 	if (loss_is_queue_low(c)) {
 		l->low_sent = sat_add(l->low_sent, sent);
 		l->low_lost = sat_add(l->low_lost, lost);
-	} else {
+	} else if (loss_is_queue_high(c)) {
 		l->round_high = sat_add(l->round_high, sent);
 		l->high_sent = sat_add(l->high_sent, sent);
 		l->high_lost = sat_add(l->high_lost, lost);
@@ -291,6 +315,8 @@ static __always_inline u64 loss_quiet_share(const struct bbr3_conn *c)
 /*
  * Whether a share of this size may be tolerated. A flow whose losses are answered has soon only a few packets in flight,
  * so what counts is the BDP while the losses were counted, if that was larger.
+ * The tolerance begins after a probe whose next round had no queue; it does not end when that is forgotten, as the
+ * counts are halved several times between two probes.
  */
 static __always_inline u64 loss_may_tolerate(const struct bbr3_conn *c, u64 share)
 {
@@ -299,7 +325,7 @@ static __always_inline u64 loss_may_tolerate(const struct bbr3_conn *c, u64 shar
 	u64 segments = u64_max(loss_bdp_segments(c), counted);
 	u64 most = u64_min(sat_mul(segments, c->p->loss.share_per_segment), c->p->loss.max_share);
 
-	return share >= c->p->loss.min_share && share <= most && l->up_sent &&
+	return share >= c->p->loss.min_share && share <= most && (l->share || l->up_sent) &&
 	       c->ack->has_selective_acks;
 }
 

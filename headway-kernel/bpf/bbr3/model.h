@@ -82,6 +82,8 @@ static __noinline void bbr3_check_full_bw_reached(struct bbr3_conn *c)
 		c->bbr->full_bw = rate;
 		return;
 	}
+	if (bbr3_is_flight_too_small(c))
+		return;
 	c->bbr->full_bw_count++;
 	if (c->bbr->full_bw_count >= c->p->full_bw_count) {
 		c->bbr->full_bw_now = 1;

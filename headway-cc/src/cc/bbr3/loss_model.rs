@@ -286,6 +286,11 @@ fn loss_is_queue_low(c: &Conn) -> bool {
     is_usual && rtt_us <= base_us.saturating_add(loss_margin_us(c)).saturating_add(slack_us)
 }
 
+/// Whether the RTT shows a queue at this ACK. One that acknowledges only what was sent again has no RTT, and says neither.
+fn loss_is_queue_high(c: &Conn) -> bool {
+    loss_rtt_us(c) < NO_RTT && !loss_is_queue_low(c)
+}
+
 /// Whether the smallest RTT of the round that is over shows that the path is full. A single RTT may be long because the
 /// receiver has delayed its ACK.
 fn loss_is_path_full(c: &Conn) -> bool {
@@ -306,7 +311,18 @@ pub(super) fn bbr3_note_full_path(c: &mut Conn) {
 /// Whether the rate still grows in Startup, and neither this ACK nor the loss round before it looks like a full path: losses then are
 /// not those of a full buffer.
 pub(super) fn bbr3_is_growth_free(c: &Conn) -> bool {
-    c.p.loss.is_on && c.bbr.full_bw_count == 0 && !c.bbr.loss.was_full && loss_is_queue_low(c)
+    c.p.loss.is_on && c.bbr.full_bw_count == 0 && !c.bbr.loss.was_full && !loss_is_queue_high(c)
+}
+
+/// Whether too little was in flight in Startup for the rate to grow by a quarter, so that its not growing says nothing about the
+/// path: a round trip delivers no more than what is in flight and not lost. A receiver that waits for a packet whose
+/// retransmission was lost, too, closes its window for some rounds, and a timeout closes the congestion window. Without a loss,
+/// or where a queue shows, the draft's rule holds, so that a flow with a small window leaves Startup.
+pub(super) fn bbr3_is_flight_too_small(c: &Conn) -> bool {
+    let arrived = c.ack.rs_tx_in_flight.saturating_sub(c.ack.rs_lost);
+    let grown = gain_apply(c.bbr.full_bw, c.p.full_bw_gain);
+    let may_tell = c.bbr.state != Mode::Startup || c.ack.lost == 0 || loss_is_queue_high(c);
+    c.p.loss.is_on && !may_tell && arrived < bbr3_bdp_multiple(c, grown, GAIN_UNIT)
 }
 
 /// The pacing gain with what the path loses on top, while the flow sends at the bandwidth and no queue shows. Without it less
@@ -335,7 +351,7 @@ fn loss_learn_rtt(c: &mut Conn) {
 /// Counts what this ACK says was delivered and lost.
 fn loss_count(c: &mut Conn) {
     let (sent, lost) = (c.ack.newly_acked.saturating_add(c.ack.newly_lost), c.ack.newly_lost);
-    let is_low = loss_is_queue_low(c);
+    let (is_low, is_high) = (loss_is_queue_low(c), loss_is_queue_high(c));
     let l = &mut c.bbr.loss;
     l.is_app_limited |= c.ack.rs_is_app_limited;
     l.round_sent = l.round_sent.saturating_add(sent);
@@ -343,7 +359,7 @@ fn loss_count(c: &mut Conn) {
     if is_low {
         l.low_sent = l.low_sent.saturating_add(sent);
         l.low_lost = l.low_lost.saturating_add(lost);
-    } else {
+    } else if is_high {
         l.round_high = l.round_high.saturating_add(sent);
         l.high_sent = l.high_sent.saturating_add(sent);
         l.high_lost = l.high_lost.saturating_add(lost);
@@ -435,12 +451,14 @@ fn loss_bdp_segments(c: &Conn) -> u64 {
 }
 
 /// Whether a share of this size may be tolerated. A flow whose losses are answered has soon only a few packets in flight, so
-/// what counts is the BDP while the losses were counted, if that was larger.
+/// what counts is the BDP while the losses were counted, if that was larger. The tolerance begins after a probe whose next round had
+/// no queue; it does not end when that is forgotten, as the counts are halved several times between two probes.
 fn loss_may_tolerate(c: &Conn, share: u64) -> bool {
     let counted = c.bbr.loss.quiet_low_bdp / c.bbr.loss.quiet_low_sent.max(1);
     let segments = loss_bdp_segments(c).max(counted);
     let most = segments.saturating_mul(c.p.loss.share_per_segment).min(c.p.loss.max_share);
-    share >= c.p.loss.min_share && share <= most && c.bbr.loss.up_sent != 0 && c.ack.has_selective_acks
+    let has_probed = c.bbr.loss.share != 0 || c.bbr.loss.up_sent != 0;
+    share >= c.p.loss.min_share && share <= most && has_probed && c.ack.has_selective_acks
 }
 
 /// Whether the counts show that losses depend on what the flow does.
@@ -529,6 +547,7 @@ pub(super) fn bbr3_update_loss_model(c: &mut Conn) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use super::super::model::bbr3_check_full_bw_reached;
     use super::super::tests::{MSS, with};
     use super::super::{Bbr3Params, Bbr3State};
     use super::*;
@@ -696,6 +715,14 @@ mod tests {
             assert!(ack(c, true, 1, 0, 0), "from now on");
             assert_eq!((c.bbr.loss.share, c.bbr.loss.first_share), (3_932, 3_932));
             assert!(!ack(c, true, 1, 0, 0), "as before");
+        });
+        // What was counted after the last probe may be forgotten by then.
+        quiet(|c| {
+            ack(c, true, 94, 6, 0);
+            ack(c, true, 94, 6, 0);
+            c.bbr.loss.up_sent = 0;
+            ack(c, true, 1, 0, 0);
+            assert_eq!(c.bbr.loss.share, 3_932);
         });
         // Not enough was lost, or sent.
         for (acked, lost) in [(94, 5), (57, 6)] {
@@ -940,6 +967,42 @@ mod tests {
         assert!(!is_tolerated(3_932, (94, 6), 102), "more than half of it");
         assert!(!is_tolerated(3_932, (60, 40), 0), "more than the path loses");
         assert!(!is_tolerated(0, (94, 6), 0));
+    }
+
+    /// A quarter more than 4 bytes/us needs 200,000 bytes in flight for 40 ms.
+    #[test]
+    fn too_little_in_flight_says_nothing_about_the_path() {
+        let count = |state: Mode, lost: u64, above_us: u64, flight: (u64, u64)| {
+            quiet(|c| {
+                (c.bbr.state, c.bbr.full_bw, c.bbr.round_start) = (state, 4 * BW_UNIT, true);
+                (c.bbr.loss.slot_rtt_us, c.bbr.loss.last_slot_rtt_us) = (RTT_US + above_us, NO_RTT);
+                let ack = Ack { lost, rs_tx_in_flight: flight.0, rs_lost: flight.1, ..*c.ack };
+                let rate = 4 * BW_UNIT;
+                let mut c = Conn { bbr: c.bbr, p: c.p, ack: &ack, out: c.out, delivery_rate: rate };
+                bbr3_check_full_bw_reached(&mut c);
+                c.bbr.full_bw_count
+            })
+        };
+        assert_eq!(count(Mode::Startup, MSS, 0, (199_999, 0)), 0);
+        assert_eq!(count(Mode::Startup, MSS, 0, (200_000, 0)), 1);
+        assert_eq!(count(Mode::Startup, MSS, 0, (205_000, 5_001)), 0, "what is lost does not arrive");
+        assert_eq!(count(Mode::Startup, MSS, 0, (205_000, 5_000)), 1);
+        assert_eq!(count(Mode::Startup, MSS, NO_RTT, (199_999, 0)), 0, "an ACK without an RTT");
+        assert_eq!(count(Mode::Startup, MSS, 1_500, (199_999, 0)), 1, "a queue");
+        assert_eq!(count(Mode::Startup, 0, 0, (199_999, 0)), 1, "nothing was ever lost");
+        assert_eq!(count(Mode::ProbeBwUp, MSS, 0, (199_999, 0)), 1);
+    }
+
+    /// What was sent again has no RTT, so its ACK shows neither a queue nor none.
+    #[test]
+    fn an_ack_without_an_rtt_counts_for_neither() {
+        quiet(|c| {
+            ack(c, false, 10, 1, NO_RTT);
+            let l = &c.bbr.loss;
+            assert_eq!((l.low_sent, l.high_sent, l.round_high, l.round_sent), (0, 0, 0, 11 * MSS));
+            bbr3_start_loss_round(c);
+            assert!(bbr3_is_growth_free(c), "nor does it end Startup");
+        });
     }
 
     #[test]

@@ -8,7 +8,8 @@
 
 use super::control::{bbr3_permille, bbr3_segments};
 use super::loss_model::{
-    bbr3_is_loss_ours, bbr3_is_loss_round_tolerated, bbr3_start_loss_round, bbr3_update_loss_model,
+    bbr3_is_flight_too_small, bbr3_is_loss_ours, bbr3_is_loss_round_tolerated, bbr3_start_loss_round,
+    bbr3_update_loss_model,
 };
 use super::{BBR3_INFINITY, Conn, Mode};
 use crate::cc::fixed::{GAIN_UNIT, bw_data, gain_apply};
@@ -75,6 +76,9 @@ pub(super) fn bbr3_check_full_bw_reached(c: &mut Conn) {
     if rate >= gain_apply(c.bbr.full_bw, c.p.full_bw_gain) {
         bbr3_reset_full_bw(c);
         c.bbr.full_bw = rate;
+        return;
+    }
+    if bbr3_is_flight_too_small(c) {
         return;
     }
     c.bbr.full_bw_count += 1;
