@@ -205,7 +205,7 @@ static __always_inline void loss_count(struct bbr3_conn *c)
 	if (loss_is_queue_low(c)) {
 		l->low_sent = sat_add(l->low_sent, sent);
 		l->low_lost = sat_add(l->low_lost, lost);
-	} else if (loss_is_queue_high(c)) {
+	} else if (loss_rtt_us(c) < NO_RTT) {
 		l->round_high = sat_add(l->round_high, sent);
 		l->high_sent = sat_add(l->high_sent, sent);
 		l->high_lost = sat_add(l->high_lost, lost);

@@ -291,7 +291,7 @@ const BUGS: &[Bug] = &[
     Bug { file: "bbr3/loss_model.h", function: "loss_is_queue_low", from: "usual / LOSS_PARTS, slack_us", to: "usual / LOSS_PARTS, 0" },
     Bug { file: "bbr3/loss_model.h", function: "loss_is_queue_low", from: "return is_usual &&", to: "return (is_usual | 1) &&" },
     Bug { file: "bbr3/loss_model.h", function: "bbr3_is_growth_free", from: "!c->bbr->full_bw_count &&", to: "" },
-    Bug { file: "bbr3/loss_model.h", function: "loss_count", from: "else if (loss_is_queue_high(c))", to: "else" },
+    Bug { file: "bbr3/loss_model.h", function: "loss_count", from: "else if (loss_rtt_us(c) < NO_RTT)", to: "else" },
     Bug { file: "bbr3/loss_model.h", function: "loss_is_queue_high", from: "loss_rtt_us(c) < NO_RTT &&", to: "" },
     Bug { file: "bbr3/loss_model.h", function: "bbr3_is_flight_too_small", from: "c->bbr->state != BBR3_STARTUP ||", to: "" },
     Bug { file: "bbr3/loss_model.h", function: "bbr3_is_flight_too_small", from: "!c->ack->lost ||", to: "" },

@@ -351,7 +351,7 @@ fn loss_learn_rtt(c: &mut Conn) {
 /// Counts what this ACK says was delivered and lost.
 fn loss_count(c: &mut Conn) {
     let (sent, lost) = (c.ack.newly_acked.saturating_add(c.ack.newly_lost), c.ack.newly_lost);
-    let (is_low, is_high) = (loss_is_queue_low(c), loss_is_queue_high(c));
+    let (is_low, has_rtt) = (loss_is_queue_low(c), loss_rtt_us(c) < NO_RTT);
     let l = &mut c.bbr.loss;
     l.is_app_limited |= c.ack.rs_is_app_limited;
     l.round_sent = l.round_sent.saturating_add(sent);
@@ -359,7 +359,7 @@ fn loss_count(c: &mut Conn) {
     if is_low {
         l.low_sent = l.low_sent.saturating_add(sent);
         l.low_lost = l.low_lost.saturating_add(lost);
-    } else if is_high {
+    } else if has_rtt {
         l.round_high = l.round_high.saturating_add(sent);
         l.high_sent = l.high_sent.saturating_add(sent);
         l.high_lost = l.high_lost.saturating_add(lost);
