@@ -52,6 +52,24 @@ struct seen_flow {
 	u64 columns[COLUMNS];
 };
 
+/*
+ * The maps of a controller (tcp.bpf.h), which the loader puts in the place of these before the programs are loaded. So the values
+ * are longer than here: struct flow, of whichever version.
+ */
+struct {
+	__uint(type, BPF_MAP_TYPE_SK_STORAGE);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
+	__type(key, int);
+	__type(value, u64);
+} flows SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, 1);
+	__type(key, u64);
+	__type(value, u64);
+} spare_flows SEC(".maps");
+
 /* What is being written; too large for the stack. One reader at a time has this object. */
 struct seen_flow seen SEC(".bss");
 
@@ -181,6 +199,36 @@ int see_spare_flow(u64 *ctx)
 	if (!key || !flow)
 		return 0;
 	see_socket(&seen.socket, (struct tcp_sock *)*key, 0);
+	see_record(flow);
+	return give(sizeof(seen));
+}
+
+/*
+ * Called for each TCP socket of the reader's network namespace. ctx: meta, socket, user. It finds the same flows as the two above,
+ * for kernels that let nobody walk over maps; it has to look at all sockets for it.
+ */
+SEC("iter/tcp")
+int see_own_flow(u64 *ctx)
+{
+	void *sk = (void *)ctx[1];
+	const u8 *flow;
+	struct tcp_sock *tp;
+	u64 key;
+
+	if (!sk)
+		return 0;
+	tp = bpf_skc_to_tcp_sock(sk);
+	if (!tp)
+		return 0;
+	flow = bpf_sk_storage_get(&flows, sk, NULL, 0);
+	if (!flow) {
+		key = (u64)tp;
+		flow = bpf_map_lookup_elem(&spare_flows, &key);
+	}
+	if (!flow)
+		return 0;
+	see_socket(&seen.socket, tp, 1);
+	seen.socket.cookie = bpf_get_socket_cookie(sk);
 	see_record(flow);
 	return give(sizeof(seen));
 }

@@ -3,12 +3,14 @@
 //!
 //! A controller's programs keep each flow in a map (`flows` in `bpf/tcp.bpf.h`), and an iterator of the kernel walks such
 //! a map with the sockets to which its elements belong, whatever network namespace they are in. So we see every socket of
-//! ours, the controller does nothing for it, and a flow costs about a microsecond a look. The maps are found through the
+//! ours, the controller does nothing for it, and a flow costs about a microsecond a look. Where the kernel does not allow that,
+//! all TCP sockets are walked over, and each socket of anybody costs as much. The maps are found through the
 //! programs that use them and not through the pins of what is loaded: `tune` gives a pin to the new generation while
 //! sockets keep the old one, and `headway bench` attaches without a pin.
 
 use std::collections::HashMap;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::os::fd::AsFd;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -18,7 +20,7 @@ use libbpf_rs::{Link, MapCore, MapHandle, MapType, Object, ObjectBuilder, Progra
 use rustix::time::{ClockId, clock_gettime};
 
 use crate::error::{Context, Error, Result, ensure};
-use crate::iterator::{attach, walk};
+use crate::iterator::{Sights, Walker, attach, walk};
 use crate::need::demand_bpf;
 use crate::object::{
     COUNTERS, SETTINGS, SPARE, SWITCHES, explain, is_named, map_of, read_counters, with_log,
@@ -29,8 +31,8 @@ use crate::{Bytes, Counters};
 
 /// The programs of `bpf/flows.bpf.c`.
 static OBJECT: &[u8] = object!("flows");
-const OF_FLOWS: &str = "see_flow";
-const OF_SPARE: &str = "see_spare_flow";
+const OF_FLOWS: Sights =
+    Sights { of_maps: [("see_flow", FLOWS), ("see_spare_flow", SPARE)], of_sockets: "see_own_flow" };
 const OF_TCP: &str = "see_tcp";
 
 /// The map in which a controller keeps the flows of sockets with storage; `SPARE` holds the others.
@@ -200,7 +202,7 @@ struct Watched {
     counters: Option<MapHandle>,
     rows: MapHandle,
     _object: Object,
-    links: Vec<Link>,
+    walker: Walker,
 }
 
 /// Each name of a congestion control once, however many sockets have it.
@@ -219,13 +221,12 @@ impl Watcher {
         let now_us = now_us();
         let Watcher { controllers, names, .. } = self;
         for (id, watched) in controllers {
-            for link in &watched.links {
-                read(link, &watched.rows, |words: &[u64; FLOW]| {
-                    if let Some(flow) = flow(words, *id, watched.phases, now_us, names) {
-                        take(flow);
-                    }
-                })?;
-            }
+            let walk = |row: &mut dyn FnMut(&[u8])| watched.walker.walk(&watched.rows, row);
+            read(walk, |words: &[u64; FLOW]| {
+                if let Some(flow) = flow(words, *id, watched.phases, now_us, names) {
+                    take(flow);
+                }
+            })?;
         }
         Ok(())
     }
@@ -243,11 +244,15 @@ impl Watcher {
         }
         let Watcher { tcp, names, .. } = self;
         let (object, link) = tcp.as_ref().context("the programs are loaded")?;
-        read(link, &map_of(object, ROWS)?, |words: &[u64; SOCKET]| {
-            if let Some(socket) = socket(words, names).filter(|s| s.state != "LISTEN") {
-                take(socket);
-            }
-        })
+        let rows = map_of(object, ROWS)?;
+        read(
+            |row| walk(link, &rows, row),
+            |words: &[u64; SOCKET]| {
+                if let Some(socket) = socket(words, names).filter(|s| s.state != "LISTEN") {
+                    take(socket);
+                }
+            },
+        )
     }
 
     /// Finds the controllers that came and forgets those that went.
@@ -286,11 +291,10 @@ impl Watched {
             Some(program) => (offsets(program)?, phases_of(program)),
             None => (vec![0; 1 + COLUMNS], PHASES_1),
         };
-        let mut object = load(&offsets, &[OF_FLOWS, OF_SPARE])?;
-        let links =
-            vec![attach(&mut object, OF_FLOWS, Some(flows))?, attach(&mut object, OF_SPARE, Some(spare))?];
+        let (object, walker) =
+            Walker::open(&OF_FLOWS, |programs| load(&offsets, programs, Some([flows, spare])))?;
         let counters = maps.iter().position(|m| is_named(m.name(), COUNTERS)).map(|at| maps.swap_remove(at));
-        Ok(Some(Watched { phases, counters, rows: map_of(&object, ROWS)?, _object: object, links }))
+        Ok(Some(Watched { phases, counters, rows: map_of(&object, ROWS)?, _object: object, walker }))
     }
 }
 
@@ -319,8 +323,8 @@ fn offsets(program: &Program) -> Result<Vec<u32>> {
     Ok(offsets)
 }
 
-/// Loads some of the programs.
-fn load(offsets: &[u32], wanted: &[&str]) -> Result<Object> {
+/// Loads some of the programs, with a controller's maps of flows if they need them.
+fn load(offsets: &[u32], wanted: &[&str], flows: Option<[&MapHandle; 2]>) -> Result<Object> {
     let (object, log) = with_log(|| {
         let mut open = ObjectBuilder::default().open_memory(OBJECT)?;
         for mut program in open.progs_mut() {
@@ -331,6 +335,14 @@ fn load(offsets: &[u32], wanted: &[&str]) -> Result<Object> {
         if let Some(mut map) = open.maps_mut().find(|m| is_named(m.name(), SETTINGS)) {
             map.set_initial_value(&settings)?;
         }
+        for (at, name) in [FLOWS, SPARE].iter().enumerate() {
+            if let Some(mut map) = open.maps_mut().find(|m| m.name() == *name) {
+                match flows {
+                    Some(flows) => map.reuse_fd(flows[at].as_fd())?,
+                    None => map.set_autocreate(false)?,
+                }
+            }
+        }
         open.load()
     });
     object
@@ -339,15 +351,18 @@ fn load(offsets: &[u32], wanted: &[&str]) -> Result<Object> {
 }
 
 fn load_for_tcp() -> Result<(Object, Link)> {
-    let mut object = load(&[0; 1 + COLUMNS], &[OF_TCP])?;
+    let mut object = load(&[0; 1 + COLUMNS], &[OF_TCP], None)?;
     let link = attach(&mut object, OF_TCP, None)?;
     Ok((object, link))
 }
 
-/// Runs an iterator to its end, whose rows have so many words.
-fn read<const N: usize>(link: &Link, rows: &MapHandle, mut take: impl FnMut(&[u64; N])) -> Result<()> {
+/// Gives on the rows of a walk, which have so many words.
+fn read<const N: usize>(
+    walk: impl FnOnce(&mut dyn FnMut(&[u8])) -> Result<()>,
+    mut take: impl FnMut(&[u64; N]),
+) -> Result<()> {
     let mut is_whole = true;
-    let row = |bytes: &[u8]| {
+    let mut row = |bytes: &[u8]| {
         let mut words = [0; N];
         is_whole &= bytes.len() == 8 * N;
         for (word, bytes) in words.iter_mut().zip(bytes.chunks_exact(8)) {
@@ -355,7 +370,7 @@ fn read<const N: usize>(link: &Link, rows: &MapHandle, mut take: impl FnMut(&[u6
         }
         take(&words);
     };
-    walk(link, rows, row).context("cannot look at the flows")?;
+    walk(&mut row).context("cannot look at the flows")?;
     ensure!(is_whole, "an iterator gave rows of another length");
     Ok(())
 }

@@ -50,6 +50,7 @@ mod iterator;
 mod listeners;
 mod loaded;
 mod need;
+mod netns;
 mod object;
 #[cfg(test)]
 mod private;
@@ -74,6 +75,7 @@ pub use error::{Error, ErrorKind, Result};
 pub use flows::{Brake, Flow, Model, Socket, Watcher};
 pub use loaded::{Loaded, Order, loaded, unload};
 pub use need::{Check, load_needs, needs, watch_needs};
+pub use netns::Netns;
 pub use programs::params_text;
 pub use replay::{ReplayReport, replay};
 pub use trace::{Trace, Traced};

@@ -19,7 +19,7 @@ use crate::assign::{
 };
 use crate::calls::{sockops_at, sockops_of};
 use crate::error::{Context, Error, Result, ensure};
-use crate::iterator::{attach, drain, walk};
+use crate::iterator::{Sights, Walker, drain};
 use crate::need::demand_bpf;
 use crate::object::{COUNTERS, ONLY_KEY, SETTINGS, explain, is_named, map_of, to_words, with_log};
 use crate::programs::{NAME_MAX, object};
@@ -31,8 +31,8 @@ pub use record::{End, Record};
 
 /// The programs of `bpf/trial.bpf.c`, and their maps.
 const SOCKOPS: &str = "trial";
-const OF_ENROLLED: &str = "see_enrolled";
-const OF_SPARES: &str = "see_spare";
+const OF_OPEN: Sights =
+    Sights { of_maps: [("see_enrolled", ENROLLED), ("see_spare", SPARES)], of_sockets: "see_participant" };
 const SLOTS: &str = "slots";
 const ENROLLED: &str = "enrolled";
 const SPARES: &str = "spares";
@@ -172,8 +172,7 @@ pub struct Neighbour {
 pub struct Trial {
     // Fields drop in this order: the program is detached first.
     link: Link,
-    enrolled: Link,
-    spares: Link,
+    walker: Walker,
     object: Object,
     cgroup: PathBuf,
     folder: File,
@@ -228,10 +227,9 @@ impl Trial {
     pub fn open(&self) -> Result<Vec<Record>> {
         let mut records = Records::new(self.tick);
         let rows = map_of(&self.object, OPEN)?;
-        for link in [&self.enrolled, &self.spares] {
-            walk(link, &rows, |bytes| records.take(bytes))
-                .context("cannot look at the open connections of the trial")?;
-        }
+        self.walker
+            .walk(&rows, |bytes| records.take(bytes))
+            .context("cannot look at the open connections of the trial")?;
         records.done()
     }
 
@@ -303,25 +301,23 @@ fn begin(options: &TrialOptions, cgroup: &Path) -> Result<Trial> {
     let mut programs = Vec::new();
     below(cgroup, &mut programs);
     found.extend(programs.into_iter().map(|(id, _)| id));
-    let mut object = load(options)?;
-    let enrolled = attach_iterator(&mut object, OF_ENROLLED, ENROLLED)?;
-    let spares = attach_iterator(&mut object, OF_SPARES, SPARES)?;
+    let (object, walker) = Walker::open(&OF_OPEN, |iterators| load(options, iterators))?;
     let program =
         object.progs_mut().find(|p| p.name() == SOCKOPS).context("the BPF object has no program")?;
     let link = attach_beside(&program, &folder, cgroup)?;
     let program = link.info().context("cannot ask for the link")?.prog_id;
     let before = found.into_iter().collect();
-    Ok(Trial { link, enrolled, spares, object, cgroup: cgroup.to_path_buf(), folder, program, before, tick })
+    Ok(Trial { link, walker, object, cgroup: cgroup.to_path_buf(), folder, program, before, tick })
 }
 
-fn attach_iterator(object: &mut Object, program: &str, map: &str) -> Result<Link> {
-    let map = map_of(object, map)?;
-    attach(object, program, Some(&map))
-}
-
-fn load(options: &TrialOptions) -> Result<Object> {
+/// Loads the program of the trial, and those of its iterators that are named.
+fn load(options: &TrialOptions, iterators: &[&str]) -> Result<Object> {
     let mut open =
         ObjectBuilder::default().open_memory(object!("trial")).context("cannot open the BPF object")?;
+    for mut program in open.progs_mut() {
+        let is_wanted = program.name() == SOCKOPS || iterators.iter().any(|name| program.name() == *name);
+        program.set_autoload(is_wanted);
+    }
     for mut map in open.maps_mut() {
         let name = map.name().to_string_lossy().into_owned();
         if is_named(map.name(), SETTINGS) {

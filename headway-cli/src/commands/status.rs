@@ -109,7 +109,7 @@ fn status(all: &All, machine: &Machine) -> Status {
     let other_defaults = default::others()
         .into_iter()
         .filter(|other| other.default != default)
-        .map(|Other { netns, pid, default, .. }| OtherDefault { netns, pid, default })
+        .map(|Other { netns, default }| OtherDefault { netns: netns.inode, pid: netns.pid, default })
         .collect();
     Status { ok, notes, controllers, default, other_defaults }
 }

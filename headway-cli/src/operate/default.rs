@@ -5,12 +5,9 @@
 //! counted. Only on the way out they are looked after: a namespace whose default is a name that goes would give its
 //! connections `reno`.
 
-use crate::sys::ns;
 use anyhow::{Context, Result};
-use std::collections::BTreeMap;
-use std::fs::{self, File};
-use std::os::fd::OwnedFd;
-use std::os::unix::fs::MetadataExt;
+use headway_kernel::Netns;
+use std::fs;
 
 const SYSCTL: &str = "/proc/sys/net/ipv4/tcp_congestion_control";
 
@@ -39,49 +36,24 @@ pub fn fallback(before: Option<&str>, ours: &[&str]) -> String {
 /// Another network namespace.
 #[derive(Debug)]
 pub struct Other {
-    /// Its inode, as `lsns -t net` shows it.
-    pub netns: u64,
-    /// A process in it.
-    pub pid: u32,
+    /// The namespace.
+    pub netns: Netns,
     /// Its default.
     pub default: String,
-    handle: OwnedFd,
 }
 
 /// The other network namespaces that processes are in, as far as the user may see.
 pub fn others() -> Vec<Other> {
-    let own = fs::metadata("/proc/self/ns/net").map(|m| m.ino()).unwrap_or_default();
-    let mut found: BTreeMap<u64, (u32, File)> = BTreeMap::new();
-    for process in fs::read_dir("/proc").into_iter().flatten().flatten() {
-        let Some(pid) = process.file_name().to_str().and_then(|name| name.parse().ok()) else { continue };
-        let Ok(file) = File::open(process.path().join("ns/net")) else { continue };
-        if let Ok(netns) = file.metadata().map(|m| m.ino()) {
-            found.entry(netns).or_insert((pid, file));
-        }
-    }
-    found.remove(&own);
-    let other = |(netns, (pid, file)): (u64, (u32, File))| {
-        let handle = OwnedFd::from(file);
-        let default = inside(&handle, get)?;
-        Some(Other { netns, pid, default, handle })
+    let other = |netns: Netns| {
+        let default = netns.inside(get).ok()?.ok()?;
+        Some(Other { netns, default })
     };
-    found.into_iter().filter_map(other).collect()
+    Netns::all().into_iter().filter(|netns| !netns.is_own()).filter_map(other).collect()
 }
 
 impl Other {
     /// Sets its default.
     pub fn set(&self, name: &str) -> bool {
-        inside(&self.handle, || set(name)).is_some()
+        matches!(self.netns.inside(|| set(name)), Ok(Ok(())))
     }
-}
-
-/// Does some work in another namespace, by a thread of its own, which ends there; `None` where it cannot be done.
-fn inside<T: Send>(netns: &OwnedFd, work: impl FnOnce() -> Result<T> + Send) -> Option<T> {
-    std::thread::scope(|scope| {
-        let thread = scope.spawn(|| {
-            ns::enter_netns(netns)?;
-            work()
-        });
-        thread.join().ok()?.ok()
-    })
 }
