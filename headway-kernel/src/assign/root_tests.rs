@@ -283,7 +283,8 @@ fn assigns_until_killed() {
     say("ready");
     loop {
         assign("killed", &assignment, Path::new(&cgroup)).unwrap();
-        std::thread::sleep(Duration::from_millis(1));
+        // To take it away waits for a grace period of RCU, 5 to 20 ms. Held for much less, few of the kills would find it.
+        std::thread::sleep(Duration::from_millis(10));
         unassign("killed", AssignedKind::Cgroup).unwrap();
     }
 }
