@@ -218,7 +218,7 @@ fn root_flows_are_watched_and_counted() {
 exec 2>&1
 $H enable bbr3_brake --as hww --port 4000
 iperf3 -s -1 -p 4000 >/dev/null & sleep 0.5
-iperf3 -c 127.0.0.1 -p 4000 -t 4 -b 20M -P 3 >/dev/null & sleep 1
+iperf3 -c 127.0.0.1 -p 4000 -t 8 -b 10M -P 3 >/dev/null & sleep 1
 echo "ss: $(ss -tinH | grep -c ' hww ')"
 $H watch --once --json --cc hww > /run/json; echo "watch: $(wc -l < /run/json)"; head -1 /run/json
 $H watch --once --cc hww
@@ -273,6 +273,6 @@ $H disable --all
     );
     let acked =
         said.rsplit("headway_acked_bytes_total{cc=\"hww\"} ").next().unwrap().split('\n').next().unwrap();
-    // Three streams of 20 Mbit/s for 4 s.
+    // Three streams of 10 Mbit/s for 8 s.
     assert!((25_000_000..35_000_000).contains(&acked.parse::<u64>().unwrap()), "{acked}");
 }
