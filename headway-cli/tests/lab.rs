@@ -57,6 +57,18 @@ impl Drop for Scratch {
     }
 }
 
+/// Days since 1970. What is done on each kernel or path in `make test-long` is done on one of them in `make test`, on another each
+/// day, because a second of the lab takes several.
+fn day() -> usize {
+    let days = SystemTime::UNIX_EPOCH.elapsed().expect("a clock after 1970").as_secs() / 86_400;
+    usize::try_from(days).expect("a small number")
+}
+
+/// One of the kernels, another each day.
+fn today<'a>(kernels: &[&'a str]) -> [&'a str; 1] {
+    [kernels[day() % kernels.len()]]
+}
+
 /// The folder of a fetched kernel whose version begins with `wanted`; any kernel for "".
 fn kernel(wanted: &str) -> Option<PathBuf> {
     let cache = std::env::var_os("XDG_CACHE_HOME").map(PathBuf::from);
@@ -287,8 +299,18 @@ fn quic_that_pauses_is_silent_in_the_pause() {
 }
 
 #[test]
-fn our_controllers_run_on_the_oldest_and_a_newer_kernel() {
-    for version in ["6.1.", "6.12."] {
+fn our_controllers_run_on_a_kernel() {
+    our_controllers_run_on(&today(&["6.1.", "6.12."]));
+}
+
+#[test]
+#[ignore = "two kernels: `make test-long`"]
+fn long_our_controllers_run_on_the_oldest_and_a_newer_kernel() {
+    our_controllers_run_on(&["6.1.", "6.12."]);
+}
+
+fn our_controllers_run_on(versions: &[&str]) {
+    for version in versions {
         if kernel(version).is_none() {
             continue;
         }
@@ -341,8 +363,19 @@ fn a_run_keeps_its_kernel() {
 /// and what `tbf` and a receive buffer let through can be worked out by hand.
 #[test]
 fn kernels_qdiscs_and_sysctls_are_candidates() {
+    compare_kernels_qdiscs_and_sysctls("candidates", false);
+}
+
+#[test]
+#[ignore = "eight cells more: `make test-long`"]
+fn long_kernels_qdiscs_and_sysctls_are_merged_to_the_same_bytes() {
+    compare_kernels_qdiscs_and_sysctls("merged", true);
+}
+
+/// With `shards` also in two shards, which are merged.
+fn compare_kernels_qdiscs_and_sysctls(name: &str, shards: bool) {
     let (Some(old), Some(_)) = (kernel("6.1."), kernel("6.12.")) else { return };
-    let s = Scratch::new("candidates");
+    let s = Scratch::new(name);
     let file = old.join("vmlinuz").display().to_string();
     let ccs = format!(
         "cubic@6.12,cubic@{file},cubic@6.12/qdisc=tbf rate 3mbit burst 10kb latency 100ms,cubic@6.12/net.ipv4.tcp_rmem=4096 8192 8192"
@@ -393,6 +426,12 @@ fn kernels_qdiscs_and_sysctls_are_candidates() {
     let mut after = raw_files(&s.0.join("whole/cells"));
     after.retain(|file, _| !file.starts_with("003"));
     assert_eq!(after, before);
+    if shards {
+        shards_are_merged_to_the_same(&s, run);
+    }
+}
+
+fn shards_are_merged_to_the_same(s: &Scratch, run: impl Fn(&str, &[&str]) -> Output) {
     for part in ["1/2", "2/2"] {
         let out = format!("part{}", &part[..1]);
         let done = run(&out, &["--shard", part]);
@@ -433,8 +472,18 @@ fn a_setting_that_the_kernel_refuses_is_one_sentence_before_the_run() {
 /// again. On the oldest kernel and the newest that is to be had; the running kernel does the same in
 /// `commands/check_switching`.
 #[test]
-fn a_socket_switches_and_pauses_on_each_kernel() {
-    for version in ["6.1.", "7.2."] {
+fn a_socket_switches_and_pauses_on_a_kernel() {
+    a_socket_switches_and_pauses_on(&today(&["6.1.", "7.2."]));
+}
+
+#[test]
+#[ignore = "two kernels: `make test-long`"]
+fn long_a_socket_switches_and_pauses_on_each_kernel() {
+    a_socket_switches_and_pauses_on(&["6.1.", "7.2."]);
+}
+
+fn a_socket_switches_and_pauses_on(versions: &[&str]) {
+    for version in versions {
         if kernel(version).is_none() {
             continue;
         }
@@ -460,9 +509,19 @@ fn a_socket_switches_and_pauses_on_each_kernel() {
 /// Without links (6.1) and with them: what is loaded outlives the program that loaded it, and unloading it under
 /// traffic leaves the connection alone.
 #[test]
-#[expect(clippy::too_many_lines, reason = "one story in a guest, whose steps depend on each other")]
 fn a_loaded_controller_stays_until_it_is_unloaded() {
-    for version in ["6.1.", "6.12."] {
+    a_loaded_controller_stays_on(&today(&["6.1.", "6.12."]));
+}
+
+#[test]
+#[ignore = "two kernels: `make test-long`"]
+fn long_a_loaded_controller_stays_until_it_is_unloaded_on_each_kernel() {
+    a_loaded_controller_stays_on(&["6.1.", "6.12."]);
+}
+
+#[expect(clippy::too_many_lines, reason = "one story in a guest, whose steps depend on each other")]
+fn a_loaded_controller_stays_on(versions: &[&str]) {
+    for version in versions {
         if kernel(version).is_none() {
             continue;
         }
@@ -686,10 +745,21 @@ fn a_kernel_that_cannot_be_built_is_one_sentence() {
 /// is who our echoes must agree with.
 #[test]
 fn a_wire_measures_the_hosts() {
+    measure_the_hosts("wire", false);
+}
+
+#[test]
+#[ignore = "six comparisons: `make test-long`"]
+fn long_a_wire_has_as_many_verdicts_as_announced() {
+    measure_the_hosts("verdicts", true);
+}
+
+/// With `verdicts` also whether each kind of load has as many as its plan announces.
+fn measure_the_hosts(name: &str, verdicts: bool) {
     if kernel("6.12").is_none() {
         return;
     }
-    let s = Scratch::new("wire");
+    let s = Scratch::new(name);
     let run = |out: &str, more: &[&str]| {
         let mut command = Command::new(env!("CARGO_BIN_EXE_headway"));
         command.args([
@@ -725,7 +795,9 @@ fn a_wire_measures_the_hosts() {
     let (median_us, p99_us) = (value(&csv, 0, "request_p50_us"), value(&csv, 0, "request_p99_us"));
     assert!(median_us > cost_us && median_us <= p99_us, "{median_us} {p99_us}");
     let idle = run("idle", &["--idle"]);
-    verdicts_are_as_many_as_announced(&run, &value, &[("idle", &idle), ("requests", &csv)]);
+    if verdicts {
+        verdicts_are_as_many_as_announced(&run, &value, &[("idle", &idle), ("requests", &csv)]);
+    }
     let ours_us = value(&idle, 0, "ping_mean_us");
     if has("ping") {
         let mut command = Command::new(env!("CARGO_BIN_EXE_headway"));
@@ -766,17 +838,24 @@ fn verdicts_are_as_many_as_announced(
 
 /// What the kernel told our controllers, held against the packets that passed the device: a replay alone would show that two
 /// programs of ours agree on a wrong event. Each path has what the fields are about: losses and tails that are lost, marks,
-/// packets that overtake each other, and ProbeRTT, which holds the sender back. Each path on one kernel, so that each has its turn.
+/// packets that overtake each other, and ProbeRTT, which holds the sender back. One path on one kernel a day.
 #[test]
 fn the_kernel_tells_what_the_packets_say() {
-    compare_with_the_packets("packets", |kernels, number| vec![kernels[number % kernels.len()]]);
+    let is_today = |number| number == day() % PACKET_PATHS;
+    compare_with_the_packets("packets", |kernels, number| match is_today(number) {
+        true => vec![kernels[day() / PACKET_PATHS % kernels.len()]],
+        false => Vec::new(),
+    });
 }
 
 #[test]
-#[ignore = "a minute and a half: `make test-long`"]
+#[ignore = "five paths on three kernels: `make test-long`"]
 fn long_each_kernel_tells_what_the_packets_say() {
     compare_with_the_packets("all-packets", |kernels, _| kernels.to_vec());
 }
+
+/// How many paths [`compare_with_the_packets`] has.
+const PACKET_PATHS: usize = 5;
 
 fn compare_with_the_packets<'a>(name: &str, on: impl Fn(&[&'a str], usize) -> Vec<&'a str>) {
     let kernels: Vec<&str> = ["6.1.", "6.12.", "7.2."].into_iter().filter(|k| kernel(k).is_some()).collect();
@@ -785,7 +864,7 @@ fn compare_with_the_packets<'a>(name: &str, on: impl Fn(&[&'a str], usize) -> Ve
     }
     let kernels: Vec<&str> = kernels.iter().map(|k| k.trim_end_matches('.')).collect();
     let s = Scratch::new(name);
-    let loads: [(&str, &[&str], &str, u64); 5] = [
+    let loads: [(&str, &[&str], &str, u64); PACKET_PATHS] = [
         (
             "20mbit 20ms queue=0.5bdp loss=2%",
             &["--on-off", "300ms/200ms", "--seconds", "3"],
@@ -800,6 +879,9 @@ fn compare_with_the_packets<'a>(name: &str, on: impl Fn(&[&'a str], usize) -> Ve
     ];
     for (number, (path, load, field, least)) in loads.into_iter().enumerate() {
         let kernels = on(&kernels, number).join(",");
+        if kernels.is_empty() {
+            continue;
+        }
         let args = [&["--cc", "bbr3", "--kernel", &kernels, "--path", path], load].concat();
         for cell in s.traced(&format!("run{number}"), &args) {
             let said = what_the_packets_say(&cell);

@@ -226,13 +226,18 @@ fn every_bug_can_be_planted() {
     assert!(errors.is_empty(), "{errors:#?}");
 }
 
-/// Every fourth bug, from one that the day decides, because each takes a compilation: four days see them all.
+/// Which of so many parts of a long test is today's, from 0: as many days see them all.
+fn today(parts: usize) -> usize {
+    let days = SystemTime::UNIX_EPOCH.elapsed().expect("a clock after 1970").as_secs() / 86_400;
+    let part = usize::try_from(days).expect("a small number") % parts;
+    println!("every {parts}th from number {part}");
+    part
+}
+
+/// Every tenth bug, because each takes a compilation.
 #[test]
 fn a_bug_planted_in_c_is_found() {
-    let days = SystemTime::UNIX_EPOCH.elapsed().expect("a clock after 1970").as_secs() / 86_400;
-    let first = usize::try_from(days % 4).expect("a small number");
-    println!("every fourth bug from number {first}");
-    bugs_planted_in_c_are_found(seed(), first, 4);
+    bugs_planted_in_c_are_found(seed(), today(10), 10);
 }
 
 #[test]
@@ -265,13 +270,23 @@ fn bugs_planted_in_c_are_found(seed: u64, first: usize, every: usize) {
     }
 }
 
+/// Every fifth parameter, because each replays the streams until a difference shows.
 #[test]
 fn a_changed_parameter_in_rust_is_found() {
-    let seed = seed();
-    let scratch = Scratch::new("params");
+    changed_parameters_in_rust_are_found(seed(), today(5), 5);
+}
+
+#[test]
+#[ignore = "minutes: `make test-long`"]
+fn long_every_changed_parameter_in_rust_is_found() {
+    changed_parameters_in_rust_are_found(seed(), 0, 1);
+}
+
+fn changed_parameters_in_rust_are_found(seed: u64, first: usize, every: usize) {
+    let scratch = Scratch::new(&format!("params-{every}"));
     let program = build(&sources(), &scratch);
     for twin in TWINS {
-        let mut unseen: BTreeSet<usize> = (0..twin.fields.len()).collect();
+        let mut unseen: BTreeSet<usize> = (first..twin.fields.len()).step_by(every).collect();
         for (params, acks, file) in streams(twin, seed, &scratch) {
             let rows: Vec<Vec<u64>> = start(&program, &file).map(|row| words_of(&row)).collect();
             unseen.retain(|&i| {
