@@ -241,7 +241,7 @@ fn a_bug_planted_in_c_is_found() {
 }
 
 #[test]
-#[ignore = "compiles the twins eighty times: `make test-long`"]
+#[ignore = "compiles the twins once for each of some 280 bugs: `make test-long`"]
 fn long_every_bug_planted_in_c_is_found() {
     bugs_planted_in_c_are_found(seed(), 0, 1);
 }
