@@ -6,17 +6,13 @@
 #
 # HEADWAY is the program (target/release/headway). What is there already is not measured again.
 set -euo pipefail
+. "$(dirname "$0")/measure.sh"
 blocks=$1 seed=$2 folder=$3
-program=${HEADWAY:-target/release/headway}
-mkdir -p "$folder"
 
 attack() {
     local name=$1
     shift
-    [ -e "$folder/$name/results.csv" ] && return 0
-    echo "$name" >&2
-    "$program" bench --in sim --cc bbr3,bbr1,headway --blocks "$blocks" --seed "$seed" "$@" \
-        --out "$folder/$name" >"$folder/$name.log" 2>&1 || echo "failed: $folder/$name.log" >&2
+    measure "$folder" "$name" bench --in sim --cc bbr3,bbr1,headway --blocks "$blocks" --seed "$seed" "$@"
 }
 
 path='60mbit 35ms queue=1bdp'

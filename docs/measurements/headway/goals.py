@@ -139,4 +139,5 @@ def main():
     parts_of("share of 20 beside 160 ms, %", Goal(40, 60), read("rtt"), share, 0)
 
 
-main()
+if __name__ == "__main__":
+    main()

@@ -8,8 +8,8 @@
 # HEADWAY is the program (target/release/headway), ONLY the names of the parts to run (all). What is there already is not
 # measured again, and an interrupted part goes on.
 set -euo pipefail
+. "$(dirname "$0")/measure.sh"
 place=$1 blocks=$2 seed=$3 folder=$4
-program=${HEADWAY:-target/release/headway}
 only=${ONLY:-loss beside_loss small policer join queue faster vary share_cubic share_bbr3 share_bbr1 rtt}
 bbr1=bbr1
 [ "$place" = sim ] || bbr1=bbr
@@ -18,11 +18,7 @@ part() {
     local name=$1
     shift
     [[ " $only " == *" $name "* ]] || return 0
-    [ -e "$folder/$name/results.csv" ] && return 0
-    mkdir -p "$folder"
-    echo "$name" >&2
-    "$program" bench --in "$place" --cc "bbr3,$bbr1,headway" --blocks "$blocks" --seed "$seed" "$@" \
-        --out "$folder/$name" >"$folder/$name.log" 2>&1 || echo "failed: $folder/$name.log" >&2
+    measure "$folder" "$name" bench --in "$place" --cc "bbr3,$bbr1,headway" --blocks "$blocks" --seed "$seed" "$@"
 }
 
 path='50mbit 40ms'

@@ -7,17 +7,14 @@
 # The commands are read from the page, so that they are the ones that a reader sees. HEADWAY is the program
 # (target/release/headway). What is there already is not measured again, and an interrupted command goes on.
 set -euo pipefail
+. "$(dirname "$0")/measure.sh"
 seed=35001
 page=$(dirname "$0")/../headway.md
 folder=$1
 
 headway() {
     n=$((n + 1))
-    local out=$folder/$section/$n
-    [ -e "$out/results.csv" ] && return 0
-    mkdir -p "$out"
-    echo "$section $n" >&2
-    "${HEADWAY:-target/release/headway}" "$@" --out "$out" >"$out.log" 2>&1 || echo "failed: $out.log" >&2
+    measure "$folder" "$section/$n" "$@"
 }
 
 # Each block of commands becomes one, after the name of its section as a link would spell it.

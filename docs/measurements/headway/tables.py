@@ -9,9 +9,10 @@ other figures are medians over the seeds.
 import csv
 import json
 import pathlib
-import re
 import statistics
 import sys
+
+import goals
 
 GOODPUT, P95, P99, AGAIN = "goodput_bps", "queue_delay_p95_us", "queue_delay_p99_us", "retransmit_rate"
 BLIND = "headway:loss_blind_probes=1000000:loss_blind_hold=1"
@@ -26,13 +27,11 @@ class Run:
         self.means = json.load(open(FOLDER / section / str(n) / "results.json"))["means"]
 
     def paths(self, holds=""):
-        """The paths with this in their name, by the numbers in them and then by name."""
-        names = {row["path"] for row in self.rows if holds in row["path"]}
-        return sorted(names, key=lambda path: ([float(n) for n in re.findall(r"\d+\.?\d*", path)], path))
+        """The paths with this in their name."""
+        return [path for path in goals.paths(self.rows) if holds in path]
 
     def values(self, path, cc, name, factor=1.0):
-        rows = [row for row in self.rows if row["path"] == path and row["cc"] == cc and row[name]]
-        return [float(row[name]) * factor for row in sorted(rows, key=lambda row: int(row["block"]))]
+        return [float(row[name]) * factor for row in goals.on(self.rows, path) if row["cc"] == cc and row[name]]
 
     def median(self, path, cc, name, factor=1.0):
         values = self.values(path, cc, name, factor)
@@ -64,8 +63,7 @@ def row(*cells):
 
 def share(run):
     for one in run.rows:
-        own, rival = float(one[GOODPUT]), float(one["rival_goodput_bps"])
-        one["share"] = str(100 * own / (own + rival))
+        one["share"] = str(goals.share(one))
     return run
 
 
