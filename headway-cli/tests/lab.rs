@@ -64,9 +64,10 @@ fn day() -> usize {
     usize::try_from(days).expect("a small number")
 }
 
-/// One of the kernels, another each day.
-fn today<'a>(kernels: &[&'a str]) -> [&'a str; 1] {
-    [kernels[day() % kernels.len()]]
+/// One of the kernels that are here, another each day.
+fn today<'a>(kernels: &[&'a str]) -> Option<&'a str> {
+    let kernels: Vec<_> = kernels.iter().copied().filter(|k| kernel(k).is_some()).collect();
+    (!kernels.is_empty()).then(|| kernels[day() % kernels.len()])
 }
 
 /// The folder of a fetched kernel whose version begins with `wanted`; any kernel for "".
@@ -300,7 +301,7 @@ fn quic_that_pauses_is_silent_in_the_pause() {
 
 #[test]
 fn our_controllers_run_on_a_kernel() {
-    our_controllers_run_on(&today(&["6.1.", "6.12."]));
+    our_controllers_run_on(today(&["6.1.", "6.12."]).as_slice());
 }
 
 #[test]
@@ -473,7 +474,7 @@ fn a_setting_that_the_kernel_refuses_is_one_sentence_before_the_run() {
 /// `commands/check_switching`.
 #[test]
 fn a_socket_switches_and_pauses_on_a_kernel() {
-    a_socket_switches_and_pauses_on(&today(&["6.1.", "7.2."]));
+    a_socket_switches_and_pauses_on(today(&["6.1.", "7.2."]).as_slice());
 }
 
 #[test]
@@ -510,7 +511,7 @@ fn a_socket_switches_and_pauses_on(versions: &[&str]) {
 /// traffic leaves the connection alone.
 #[test]
 fn a_loaded_controller_stays_until_it_is_unloaded() {
-    a_loaded_controller_stays_on(&today(&["6.1.", "6.12."]));
+    a_loaded_controller_stays_on(today(&["6.1.", "6.12."]).as_slice());
 }
 
 #[test]
