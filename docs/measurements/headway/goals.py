@@ -82,8 +82,8 @@ def line(what, goal, rows, value, digits=2):
         ends = f" [{low:.{digits}f}, {high:.{digits}f}]" if len(values) >= FEWEST else ""
         cells.append(f"{middle:.{digits}f}{ends}" if values else "–")
     reached = "– | –"
-    if figures[0] and figures[2]:
-        bbr3 = interval(figures[0])[0]
+    if figures[2] and (figures[0] or not goal.times_bbr3):
+        bbr3 = interval(figures[0])[0] if figures[0] else None
         reached = f"{goal.text(bbr3, digits)} | {goal.verdict(interval(figures[2]), bbr3)}"
     print(f"| {what} | {' | '.join(cells)} | {reached} |")
 

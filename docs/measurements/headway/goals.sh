@@ -5,8 +5,8 @@
 #   docs/measurements/headway/goals.sh lab 10 1 goals-lab          in real Linux TCP, in the lab
 #   python3 docs/measurements/headway/goals.py goals-sim           prints the table
 #
-# HEADWAY is the program (target/release/headway), ONLY the names of the parts to run (all). What is there already is not
-# measured again, and an interrupted part goes on.
+# HEADWAY is the program (target/release/headway), ONLY the names of the parts to run (all), CC the candidates. What is there
+# already is not measured again, and an interrupted part goes on.
 set -euo pipefail
 . "$(dirname "$0")/measure.sh"
 place=$1 blocks=$2 seed=$3 folder=$4
@@ -18,7 +18,7 @@ part() {
     local name=$1
     shift
     [[ " $only " == *" $name "* ]] || return 0
-    measure "$folder" "$name" bench --in "$place" --cc "bbr3,$bbr1,headway" --blocks "$blocks" --seed "$seed" "$@"
+    measure "$folder" "$name" bench --in "$place" --cc "${CC:-bbr3,$bbr1,headway}" --blocks "$blocks" --seed "$seed" "$@"
 }
 
 path='50mbit 40ms'
