@@ -138,6 +138,13 @@ static __always_inline void see_socket(struct seen *s, struct tcp_sock *tp, cons
 	see_owner(s, sk, is_handed);
 }
 
+/* A socket that the kernel has handed over, which may be asked for its cookie. */
+static __always_inline void see_handed(struct tcp_sock *tp)
+{
+	see_socket(&seen.socket, tp, 1);
+	seen.socket.cookie = bpf_get_socket_cookie(tp);
+}
+
 /* What the controller keeps. The offsets are constants to the verifier, which wants to know them. */
 static __always_inline void see_record(const u8 *flow)
 {
@@ -183,8 +190,7 @@ int see_flow(u64 *ctx)
 	tp = bpf_skc_to_tcp_sock(sk);
 	if (!tp)
 		return 0;
-	see_socket(&seen.socket, tp, 1);
-	seen.socket.cookie = bpf_get_socket_cookie(sk);
+	see_handed(tp);
 	see_record(flow);
 	return give(sizeof(seen));
 }
@@ -227,8 +233,7 @@ int see_own_flow(u64 *ctx)
 	}
 	if (!flow)
 		return 0;
-	see_socket(&seen.socket, tp, 1);
-	seen.socket.cookie = bpf_get_socket_cookie(sk);
+	see_handed(tp);
 	see_record(flow);
 	return give(sizeof(seen));
 }
@@ -246,8 +251,7 @@ int see_tcp(u64 *ctx)
 	tp = bpf_skc_to_tcp_sock(sk);
 	if (!tp)
 		return 0;
-	see_socket(&seen.socket, tp, 1);
-	seen.socket.cookie = bpf_get_socket_cookie(sk);
+	see_handed(tp);
 	return give(sizeof(seen.socket));
 }
 

@@ -495,6 +495,21 @@ int trial(struct bpf_sock_ops *ops)
 
 /* ---- Those that are open ---- */
 
+/*
+ * Gives the reader an open connection whose socket the kernel has handed over. What finds no room is offered again: after a 1 the
+ * reader is told to come again (EAGAIN), and empties the ring first.
+ */
+static __always_inline int give(const struct connection *c, struct tcp_sock *tp, u64 cookie)
+{
+	struct record *r = bpf_ringbuf_reserve(&open, sizeof(*r), 0);
+
+	if (!r)
+		return 1;
+	fill(r, c, tp, cookie, 1);
+	bpf_ringbuf_submit(r, BPF_RB_NO_WAKEUP);
+	return 0;
+}
+
 /* Called for each socket that takes part and has storage. ctx: meta, map, socket, connection. */
 SEC("iter/bpf_sk_storage_map")
 int see_enrolled(u64 *ctx)
@@ -502,20 +517,11 @@ int see_enrolled(u64 *ctx)
 	void *sk = (void *)ctx[2];
 	const struct connection *c = (const void *)ctx[3];
 	struct tcp_sock *tp;
-	struct record *r;
 
 	if (!sk || !c)
 		return 0;
 	tp = bpf_skc_to_tcp_sock(sk);
-	if (!tp)
-		return 0;
-	r = bpf_ringbuf_reserve(&open, sizeof(*r), 0);
-	/* After a 1 the reader is told to come again (EAGAIN), and empties the ring first. */
-	if (!r)
-		return 1;
-	fill(r, c, tp, bpf_get_socket_cookie(sk), 1);
-	bpf_ringbuf_submit(r, BPF_RB_NO_WAKEUP);
-	return 0;
+	return tp ? give(c, tp, bpf_get_socket_cookie(sk)) : 0;
 }
 
 /* Called for each element of the spare table. ctx: meta, map, cookie, spare. The socket may go meanwhile; then its cookie is
@@ -549,7 +555,6 @@ int see_participant(u64 *ctx)
 	void *sk = (void *)ctx[1];
 	const struct connection *c;
 	struct tcp_sock *tp;
-	struct record *r;
 	u64 cookie;
 
 	if (!sk)
@@ -559,12 +564,5 @@ int see_participant(u64 *ctx)
 		return 0;
 	cookie = bpf_get_socket_cookie(sk);
 	c = find(sk, cookie);
-	if (!c)
-		return 0;
-	r = bpf_ringbuf_reserve(&open, sizeof(*r), 0);
-	if (!r)
-		return 1;
-	fill(r, c, tp, cookie, 1);
-	bpf_ringbuf_submit(r, BPF_RB_NO_WAKEUP);
-	return 0;
+	return c ? give(c, tp, cookie) : 0;
 }
