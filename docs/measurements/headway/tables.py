@@ -224,9 +224,9 @@ def one_after_the_other(section):
         print(f"beside {rival}: the room for a newcomer changes the share by at most {most:.1f} points")
     run = share(Run(section, 11))
     for cc in ("bbr3", "bbr1", "bbr3_brake", "headway", "headway:brake=0", "headway:varying=0"):
-        shares = {path: run.values(path, cc, "share") for path in run.paths()}
-        few = ", ".join(f"{sum(value < 13 for value in values)} of {len(values)}" for path, values in shares.items() if "16bdp" in path)
-        row(f"`{cc}`", *(f"{statistics.median(values):.0f}" for values in shares.values()), few)
+        shares = [run.values(path, cc, "share") for path in run.paths()]
+        deepest = shares[-1]
+        row(f"`{cc}`", *(f"{statistics.median(values):.0f}" for values in shares), f"{sum(value < 13 for value in deepest)} of {len(deepest)}")
     run = Run(section, 12)
     print("sent again", run.ratio("headway", AGAIN), run.ratio("headway:loss_model=0", AGAIN),
           "least Jain", min(run.median(p, "headway", "jain") for p in run.paths()))
