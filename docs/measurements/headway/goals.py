@@ -2,8 +2,9 @@
 
 python3 docs/measurements/headway/goals.py FOLDER
 
-Each figure is the median over the blocks with its 95 % interval, from the order of the values (a binomial distribution). A goal is
-reached (`yes`) if the median is on its side, `nearly` if the interval reaches it, and otherwise not (`no`).
+Each figure is the median over the blocks with its 95 % interval, from the order of the values (a binomial distribution). After a share
+comes what the middle 80 % of the blocks have, because one run of eight may be another story than the median tells. A goal is reached
+(`yes`) if the median is on its side, `nearly` if the interval reaches it, and otherwise not (`no`).
 """
 
 import csv
@@ -15,8 +16,8 @@ import sys
 
 FOLDER = pathlib.Path(sys.argv[1])
 CANDIDATES = [("bbr3",), ("bbr1", "bbr"), ("headway",)]
-# So many blocks have an interval of 95 %.
-FEWEST = 6
+# So many blocks have an interval of 95 %, and so many say what the middle 80 % of them are.
+FEWEST, FEWEST_FOR_SPREAD = 6, 20
 
 
 def read(part):
@@ -73,6 +74,12 @@ class Goal:
         return "yes" if self.is_kept(middle, middle, bbr3) else "nearly" if self.is_kept(low, high, bbr3) else "no"
 
 
+def spread(values):
+    """From which value to which the middle 80 % are."""
+    values, tenth = sorted(values), len(values) // 10
+    return values[tenth], values[-1 - tenth]
+
+
 def line(what, goal, rows, value, digits=2):
     """A row of the table. A candidate without figures, or with too few for an interval, has a dash or no interval."""
     figures = [[v for row in rows if row["cc"] in names and (v := value(row)) is not None] for names in CANDIDATES]
@@ -80,6 +87,8 @@ def line(what, goal, rows, value, digits=2):
     for values in figures:
         middle, low, high = interval(values) if values else (0, 0, 0)
         ends = f" [{low:.{digits}f}, {high:.{digits}f}]" if len(values) >= FEWEST else ""
+        if value is share and len(values) >= FEWEST_FOR_SPREAD:
+            ends += ", {:.{d}f} to {:.{d}f}".format(*spread(values), d=digits)
         cells.append(f"{middle:.{digits}f}{ends}" if values else "–")
     reached = "– | –"
     if figures[2] and (figures[0] or not goal.times_bbr3):
