@@ -32,7 +32,13 @@ done
 (read -r PID REST < /proc/self/stat; echo $PID > /sys/fs/cgroup/svc.slice/cgroup.procs
  iperf3 -s -1 -p 6000 > /dev/null & sleep 0.3; iperf3 -c 127.0.0.1 -p 6000 -n 100K -J | grep sender_tcp; wait)
 h status
+# Two connections that are open, of which this walks over the kernel's own list.
+iperf3 -s -1 -p 4000 > /dev/null &
+sleep 0.3
+iperf3 -c 127.0.0.1 -p 4000 -t 2 -b 1M > /dev/null &
+sleep 1
 /init watch --once
+wait
 /init metrics | grep scope_in_force
 for file in /etc/headway/enabled.d/*.toml /var/lib/headway/*.json; do
 	[ -f "$file" ] || continue
@@ -155,6 +161,7 @@ fn comes_back(machine: &Machine) {
     );
     in_order(&said, &IN_FORCE);
     in_order(&said, &["Everything that is enabled is in force.", "[exit 0]", "scope=\"default\"} 1\n"]);
+    in_order(&said, &["mine: ", " flows, ", "127.0.0.1:4000 "]);
     assert!(!said.contains("scope_in_force{cc=\"mine\",scope=\"port 4000\"} 0"), "{said}");
     assert!(!machine.has_note(), "it got through");
 }
