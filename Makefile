@@ -21,6 +21,7 @@ test: tools lab-kernels
 # What takes too long for `make test`: the packages in root file systems of Debian, the tests whose names begin with
 # `long_`, mistakes that are put into the controllers to see whether the tests find them, and input that nobody would write.
 test-long: tools lab-kernels dist
+	@scripts/install kernel-build
 	scripts/check-package
 	cargo test --locked --workspace -- --ignored long_
 	scripts/mutations
