@@ -17,6 +17,8 @@ use crate::report::judge;
 use crate::stats::Shift;
 use headway_cc::cc;
 use std::ops::Range;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::thread;
 
 /// Downloads over a path that loses one packet in a hundred by chance: cubic leaves room there that bbr3 takes, from cubic first of all.
 fn world(is_shared: bool) -> World {
@@ -94,21 +96,48 @@ struct Tally {
 const HEADLINES: [usize; 2] = [GOODPUT, RTT_P95];
 
 impl Tally {
-    /// `truth_times`: how many times as long as the trial the truth is looked at; 0 for not at all.
+    /// The trials of these seeds, on all cores. `truth_times`: how many times as long as the trial the truth is looked at; 0 for not
+    /// at all.
     fn over(seeds: Range<u64>, world: &World, truth_times: u32) -> Self {
-        let mut tally = Self::default();
-        for seed in seeds {
-            let setup = setup(["cubic", "bbr3"], seed);
-            let findings = Findings::of(&trial(&setup, world));
-            tally.trials += 1;
-            tally.spills += u32::from(findings.has_spill());
-            if truth_times > 0 {
-                let truth = truth(&setup, world, truth_times);
-                (0..2).for_each(|i| tally.note(i, findings.effect(HEADLINES[i]).unwrap(), truth[i]));
+        let next = AtomicU64::new(seeds.start);
+        let work = || {
+            let mut tally = Self::default();
+            loop {
+                let seed = next.fetch_add(1, Ordering::Relaxed);
+                if seed >= seeds.end {
+                    return tally;
+                }
+                tally.try_seed(seed, world, truth_times);
             }
-        }
+        };
+        let tally = thread::scope(|s| {
+            let cores = thread::available_parallelism().map_or(1, usize::from);
+            let workers: Vec<_> = (0..cores).map(|_| s.spawn(work)).collect();
+            workers.into_iter().map(|worker| worker.join().unwrap()).fold(Self::default(), Self::and)
+        });
         println!("all: {tally:?}");
         tally
+    }
+
+    fn try_seed(&mut self, seed: u64, world: &World, truth_times: u32) {
+        let setup = setup(["cubic", "bbr3"], seed);
+        let findings = Findings::of(&trial(&setup, world));
+        self.trials += 1;
+        self.spills += u32::from(findings.has_spill());
+        if truth_times > 0 {
+            let truth = truth(&setup, world, truth_times);
+            (0..2).for_each(|i| self.note(i, findings.effect(HEADLINES[i]).unwrap(), truth[i]));
+        }
+    }
+
+    fn and(self, other: Self) -> Self {
+        Self {
+            trials: self.trials + other.trials,
+            covered: [0, 1].map(|i| self.covered[i] + other.covered[i]),
+            off: [0, 1].map(|i| self.off[i] + other.off[i]),
+            side_off: [0, 1].map(|i| self.side_off[i] + other.side_off[i]),
+            spills: self.spills + other.spills,
+        }
     }
 
     fn note(&mut self, i: usize, effect: &Effect, truth: f64) {
