@@ -132,6 +132,22 @@ def beside_others(section):
         print(rival, run.ratio("headway", GOODPUT))
 
 
+def harm(section):
+    """What a rival has less than beside its own kind, as a share of that, from the runs with the same seed."""
+    runs = [Run(section, n) for n in (1, 2, 3)]
+    of = lambda run, path, cc: {one["block"]: one for one in goals.on(run.rows, path) if one["cc"] == cc}
+    for paths in zip(*(run.paths() for run in runs)):
+        cells = []
+        for run, path, rival in zip(runs, paths, ("cubic", "bbr1", "bbr3")):
+            own = of(run, path, rival)
+            for cc in ("bbr3", "headway")[rival == "bbr3":]:
+                less = [1 - float(one["rival_goodput_bps"]) / float(own[b]["rival_goodput_bps"]) for b, one in of(run, path, cc).items()]
+                longer = [float(one[P95]) / float(own[b][P95]) for b, one in of(run, path, cc).items()]
+                middle, low, high = goals.interval(less)
+                cells.append(f"{middle:.2f} [{low:.2f}, {high:.2f}], {statistics.median(longer):.2f}".replace("-0.00", "0.00").replace("-", "−"))
+        row(paths[0], *cells)
+
+
 def each_part_by_itself(section):
     runs = [Run(section, n) for n in (1, 2, 3, 4, 5)]
     share(runs[2])
@@ -257,6 +273,7 @@ SECTIONS = {
     "traffic-that-pauses": traffic_that_pauses,
     "several-flows": several_flows,
     "beside-others": beside_others,
+    "harm-to-the-neighbours": harm,
     "each-part-by-itself": each_part_by_itself,
     "links-that-vary": links_that_vary,
     "random-loss": by_loss,
