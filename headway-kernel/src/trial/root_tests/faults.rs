@@ -86,6 +86,7 @@ fn replaces_what_others_ask_for(cgroup: &Path, is_first: bool) {
     let trial = attach(cgroup).unwrap();
     let after = (!is_first).then(their);
     traffic(cgroup);
+    wait_until("none is open", || trial.open().unwrap().is_empty());
     let counters = || trial.counters().unwrap();
     let value = map_of(&object, COUNTERS).unwrap().lookup(&ONLY_KEY, MapFlags::ANY).unwrap().unwrap();
     let [asked, kept, replaced] = to_words(&value).try_into().unwrap();
