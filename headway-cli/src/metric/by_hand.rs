@@ -254,6 +254,16 @@ fn on_a_path_every_metric_is_what_it_is_by_hand() {
     folder.compare(PATH, &expected_on_the_path());
 }
 
+/// Number 8 of 50 probes is quicker than the path itself can be, and has waited for no time as number 0 has, not for less: nine of each.
+#[test]
+fn no_probe_has_waited_for_less_than_no_time() {
+    let folder = Folder::new("quick");
+    on_the_path(&folder, &json!({ "messages": "200@100" }));
+    let delays = folder.read(PATH).queue_delays_us();
+    assert_eq!(delays.len(), 441);
+    assert_eq!(delays.iter().filter(|delay| **delay == 0.0).count(), 18);
+}
+
 /// Without the receiver's intervals only the sum of the whole load is known, its warm-up included: 300,000 + 575,000 + 7,050,000
 /// bytes in 10 s.
 #[test]
