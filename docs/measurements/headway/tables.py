@@ -141,10 +141,10 @@ def harm(section):
         for run, path, rival in zip(runs, paths, ("cubic", "bbr1", "bbr3")):
             own = of(run, path, rival)
             for cc in ("bbr3", "headway")[rival == "bbr3":]:
-                less = [1 - float(one["rival_goodput_bps"]) / float(own[b]["rival_goodput_bps"]) for b, one in of(run, path, cc).items()]
-                longer = [float(one[P95]) / float(own[b][P95]) for b, one in of(run, path, cc).items()]
-                middle, low, high = goals.interval(less)
-                cells.append(f"{middle:.2f} [{low:.2f}, {high:.2f}], {statistics.median(longer):.2f}".replace("-0.00", "0.00").replace("-", "−"))
+                pairs = [(one, own[block]) for block, one in of(run, path, cc).items()]
+                times = lambda name: [float(one[name]) / float(alike[name]) for one, alike in pairs]
+                middle, low, high = goals.interval([1 - left for left in times("rival_goodput_bps")])
+                cells.append(f"{middle:.2f} [{low:.2f}, {high:.2f}], {statistics.median(times(P95)):.2f}".replace("-0.00", "0.00").replace("-", "−"))
         row(paths[0], *cells)
 
 

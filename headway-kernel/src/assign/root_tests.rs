@@ -255,17 +255,17 @@ fn killed() {
         let variables = [("CGROUP", cgroups.top.display().to_string()), ("CC", cc.to_string())];
         let mut other = Other::start("assign::root_tests::assigns_until_killed", &variables);
         other.line();
-        (other, Instant::now())
+        other
     };
     // The kernel checks the programs in the first part of a round, for longer the newer it is.
-    let (mut other, began) = start();
+    let (mut other, began) = (start(), Instant::now());
     other.line();
     let round = began.elapsed();
     other.kill();
     // Killed in its second round it may have left an assignment.
     let _ = unassign("killed", AssignedKind::Cgroup);
     for moment in 0..50 {
-        let (other, _) = start();
+        let other = start();
         std::thread::sleep(round * moment / 50);
         other.kill();
         let pinned = assigned().unwrap().len();

@@ -141,11 +141,12 @@ impl Record {
             rwnd_limited, sndbuf_limited, srtt, min_rtt_us, halvings] = head;
         let remote = address(family, [remote0, remote1])?;
         let error = error as u32;
-        let is_gone = began_ns == 0 || ended_ns == 0 && state == CLOSE;
+        let is_open = ended_ns == 0;
+        let is_gone = began_ns == 0 || is_open && state == CLOSE;
         (!is_gone).then(|| Record {
             cookie, slot: slot as u32, arm: arm as u8, began_ns, ended_ns, local_port: local_port as u16, remote,
             remote_port: remote_port as u16, is_inbound: is_inbound == 1, as_set: as_set == 1,
-            end: End::of(ended_ns == 0, state, error), error, bytes_acked, bytes_sent, bytes_retransmitted,
+            end: End::of(is_open, state, error), error, bytes_acked, bytes_sent, bytes_retransmitted,
             rtos: rtos as u32, lost, ce, dsacks, segments, busy_us: tick.us(busy),
             rwnd_limited_us: tick.us(rwnd_limited), sndbuf_limited_us: tick.us(sndbuf_limited), srtt_us: srtt >> 3,
             min_rtt_us: if min_rtt_us == NO_RTT { 0 } else { min_rtt_us }, rtt_counts: spread(counts, halvings),
