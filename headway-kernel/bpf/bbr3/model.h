@@ -362,16 +362,18 @@ static __noinline void bbr3_update_min_rtt(struct bbr3_conn *c)
 /*
  * Whether more than 2 % of what was in flight is lost, which is more than random loss and less than an overflowing
  * buffer loses (§5.5.10.2, the loss half of IsInflightTooHigh). Where tx_in_flight is unknown (0) the answer is no.
+ * Without selective ACKs losses cannot be counted, so any loss is too much.
+ *
+ * Losses are whole units, so more than 2 % is the same as more than 2 % rounded down.
  */
 static __noinline u64 bbr3_is_loss_too_high(const struct bbr3_conn *c, u64 lost, u64 tx_in_flight)
 {
-	u64 is_over, above;
+	u64 above;
 
 	if (!tx_in_flight || !lost)
 		return 0;
-	is_over = sat_mul(lost, 1000) > sat_mul(tx_in_flight, c->p->loss_thresh_permille);
 	above = sat_sub(lost, bbr3_permille(tx_in_flight, c->p->loss_thresh_permille));
-	return (is_over && bbr3_is_loss_ours(c, above, tx_in_flight)) || !c->ack->has_selective_acks;
+	return bbr3_is_loss_ours(c, above, tx_in_flight) || !c->ack->has_selective_acks;
 }
 
 /*

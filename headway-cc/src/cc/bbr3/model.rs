@@ -310,13 +310,14 @@ pub(super) fn bbr3_update_min_rtt(c: &mut Conn) {
 /// Whether more than 2 % of what was in flight is lost, which is more than random loss and less than an overflowing
 /// buffer loses (§5.5.10.2, the loss half of IsInflightTooHigh). Where `tx_in_flight` is unknown (0) the answer is
 /// no. Without selective ACKs losses cannot be counted, so any loss is too much.
+///
+/// Losses are whole units, so more than 2 % is the same as more than 2 % rounded down.
 pub(super) fn bbr3_is_loss_too_high(c: &Conn, lost: u64, tx_in_flight: u64) -> bool {
     if tx_in_flight == 0 || lost == 0 {
         return false;
     }
-    let is_over = lost.saturating_mul(1000) > tx_in_flight.saturating_mul(c.p.loss_thresh_permille);
     let above = lost.saturating_sub(bbr3_permille(tx_in_flight, c.p.loss_thresh_permille));
-    is_over && bbr3_is_loss_ours(c, above, tx_in_flight) || !c.ack.has_selective_acks
+    bbr3_is_loss_ours(c, above, tx_in_flight) || !c.ack.has_selective_acks
 }
 
 /// Whether this ACK's own sample lost too much or was marked too much (§5.5.10.2 IsInflightTooHigh). Marks that are
