@@ -3,7 +3,7 @@
 //! pauses, over an emulated path. Every event that the controllers traced is replayed in Rust.
 //!
 //! It is part of the program, and not one of the tests that need root, because those need a shell and `ip`, which the
-//! lab's guests do not have. `tests/lab.rs` runs it as `headway in-lab 'headway check-switching'` on each kernel.
+//! lab's guests do not have. `tests/lab/controllers.rs` runs it as `headway in-lab 'headway check-switching'` on each kernel.
 
 use std::io::Write;
 use std::net::{TcpListener, TcpStream};
