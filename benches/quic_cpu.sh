@@ -39,8 +39,9 @@ cat >"$tmp/init.c" <<'C'
 
 int main(void)
 {
-	static const char *const ccs[2][5] = { { "noq-cubic", "bbr3", "bbr1", "cubic", "noq-bbr3" },
-					       { "quinn-cubic", "bbr3", "bbr1", "cubic", "quinn-bbr" } };
+	enum { CCS = 6 };
+	static const char *const ccs[2][CCS] = { { "noq-cubic", "headway", "bbr3", "bbr1", "cubic", "noq-bbr3" },
+						 { "quinn-cubic", "headway", "bbr3", "bbr1", "cubic", "quinn-bbr" } };
 	static const char *const stacks[2] = { "noq", "quinn" }, *const buffers[2] = { "212992", "8388608" };
 	struct ifreq lo = { .ifr_name = "lo", .ifr_flags = IFF_UP | IFF_RUNNING };
 
@@ -56,8 +57,8 @@ int main(void)
 
 		fputs(buffers[b], f);
 		fclose(f);
-		for (int i = 0; i < 10; i++) {
-			const char *stack = stacks[i / 5], *cc = ccs[i / 5][i % 5];
+		for (int i = 0; i < 2 * CCS; i++) {
+			const char *stack = stacks[i / CCS], *cc = ccs[i / CCS][i % CCS];
 
 			printf("result %s %s %s ", buffers[b], stack, cc);
 			fflush(stdout);
@@ -73,7 +74,7 @@ int main(void)
 C
 cc -static -O1 -o "$tmp/root/init" "$tmp/init.c"
 (cd "$tmp/root" && find . | cpio -o -H newc --quiet) >"$tmp/initramfs"
-timeout 900 qemu-system-x86_64 -M microvm,acpi=off,x-option-roms=off -no-user-config -nodefaults -display none \
+timeout $((600 + 15 * mb)) qemu-system-x86_64 -M microvm,acpi=off,x-option-roms=off -no-user-config -nodefaults -display none \
 	-no-reboot -smp 1 -m 1024M -accel tcg,thread=single -icount shift=0,sleep=off \
 	-cpu max,-rdrand,-rdseed,-cx16,-erms,-fsrm -kernel "$kernel" -initrd "$tmp/initramfs" -serial stdio \
 	-append "console=ttyS0 quiet panic=-1 reboot=t tsc=reliable tsc_early_khz=1000000 nokaslr mitigations=off \
@@ -88,8 +89,8 @@ tr -d '\r' <"$tmp/console" | awk -v mb="$mb" '
 		printf "%7d  %-5s %-11s %.2f s/GB  ratio %.3f  sent %.3f times\n", $2, $3, $4, $5 * 1000 / mb, $5 / base, $6 / mb / 1e6
 		n++
 	}
-	END { if (n != 20) exit 1 }' || {
+	END { if (n != 24) exit 1 }' || {
 	cat "$tmp/console" >&2
-	echo "error: the guest did not finish its twenty transfers" >&2
+	echo "error: the guest did not finish its 24 transfers" >&2
 	exit 1
 }

@@ -16,7 +16,7 @@ use std::sync::Arc;
 type Outcome<T> = Result<T, Box<dyn Error + Send + Sync>>;
 
 /// What is compared with the stack's CUBIC. Our CUBIC shows what the adapter itself costs.
-const OURS: [&str; 3] = ["bbr3", "bbr1", "cubic"];
+const OURS: [&str; 4] = ["headway", "bbr3", "bbr1", "cubic"];
 const RESAMPLES: usize = 2000;
 
 fn main() -> Outcome<()> {
