@@ -407,7 +407,7 @@ mod as_text {
 mod tests {
     use super::*;
 
-    /// `tests/lab/` and `report/tests.rs` hold the numbers against cells.
+    /// `tests/lab/hosts.rs` and `report/tests.rs` hold the numbers against cells.
     #[test]
     fn a_load_has_so_many_verdicts() {
         let on = |host_load, wire| Traffic { host_load, ..Traffic::bulk(1) }.primary_metrics(wire);

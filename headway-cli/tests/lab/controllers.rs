@@ -15,10 +15,7 @@ fn long_our_controllers_run_on_the_oldest_and_a_newer_kernel() {
 }
 
 fn our_controllers_run_on(versions: &[&str]) {
-    for version in versions {
-        if kernel(version).is_none() {
-            continue;
-        }
+    for version in fetched(versions) {
         let s = Scratch::new(version);
         let kernel = version.trim_end_matches('.');
         let output = s.run("run", &["--cc", "bbr1,bbr3", "--trace", "--kernel", kernel]);
@@ -49,10 +46,7 @@ fn long_a_socket_switches_and_pauses_on_each_kernel() {
 }
 
 fn a_socket_switches_and_pauses_on(versions: &[&str]) {
-    for version in versions {
-        if kernel(version).is_none() {
-            continue;
-        }
+    for version in fetched(versions) {
         let kernel = version.trim_end_matches('.');
         let output = Command::new(env!("CARGO_BIN_EXE_headway"))
             .args(["in-lab", "--kernel", kernel, "headway check-switching"])
@@ -87,10 +81,7 @@ fn long_a_loaded_controller_stays_until_it_is_unloaded_on_each_kernel() {
 
 #[expect(clippy::too_many_lines, reason = "one story in a guest, whose steps depend on each other")]
 fn a_loaded_controller_stays_on(versions: &[&str]) {
-    for version in versions {
-        if kernel(version).is_none() {
-            continue;
-        }
+    for version in fetched(versions) {
         let commands = [
             "headway load bbr1 --as mine --set high_gain=2.9,min_rtt_win_us=5s",
             "headway load bbr1 --as mine",
@@ -177,7 +168,7 @@ fn long_each_kernel_tells_what_the_packets_say() {
 const PACKET_PATHS: usize = 5;
 
 fn compare_with_the_packets<'a>(name: &str, on: impl Fn(&[&'a str], usize) -> Vec<&'a str>) {
-    let kernels: Vec<&str> = ["6.1.", "6.12.", "7.2."].into_iter().filter(|k| kernel(k).is_some()).collect();
+    let kernels = fetched(&["6.1.", "6.12.", "7.2."]);
     if kernels.is_empty() {
         return;
     }

@@ -68,9 +68,14 @@ fn day() -> usize {
     usize::try_from(days).expect("a small number")
 }
 
-/// One of the kernels that are here, another each day.
+/// Those of these kernels that are here.
+fn fetched<'a>(kernels: &[&'a str]) -> Vec<&'a str> {
+    kernels.iter().copied().filter(|k| kernel(k).is_some()).collect()
+}
+
+/// One of them, another each day.
 fn today<'a>(kernels: &[&'a str]) -> Option<&'a str> {
-    let kernels: Vec<_> = kernels.iter().copied().filter(|k| kernel(k).is_some()).collect();
+    let kernels = fetched(kernels);
     (!kernels.is_empty()).then(|| kernels[day() % kernels.len()])
 }
 
