@@ -40,26 +40,35 @@ fi
 kernels=${1:-6.1,6.12,7.2} headway=${2:-target/release/headway} runs=${3:-5}
 [ -n "${2-}" ] || cargo build --release --locked
 
-# Each load in a guest of its own, because what a flow leaves behind would be in the figure of the next: prints a line
-# `INSTRUCTIONS BYTES ACKS` for each load.
-one_run() { # KERNEL CC WAIT
-	local name command load
+# One flow in a guest of its own, because what a flow leaves behind would be in the figure of the next: prints a line
+# `INSTRUCTIONS BYTES ACKS`.
+one_flow() { # KERNEL CC WAIT LOAD
+	local name command
 	load_of "$2"
+	"$headway" in-lab --kernel "$1" --tool iperf3,cat "$command" "server & iperf3 -s -1 -p 5203" "wait $3" \
+		"cat /proc/net/netstat" count "iperf3 -c 127.0.0.1 -p 5203 -C $name -J $4" count "server wait" \
+		"cat /proc/net/netstat" | awk -v name="$name" '
+		/"sender_tcp_congestion"/ { is_right = index($0, "\"" name "\"") > 0 }
+		/"sum_received"/ { inside = 1 }
+		inside && /"bytes"/ { gsub(/[^0-9]/, ""); bytes = $0; inside = 0 }
+		# The first line with a name has the columns, the second their values.
+		/^TcpExt:/ && !has_head { for (i = 2; i <= NF; i++) at[$i] = i; has_head = 1; next }
+		/^TcpExt:/ { acks[++m] = $at["TCPPureAcks"] + $at["TCPHPAcks"]; has_head = 0 }
+		/^counted / && !instructions { instructions = $2 }
+		END {
+			if (!is_right || !bytes || !instructions || m != 2) exit 1
+			print instructions, bytes, acks[2] - acks[1]
+		}'
+}
+
+# A line for each load. A guest that the host gives no CPU for 30 s is given up, so each is tried a second time, as in
+# `headway bench`.
+one_run() { # KERNEL CC WAIT
+	local load line
 	for load in "${loads[@]}"; do
-		"$headway" in-lab --kernel "$1" --tool iperf3,cat "$command" "server & iperf3 -s -1 -p 5203" "wait $3" \
-			"cat /proc/net/netstat" count "iperf3 -c 127.0.0.1 -p 5203 -C $name -J $load" count "server wait" \
-			"cat /proc/net/netstat" | awk -v name="$name" '
-			/"sender_tcp_congestion"/ { is_right = index($0, "\"" name "\"") > 0 }
-			/"sum_received"/ { inside = 1 }
-			inside && /"bytes"/ { gsub(/[^0-9]/, ""); bytes = $0; inside = 0 }
-			# The first line with a name has the columns, the second their values.
-			/^TcpExt:/ && !has_head { for (i = 2; i <= NF; i++) at[$i] = i; has_head = 1; next }
-			/^TcpExt:/ { acks[++m] = $at["TCPPureAcks"] + $at["TCPHPAcks"]; has_head = 0 }
-			/^counted / && !instructions { instructions = $2 }
-			END {
-				if (!is_right || !bytes || !instructions || m != 2) exit 1
-				print instructions, bytes, acks[2] - acks[1]
-			}' || { echo "error: no result for $2: run \`$headway in-lab --kernel $1 'headway list'\`" >&2; exit 1; }
+		line=$(one_flow "$@" "$load") || line=$(one_flow "$@" "$load") ||
+			{ echo "error: no result for $2: run \`$headway in-lab --kernel $1 'headway list'\`" >&2; exit 1; }
+		echo "$line"
 	done
 }
 
