@@ -33,6 +33,9 @@ pub fn describe(
         let versions: Vec<&str> = lab_kernels.values().map(|k| k.version.as_str()).collect();
         env["lab"]["kernel"] = versions.join(", ").into();
         let digests: BTreeMap<&String, &String> =
+            lab_kernels.values().map(|kernel| (&kernel.version, &kernel.initramfs_digest)).collect();
+        env["lab"]["initramfs_sha256"] = serde_json::to_value(digests)?;
+        let digests: BTreeMap<&String, &String> =
             lab_kernels.iter().filter_map(|(spec, kernel)| Some((spec, kernel.digest.as_ref()?))).collect();
         if !digests.is_empty() {
             env["lab"]["kernel_sha256"] = serde_json::to_value(digests)?;

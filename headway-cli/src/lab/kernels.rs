@@ -17,6 +17,9 @@ pub struct Kernel {
     pub version: String,
     /// SHA-256 of a kernel that was named by its file or built here, which may have become another since.
     pub digest: Option<String>,
+    /// SHA-256 of the initramfs: this program, its libraries and the modules. Another build of the same source has another, and
+    /// its guests take other instructions, which are their time.
+    pub initramfs_digest: String,
     pub(super) image: File,
     pub(super) initramfs: File,
     pub(super) clock: File,
@@ -49,6 +52,7 @@ impl Kernel {
         Ok(Self {
             version,
             digest,
+            initramfs_digest: sha256(&initramfs),
             image: filled("headway-kernel", &image)?,
             initramfs: filled("headway-initramfs", &initramfs)?,
             clock: filled("headway-clock", CLOCK)?,
