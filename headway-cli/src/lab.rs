@@ -1,8 +1,9 @@
 //! The lab: one cell inside a distribution's own kernel, which QEMU runs in virtual time.
 //!
 //! The guest's single CPU executes one instruction each nanosecond of the guest's clock (`-icount`), and time in
-//! which it is idle is skipped. What the guest measures therefore depends on the plan and the seed alone, not on how
-//! busy the host is: the same cell gives the same bytes on every run. The guest's first process is this very program
+//! which it is idle is skipped. What the guest measures therefore depends on the cell, its seed and what `env.json` names,
+//! not on how busy the host is and not on what else the plan holds: the same cell gives the same bytes on every run. The
+//! guest's first process is this very program
 //! ([`guest`]), which runs the cell with the code of `--in here`.
 //!
 //! ```text
@@ -32,6 +33,7 @@ pub use kernels::{Kernel, is_file, kernels};
 use crate::lab::job::{Job, SAID};
 use crate::plan::wire::Nic;
 use crate::plan::{Cell, Label, Plan};
+use crate::raw::cell::CellResult;
 use crate::sys::lab::memory_file;
 use crate::sys::program::find_program;
 use anyhow::{Context, Result, anyhow, bail};
@@ -70,10 +72,8 @@ impl Limits {
 /// When the guest dies or hangs, the error says so with the end of its console; when it reports a failure, with what it
 /// reports. `dest` then holds `console.txt`. Cells may run at the same time in several threads.
 pub fn run_cell(kernel: &Kernel, plan: &Plan, cell: &Cell, dest: &Path, limits: Limits) -> Result<()> {
-    // The guest has no use for the other cells, of which a suite has thousands.
-    let plan = Plan { cells: Vec::new(), ..plan.clone() };
-    let job = Job::Cell { plan: Box::new(plan), cell: cell.clone() };
-    run_job(kernel, &job, cell.seed, dest, limits).map(drop)
+    run_job(kernel, &Job::of_cell(plan, cell), cell.seed, dest, limits)?;
+    CellResult::read(dest)?.of(plan, cell).write(dest)
 }
 
 /// Whether the kernel takes the settings of these candidates and drives these network cards, found out in one guest for each kind of card.

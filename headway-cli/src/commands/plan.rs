@@ -75,7 +75,7 @@ pub struct PlanArgs {
     blocks: Option<u32>,
     /// Seed of every random choice
     ///
-    /// In sim and lab, the same plan and seed give the same bytes in the run folder.
+    /// In sim and lab, the same plan and seed give the same bytes in the run folder; in lab, with the same build of headway.
     #[arg(long, default_value_t = 1, help_heading = WHAT)]
     seed: u64,
 

@@ -48,7 +48,7 @@ impl CellResult {
         Self {
             layout: LAYOUT,
             cell: cell.clone(),
-            path: PathEntry { files: Vec::new(), traffic: None, ..plan.paths[cell.path].clone() },
+            path: path_of(plan, cell),
             place: plan.place.clone(),
             traffic: traffic.clone(),
             kernel: String::new(),
@@ -64,6 +64,11 @@ impl CellResult {
         }
     }
 
+    /// The same result as that of a cell of a plan, where whoever measured it knew nothing of that plan.
+    pub fn of(self, plan: &Plan, cell: &Cell) -> Self {
+        Self { cell: cell.clone(), path: path_of(plan, cell), ..self }
+    }
+
     /// Writes `cell.json` into a cell's folder.
     pub fn write(&self, dir: &Path) -> Result<()> {
         write_atomic(&dir.join("cell.json"), &(serde_json::to_string_pretty(self)? + "\n"))
@@ -75,6 +80,11 @@ impl CellResult {
         let text = read_plain_text(&file).with_context(|| format!("cannot read `{}`", file.display()))?;
         serde_json::from_str(&text).with_context(|| format!("`{}` is damaged", file.display()))
     }
+}
+
+/// The path of a cell without what is large or stands elsewhere in the result.
+fn path_of(plan: &Plan, cell: &Cell) -> PathEntry {
+    PathEntry { files: Vec::new(), traffic: None, ..plan.paths[cell.path].clone() }
 }
 
 /// Longest round trip of a path: a day.

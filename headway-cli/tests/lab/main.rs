@@ -50,6 +50,17 @@ impl Scratch {
         cells.map(|cell| cell.unwrap().path()).collect()
     }
 
+    /// The raw files of a controller's only cell in a run.
+    fn cell_of(&self, out: &str, cc: &str) -> BTreeMap<PathBuf, Vec<u8>> {
+        let mut cells =
+            fs::read_dir(self.0.join(out).join("cells")).unwrap().map(|cell| cell.unwrap().path());
+        let is_its = |cell: &PathBuf| {
+            let result = fs::read(cell.join("cell.json")).unwrap();
+            serde_json::from_slice::<serde_json::Value>(&result).unwrap()["cell"]["cc"] == cc
+        };
+        raw_files(&cells.find(is_its).unwrap())
+    }
+
     fn status(&self, cell: &str) -> String {
         fs::read_to_string(self.0.join(cell).join("cell.json")).unwrap()
     }
@@ -172,6 +183,21 @@ fn the_same_seed_gives_the_same_bytes_and_another_seed_does_not() {
         assert!(content == other, "{} differs, first at line {first:?}", name.display());
     }
     assert_eq!(a.len(), b.len());
+    // A cell is the same in a plan with other candidates, too. What differs is its number there.
+    let output = s.run("d", &["--cc", "reno,bbr1,cubic", "--trace", "--seed", "7"]);
+    assert!(output.status.success(), "{}", text(&output));
+    for cc in ["cubic", "bbr1"] {
+        let [in_a, in_d] = ["a", "d"].map(|out| s.cell_of(out, cc));
+        let files = in_a.keys().filter(|name| !name.ends_with("cell.json"));
+        assert!(files.clone().count() >= 3 && in_a.len() == in_d.len(), "{:?}", in_a.keys());
+        for name in files {
+            assert!(
+                in_a[name] == in_d[name],
+                "{} of {cc} depends on the plan's other candidates",
+                name.display()
+            );
+        }
+    }
     let probe = Path::new("cells/000/probe.txt");
     assert!(a[probe] != c[probe], "another seed gave the same probes");
 }
