@@ -61,15 +61,21 @@ one_flow() { # KERNEL CC WAIT LOAD
 		}'
 }
 
-# A line for each load. A guest that the host gives no CPU for 30 s is given up, so each is tried a second time, as in
-# `headway bench`.
+# A line for each load. A guest that the host gives no CPU for 30 s is given up and worth another try, as in `headway bench`; what
+# fails for another reason would fail again.
 one_run() { # KERNEL CC WAIT
-	local load line
+	local load line why
+	why=$(mktemp)
 	for load in "${loads[@]}"; do
-		line=$(one_flow "$@" "$load") || line=$(one_flow "$@" "$load") ||
-			{ echo "error: no result for $2: run \`$headway in-lab --kernel $1 'headway list'\`" >&2; exit 1; }
+		line=$(one_flow "$@" "$load" 2>"$why") || { grep -q "did nothing for" "$why" && line=$(one_flow "$@" "$load" 2>"$why"); } || {
+			cat "$why" >&2
+			rm "$why"
+			echo "error: no result for $2: run \`$headway in-lab --kernel $1 'headway list'\`" >&2
+			exit 1
+		}
 		echo "$line"
 	done
+	rm "$why"
 }
 
 echo "instructions of the whole machine, mean of $runs runs"

@@ -20,6 +20,8 @@ kernel=$(scripts/kernel fetch 6.12)/vmlinuz
 bench=$(cargo bench --locked -q --no-run -p headway-cc --bench quic --message-format=json |
 	sed -n 's/.*"executable":"\([^"]*quic-[^"]*\)".*/\1/p' | tail -n 1)
 mkdir "$tmp/root"
+"$bench" list >"$tmp/root/list"
+transfers=$((2 * $(wc -l <"$tmp/root/list"))) # each with two buffers
 cp "$bench" "$tmp/root/bench"
 ldd "$bench" | grep -o '/[^ ]*\.so[^ ]*' | xargs -I{} cp --parents -L {} "$tmp/root"
 # The first process: loopback up, the transfers one after the other, the end.
@@ -39,10 +41,8 @@ cat >"$tmp/init.c" <<'C'
 
 int main(void)
 {
-	enum { CCS = 6 };
-	static const char *const ccs[2][CCS] = { { "noq-cubic", "headway", "bbr3", "bbr1", "cubic", "noq-bbr3" },
-						 { "quinn-cubic", "headway", "bbr3", "bbr1", "cubic", "quinn-bbr" } };
-	static const char *const stacks[2] = { "noq", "quinn" }, *const buffers[2] = { "212992", "8388608" };
+	static const char *const buffers[2] = { "212992", "8388608" };
+	char stack[16], cc[32];
 	struct ifreq lo = { .ifr_name = "lo", .ifr_flags = IFF_UP | IFF_RUNNING };
 
 	mkdir("/dev", 0755);
@@ -53,13 +53,11 @@ int main(void)
 		dup2(from, to);
 	ioctl(socket(AF_INET, SOCK_DGRAM, 0), SIOCSIFFLAGS, &lo);
 	for (int b = 0; b < 2; b++) {
-		FILE *f = fopen("/proc/sys/net/core/rmem_default", "w");
+		FILE *f = fopen("/proc/sys/net/core/rmem_default", "w"), *list = fopen("/list", "r");
 
 		fputs(buffers[b], f);
 		fclose(f);
-		for (int i = 0; i < 2 * CCS; i++) {
-			const char *stack = stacks[i / CCS], *cc = ccs[i / CCS][i % CCS];
-
+		while (fscanf(list, "%15s %31s", stack, cc) == 2) {
 			printf("result %s %s %s ", buffers[b], stack, cc);
 			fflush(stdout);
 			if (!fork()) {
@@ -68,6 +66,7 @@ int main(void)
 			}
 			wait(NULL);
 		}
+		fclose(list);
 	}
 	reboot(RB_AUTOBOOT);
 }
@@ -82,15 +81,15 @@ mb=$mb" </dev/null >"$tmp/console" &
 guest=$!
 wait $guest || true # what it printed tells
 guest=
-tr -d '\r' <"$tmp/console" | awk -v mb="$mb" '
+tr -d '\r' <"$tmp/console" | awk -v mb="$mb" -v transfers="$transfers" '
 	BEGIN { print "receive buffer, stack, controller: CPU time, ratio to the stack'"'"'s CUBIC, bytes sent for each that arrives" }
 	/^result [0-9]+ [a-z]+ [a-z0-9-]+ [0-9.]+ [0-9]+$/ {
 		if ($4 ~ /-cubic$/) base = $5
 		printf "%7d  %-5s %-11s %.2f s/GB  ratio %.3f  sent %.3f times\n", $2, $3, $4, $5 * 1000 / mb, $5 / base, $6 / mb / 1e6
 		n++
 	}
-	END { if (n != 24) exit 1 }' || {
+	END { if (n != transfers) exit 1 }' || {
 	cat "$tmp/console" >&2
-	echo "error: the guest did not finish its 24 transfers" >&2
+	echo "error: the guest did not finish its $transfers transfers" >&2
 	exit 1
 }

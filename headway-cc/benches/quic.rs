@@ -17,6 +17,8 @@ type Outcome<T> = Result<T, Box<dyn Error + Send + Sync>>;
 
 /// What is compared with the stack's CUBIC. Our CUBIC shows what the adapter itself costs.
 const OURS: [&str; 4] = ["headway", "bbr3", "bbr1", "cubic"];
+/// The stacks, each with its own CUBIC, which is the measure, and its own BBR.
+const STACKS: [[&str; 3]; 2] = [["noq", "noq-cubic", "noq-bbr3"], ["quinn", "quinn-cubic", "quinn-bbr"]];
 const RESAMPLES: usize = 2000;
 
 fn main() -> Outcome<()> {
@@ -27,6 +29,13 @@ fn main() -> Outcome<()> {
             println!("{cpu_s} {sent}");
             Ok(())
         }
+        // For `benches/quic_cpu.sh`, which runs each of them in a guest.
+        [list] if list == "list" => {
+            for [stack, theirs, bbr] in STACKS {
+                all(theirs, bbr).for_each(|cc| println!("{stack} {cc}"));
+            }
+            Ok(())
+        }
         // `cargo test --benches` runs this without `--bench`, which only shows that it works.
         [] if !std::env::args().any(|arg| arg == "--bench") => compare(1, 1),
         [] => compare(20, 200),
@@ -35,9 +44,14 @@ fn main() -> Outcome<()> {
     }
 }
 
+/// What is measured in one stack: its CUBIC first.
+fn all(theirs: &'static str, bbr: &'static str) -> impl Iterator<Item = &'static str> {
+    [theirs].into_iter().chain(OURS).chain([bbr])
+}
+
 fn compare(rounds: usize, mb: u64) -> Outcome<()> {
-    for (stack, theirs, bbr) in [("noq", "noq-cubic", "noq-bbr3"), ("quinn", "quinn-cubic", "quinn-bbr")] {
-        let all: Vec<&str> = [theirs].into_iter().chain(OURS).chain([bbr]).collect();
+    for [stack, theirs, bbr] in STACKS {
+        let all: Vec<&str> = all(theirs, bbr).collect();
         let mut costs = vec![Vec::new(); all.len()];
         for round in 0..rounds {
             let forth: Vec<usize> = (0..all.len()).collect();
