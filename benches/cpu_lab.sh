@@ -5,14 +5,14 @@
 #	benches/cpu_lab.sh [KERNELS [HEADWAY [RUNS]]]
 #	benches/cpu_lab.sh profile CC [KERNEL [HEADWAY]]
 #
-# The flow is iperf3's over loopback in the lab's guest: 1 GB as fast as it goes, 1 Gbit/s for 1 s, and 100 Mbit/s for 2 s. A flow
+# The flow is iperf3's over loopback in the lab's guest: 1 GB as fast as it goes, 1 Gbit/s for 1 s, and 100 Mbit/s for 8 s. A flow
 # of a second still depends on when it begins, by 1 to 2 %, so each figure is the mean of RUNS (5) that begin a millisecond
 # apart, and 3 s after the controller was loaded, when the kernel has freed what the loading took: 5 million instructions on 6.1.
 # KERNELS is a list with commas (6.1,6.12,7.2). HEADWAY is the program to measure: give an older one to see what a
 # change costs. `profile` says which functions the instructions of the bulk flow are in.
 set -euo pipefail
 cd "$(dirname "$0")/.."
-loads=("-n 1G" "-n 125M --fq-rate 1G" "-n 25M --fq-rate 100M")
+loads=("-n 1G" "-n 125M --fq-rate 1G" "-n 100M --fq-rate 100M")
 titles=("bulk, 1 GB" "1 Gbit/s" "100 Mbit/s")
 
 load_of() { # CC: the command that loads it; sets `name`
