@@ -34,7 +34,7 @@ pub fn describe(
         env["lab"]["kernel"] = versions.join(", ").into();
         let digests: BTreeMap<&String, &String> =
             lab_kernels.values().map(|kernel| (&kernel.version, &kernel.initramfs_digest)).collect();
-        env["lab"]["initramfs_sha256"] = serde_json::to_value(digests)?;
+        env["lab"][INITRAMFS] = serde_json::to_value(digests)?;
         let digests: BTreeMap<&String, &String> =
             lab_kernels.iter().filter_map(|(spec, kernel)| Some((spec, kernel.digest.as_ref()?))).collect();
         if !digests.is_empty() {
@@ -99,7 +99,10 @@ pub fn keep(out: &Path, begun: Option<Value>, env: &Value) -> Result<()> {
     Ok(())
 }
 
-/// The first value in which two environments differ, as `key: this and that`.
+/// The digest of what a guest of the lab is given beside its kernel.
+const INITRAMFS: &str = "initramfs_sha256";
+
+/// The first value in which two environments differ, as `key: this and that`, and in words where it is a digest.
 pub fn difference(a: &Value, b: &Value) -> String {
     fn walk(name: &str, a: &Value, b: &Value) -> Option<String> {
         match (a, b) {
@@ -111,7 +114,11 @@ pub fn difference(a: &Value, b: &Value) -> String {
             _ => Some(format!("{}: {a} and {b}", name.trim_end())),
         }
     }
-    walk("", a, b).unwrap_or_else(|| "env.json differs".into())
+    let named = walk("", a, b).unwrap_or_else(|| "env.json differs".into());
+    match named.contains(INITRAMFS) {
+        true => format!("another build of headway, or other libraries or kernel modules ({named})"),
+        false => named,
+    }
 }
 
 fn extend(env: &mut serde_json::Value, with: serde_json::Value) {
@@ -131,6 +138,12 @@ mod tests {
             difference(&json!({"a": 1, "lab": {"qemu": "7.2"}}), &json!({"a": 1, "lab": {"qemu": "9.0"}}));
         assert_eq!(named, r#"lab qemu: "7.2" and "9.0""#);
         assert_eq!(difference(&json!({"a": 1}), &json!({"a": 1, "b": 2})), "b: null and 2");
+        let built = |digest| json!({"lab": {INITRAMFS: {"6.12": digest}}});
+        let named = difference(&built("1a"), &built("2b"));
+        assert!(
+            named.starts_with("another build of headway") && named.contains("\"1a\" and \"2b\""),
+            "{named}"
+        );
     }
 
     #[test]
