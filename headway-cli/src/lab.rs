@@ -3,8 +3,7 @@
 //! The guest's single CPU executes one instruction each nanosecond of the guest's clock (`-icount`), and time in
 //! which it is idle is skipped. What the guest measures therefore depends on the cell, its seed and what `env.json` names,
 //! not on how busy the host is and not on what else the plan holds: the same cell gives the same bytes on every run. The
-//! guest's first process is this very program
-//! ([`guest`]), which runs the cell with the code of `--in here`.
+//! guest's first process is this very program ([`guest`]), which runs the cell with the code of `--in here`.
 //!
 //! ```text
 //! Kernel::find ─► initramfs (once per process) ─┐

@@ -32,9 +32,8 @@ pub fn describe(
         env["lab"] = lab::env(kernel)?;
         let versions: Vec<&str> = lab_kernels.values().map(|k| k.version.as_str()).collect();
         env["lab"]["kernel"] = versions.join(", ").into();
-        let digests: BTreeMap<&String, &String> =
-            lab_kernels.values().map(|kernel| (&kernel.version, &kernel.initramfs_digest)).collect();
-        env["lab"][INITRAMFS] = serde_json::to_value(digests)?;
+        // In the order of `kernel`; not by version, which two kernels with other modules may share.
+        env["lab"][INITRAMFS] = lab_kernels.values().map(|k| k.initramfs_digest.as_str()).collect();
         let digests: BTreeMap<&String, &String> =
             lab_kernels.iter().filter_map(|(spec, kernel)| Some((spec, kernel.digest.as_ref()?))).collect();
         if !digests.is_empty() {
@@ -138,10 +137,10 @@ mod tests {
             difference(&json!({"a": 1, "lab": {"qemu": "7.2"}}), &json!({"a": 1, "lab": {"qemu": "9.0"}}));
         assert_eq!(named, r#"lab qemu: "7.2" and "9.0""#);
         assert_eq!(difference(&json!({"a": 1}), &json!({"a": 1, "b": 2})), "b: null and 2");
-        let built = |digest| json!({"lab": {INITRAMFS: {"6.12": digest}}});
+        let built = |digest| json!({"lab": {INITRAMFS: [digest]}});
         let named = difference(&built("1a"), &built("2b"));
         assert!(
-            named.starts_with("another build of headway") && named.contains("\"1a\" and \"2b\""),
+            named.starts_with("another build of headway") && named.contains("[\"1a\"] and [\"2b\"]"),
             "{named}"
         );
     }

@@ -46,19 +46,21 @@ impl Scratch {
         command.args(["bench", "--in", "lab", "--trace", "--blocks", "1", "--out", out]).args(args);
         let run = command.current_dir(&self.0).output().unwrap();
         assert!(run.status.success(), "{}", text(&run));
-        let cells = fs::read_dir(self.0.join(out).join("cells")).unwrap();
-        cells.map(|cell| cell.unwrap().path()).collect()
+        self.cells(out).collect()
+    }
+
+    /// The cells' folders of a run.
+    fn cells(&self, out: &str) -> impl Iterator<Item = PathBuf> {
+        fs::read_dir(self.0.join(out).join("cells")).unwrap().map(|cell| cell.unwrap().path())
     }
 
     /// The raw files of a controller's only cell in a run.
     fn cell_of(&self, out: &str, cc: &str) -> BTreeMap<PathBuf, Vec<u8>> {
-        let mut cells =
-            fs::read_dir(self.0.join(out).join("cells")).unwrap().map(|cell| cell.unwrap().path());
         let is_its = |cell: &PathBuf| {
             let result = fs::read(cell.join("cell.json")).unwrap();
             serde_json::from_slice::<serde_json::Value>(&result).unwrap()["cell"]["cc"] == cc
         };
-        raw_files(&cells.find(is_its).unwrap())
+        raw_files(&self.cells(out).find(is_its).unwrap())
     }
 
     fn status(&self, cell: &str) -> String {
