@@ -64,20 +64,21 @@ one_flow() { # KERNEL CC WAIT LOAD
 # A line for each load. A guest that the host gives no CPU for 30 s is given up and worth another try, as in `headway bench`; what
 # fails for another reason would fail again.
 one_run() { # KERNEL CC WAIT
-	local load line why
-	why=$(mktemp)
+	local load line
 	for load in "${loads[@]}"; do
-		line=$(one_flow "$@" "$load" 2>"$why") || { grep -q "did nothing for" "$why" && line=$(one_flow "$@" "$load" 2>"$why"); } || {
+		line=$(one_flow "$@" "$load" 2>"$why") ||
+			{ grep -q "did nothing for" "$why" && line=$(one_flow "$@" "$load" 2>"$why"); } || {
 			cat "$why" >&2
-			rm "$why"
 			echo "error: no result for $2: run \`$headway in-lab --kernel $1 'headway list'\`" >&2
 			exit 1
 		}
 		echo "$line"
 	done
-	rm "$why"
 }
 
+why=$(mktemp) # what a guest that failed has said
+trap 'rm -f "$why"' EXIT
+trap 'exit 130' INT TERM HUP
 echo "instructions of the whole machine, mean of $runs runs"
 printf '%-10s %-11s %-10s %14s %10s %10s %8s\n' kernel load controller "per byte" "per ACK" bytes/ACK "to bbr"
 for kernel in ${kernels//,/ }; do
