@@ -24,4 +24,7 @@ examine many many --cc bbr3,bbr1,headway --streams 4,16 --seconds 40
 for rival in cubic bbr1 bbr3; do
     examine "beside_$rival" beside --cc bbr3,headway --against "$rival" --seconds 60
 done
-examine newcomer newcomer --cc bbr3,bbr1,headway,headway:newcomer=0 --streams 2 --stagger 5s --seconds 60
+# After 5 s BBRv3 drains the queue (ProbeRTT), and who comes at that moment finds the path empty: so other moments, too.
+for after in 5000 1700 3300 8300; do
+    examine "newcomer_$after" newcomer --cc bbr3,bbr1,headway,headway:newcomer=0 --streams 2 --stagger "${after}ms" --seconds 60
+done
