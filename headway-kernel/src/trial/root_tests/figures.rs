@@ -175,8 +175,7 @@ fn times_out(trial: &Trial, route: &Route, [mut near, far]: [TcpStream; 2]) {
     let reader = swallow(far);
     near.write_all(&[1; 100]).unwrap();
     compare(trial, &near);
-    let cut = route.clone();
-    let cutter = std::thread::spawn(move || cut.cut(Duration::from_millis(1500)));
+    let cutter = route.cut(Duration::from_millis(1500));
     std::thread::sleep(Duration::from_millis(20));
     near.write_all(&[1; 100]).unwrap();
     std::thread::sleep(Duration::from_millis(500));
@@ -242,8 +241,7 @@ fn ends(trial: &mut Trial, route: &Route, pair: impl Fn() -> [TcpStream; 2]) {
     assert_eq!(unread, (1, End::Aborted));
     let silent = ended(&|mut near, _far| {
         set_number(&near, libc::TCP_USER_TIMEOUT, 300);
-        let cut = route.clone();
-        let cutter = std::thread::spawn(move || cut.cut(Duration::from_secs(3)));
+        let cutter = route.cut(Duration::from_secs(3));
         std::thread::sleep(Duration::from_millis(20));
         near.write_all(&[1; 100]).unwrap();
         assert!(near.read(&mut [0]).is_err());

@@ -9,6 +9,7 @@ use std::os::fd::AsRawFd;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::mpsc::{Receiver, channel};
+use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use crate::private::socket_of;
@@ -57,10 +58,14 @@ impl Route {
         Some(route)
     }
 
-    pub(super) fn cut(&self, for_a_time: Duration) {
+    /// Cuts the path, from now on and for a time. The thread ends when it is whole again.
+    pub(super) fn cut(&self, for_a_time: Duration) -> JoinHandle<()> {
         self.is_cut.store(true, Ordering::Relaxed);
-        std::thread::sleep(for_a_time);
-        self.is_cut.store(false, Ordering::Relaxed);
+        let is_cut = self.is_cut.clone();
+        std::thread::spawn(move || {
+            std::thread::sleep(for_a_time);
+            is_cut.store(false, Ordering::Relaxed);
+        })
     }
 }
 
