@@ -247,7 +247,7 @@ pub const CONTROLLERS: &[Entry] = &[
     },
     Entry {
         name: "headway",
-        about: "our own: bbr3 whose probes end at their own queue, with a brake",
+        about: "our own: bbr3 with short probes and a brake, which does not answer random loss",
         params: Some(&params::HEADWAY),
         new: with_params!(Bbr3, Bbr3Params, HEADWAY),
     },

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-3-Clause */
 /*
- * BBRv3 after draft-ietf-ccwg-bbr, and by its names. "§" is a section of the revision in docs/spec.md.
+ * BBRv3 after draft-ietf-ccwg-bbr, and by its names. "§" is a section of the revision in docs/reference/draft.md.
  *
  * Use: fill struct bbr3_params from Rust, call bbr3_on_event() for every event, apply what it puts in struct
  * control. The glue's min_tso_segs callback is bbr3_min_tso_segs(). It needs an EVENT_LOST for each packet marked
@@ -78,7 +78,7 @@ struct ladder {
 	u64 is_climbing;	/* Whether this probe climbs */
 	u64 phase_delivered;	/* delivered when this probe, or this ProbeBW_CRUISE, began */
 	u64 queue_slots;	/* Slots in a row with a queue, of packets that this probe has sent */
-	/* Bandwidth from which on growth is counted: the largest one when the gain was raised last */
+	/* Bandwidth from which on growth is counted: the largest one when the probe began, or when the rate had grown last */
 	u64 reference_bw;
 	u64 rung_round;	/* round_count when the gain was raised last */
 };
@@ -107,9 +107,10 @@ struct loss_model_params {
 	u64 burst;	/* Packets that are lost together, in the mean */
 	u64 hold_rounds;	/* Rounds for which losses are answered after the tolerance has ended; doubled each time */
 	u64 full_rtt;	/* An RTT above the smallest one by more than this part of it shows that the path is full */
-	u64 blind_probes;	/* The tolerance ends after so many probes in a row that showed no queue */
+	u64 blind_probes;	/* The tolerance ends after so many probes that showed no queue, since the last queue */
 	u64 blind_hold;	/* The hold is this many times as long where no queue has been seen */
 	u64 growth_share;	/* Startup overlooks losses while a round loses no more than is tolerated of this share */
+	u64 small_rounds;	/* Most rounds in a row that Startup leaves out because too little was in flight */
 	/* Whether a flow that sends at its bandwidth sends what the path loses on top: 1 yes, 0 no */
 	u64 compensate;
 };
@@ -125,12 +126,12 @@ struct loss_model {
 	u64 base_rtt_us;	/* Smallest RTT of this span, in microseconds */
 	u64 last_base_rtt_us;	/* That of the span before */
 	u64 usual_rtt;	/* Mean of these RTTs in quiet rounds, in 256ths of a microsecond; 0 before the first */
-	u64 quiet_low_sent;	/* Quiet rounds: sent and found out about at ACKs without a queue */
+	u64 quiet_low_sent;	/* Quiet rounds: what ACKs without a queue reported, as delivered or as lost */
 	u64 quiet_low_lost;	/* Lost of that */
 	u64 quiet_low_bdp;	/* What was sent of that in each round, times the segments of the BDP then */
-	u64 quiet_high_sent;	/* Quiet rounds: found out about at ACKs with a queue */
+	u64 quiet_high_sent;	/* Quiet rounds: what ACKs with a queue reported */
 	u64 quiet_high_lost;	/* Lost of that */
-	u64 up_sent;	/* Rounds after those of a probe: found out about at ACKs without a queue */
+	u64 up_sent;	/* Rounds after those of a probe: what ACKs without a queue reported */
 	u64 up_lost;	/* Lost of that */
 	u64 low_sent;	/* Of this round, at ACKs without a queue */
 	u64 low_lost;	/* Lost of that */
@@ -139,16 +140,19 @@ struct loss_model {
 	u64 is_up;	/* Whether the flow probed in this round */
 	u64 was_up;	/* Whether it did in the round before */
 	u64 quiet_rounds;	/* Rounds in a row without a probe that are over */
-	u64 round_sent;	/* Of this loss round: found out about */
+	u64 round_sent;	/* Of this loss round: what was reported, as delivered or as lost */
 	u64 round_lost;	/* Of this loss round: lost */
-	u64 round_high;	/* Of this loss round: found out about at ACKs with a queue */
+	u64 round_high;	/* Of this loss round: what ACKs with a queue reported */
 	u64 was_full;	/* Whether the loss round before showed a queue at any ACK, or lost more than growth_share allows */
 	u64 failures;	/* Times that the tolerance has ended, up to six, less half at each halving of the counts */
 	u64 hold_round;	/* round_count until which losses are answered */
 	u64 saw_full;	/* Whether a queue has shown since the last probe that the path is full */
 	u64 is_app_limited;	/* Whether the application has limited the flow since then */
-	u64 blind_probes;	/* Probes in a row that ended without such a queue while losses were tolerated */
+	u64 blind_probes;	/* Probes since such a queue that ended without one while losses were tolerated */
 	u64 shows_full;	/* Whether such a queue has been seen since the tolerance last ended for want of one */
+	u64 small_rounds;	/* Rounds in a row that Startup has left out because too little was in flight */
+	/* Largest of the smallest RTTs that counted since the counts began, in microseconds; 0 before the first */
+	u64 counted_base_us;
 };
 
 /* The tunables of the room for a newcomer; reasons and values are in NewcomerParams. Parts of 1 are times 2^16. */
@@ -174,7 +178,8 @@ struct newcomer {
 	u64 had_queue;	/* Whether one of the ladder's slots in it showed a queue */
 	u64 quiet_us;	/* Time in ProbeBW_CRUISE since a round with a queue, in microseconds */
 	u64 alone_bw;	/* Bandwidth when the flow was alone last; 0 if it never was */
-	u64 was_taken;	/* Whether so little arrived in the last round of this ProbeBW_CRUISE with a queue throughout */
+	/* Whether so little arrived in the last round of this ProbeBW_CRUISE with a queue throughout that somebody else may have come */
+	u64 was_taken;
 	u64 limit;	/* The largest bandwidth until this ProbeBW_CRUISE is over; 0 for any */
 };
 
@@ -212,7 +217,7 @@ struct varying {
 	u64 move_bw;	/* Rate of the link at its last move; 0 before it was busy for the first time */
 	u64 until_us;	/* Until when the link counts as one that varies, in microseconds */
 	u64 queue_rounds;	/* Rounds in a row with more queue than allowed */
-	u64 hold_us;	/* Until when it does not, whatever it does, in microseconds */
+	u64 hold_us;	/* Until when the link does not count as one that varies, however its rate moves; in microseconds */
 };
 
 /* Tunables; reasons and values are in Bbr3Params. Gains and parts of 1 are times 2^16, times in microseconds. */
@@ -408,10 +413,10 @@ struct bbr3_conn {
 #include "bbr3/newcomer.h"
 #include "bbr3/ladder.h"
 #include "bbr3/probe_bw.h"
+#include "bbr3/braking.h"
 #include "bbr3/startup.h"
 #include "bbr3/probe_rtt.h"
 #include "bbr3/recovery.h"
-#include "bbr3/braking.h"
 #include "bbr3/varying.h"
 
 /*

@@ -7,7 +7,7 @@
  * the slots before, in the fields usual_*) and met a queue puts it on: the flow paces at what arrives until the queue is
  * gone (BRAKE_DRAIN). Then it looks for the old rate (BRAKE_HOLD).
  *
- * Use: a controller has a struct brake_params as the last of its parameters and a struct brake as the last of its
+ * Use: a controller has a struct brake_params among its parameters and a struct brake in its
  * state. Once an ACK, after its model is updated, it calls brake_on_ack(). From then on it takes its bandwidth from
  * brake_bw(), its pacing gain from brake_gain(), and keeps its window within brake.window.
  *

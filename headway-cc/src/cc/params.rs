@@ -492,6 +492,7 @@ pub const BBR3: ParamTable = ParamTable {
         param("loss_blind_probes", Kind::Count, 1, 1_000_000),
         param("loss_blind_hold", Kind::Count, 1, 1000),
         gain("loss_growth_share", 0, 100),
+        param("loss_small_rounds", Kind::Count, 0, 1_000_000),
         param("loss_compensate", Kind::Count, 0, 1),
         param("newcomer", Kind::Count, 0, 1),
         param("newcomer_alone_us", Kind::Micros, 0, 3600 * S),

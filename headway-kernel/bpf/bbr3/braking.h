@@ -7,6 +7,17 @@
 #define HEADWAY_BBR3_BRAKING_H
 
 /*
+ * Lets go of the brake because something else takes its place. The long-term bound of before the slow-down comes back: losses
+ * on the slower path have lowered it meanwhile, and it must not hold back the faster one.
+ */
+static __always_inline void bbr3_release_brake(struct bbr3_conn *c)
+{
+	if (c->bbr->brake.mode != BRAKE_WATCH)
+		c->bbr->inflight_longterm = u64_max(c->bbr->inflight_longterm, c->bbr->unbraked_inflight_longterm);
+	brake_release(&c->bbr->brake);
+}
+
+/*
  * Restores the long-term bound of before the slow-down once the brake allows the old rate again. Losses on the slower
  * path have lowered the bound meanwhile, and it must not hold back the faster path.
  */

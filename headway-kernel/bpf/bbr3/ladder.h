@@ -102,7 +102,7 @@ static __always_inline void bbr3_update_ladder(struct bbr3_conn *c)
 	}
 }
 
-/* Sets the gain of the probe; growth is counted from here on. */
+/* Sets the gain of the probe; rounds without growth are counted from here on. */
 static __always_inline void ladder_climb(struct bbr3_conn *c, u64 gain)
 {
 	c->bbr->pacing_gain = gain;

@@ -156,15 +156,17 @@ static __always_inline u64 bbr3_is_growth_free(const struct bbr3_conn *c)
  * Whether too little was in flight in Startup for the rate to grow by a quarter, so that its not growing says nothing
  * about the path: a round trip delivers no more than what is in flight and not lost. A receiver that waits for a packet
  * whose retransmission was lost, too, closes its window for some rounds, and a timeout closes the congestion window.
- * Without a loss, or where a queue shows, the draft's rule holds, so that a flow with a small window leaves Startup.
+ * Without a loss, where a queue shows, and after some such rounds in a row the draft's rule holds, so that a flow with a
+ * small window leaves Startup. Where it is not known what was in flight it holds, too.
  */
 static __noinline u64 bbr3_is_flight_too_small(const struct bbr3_conn *c)
 {
 	u64 arrived = sat_sub(c->ack->rs_tx_in_flight, c->ack->rs_lost);
 	u64 grown = gain_apply(c->bbr->full_bw, c->p->full_bw_gain);
 	u64 may_tell = c->bbr->state != BBR3_STARTUP || !c->ack->lost || loss_is_queue_high(c);
+	u64 is_known = c->ack->rs_tx_in_flight && c->bbr->loss.small_rounds < c->p->loss.small_rounds;
 
-	return c->p->loss.is_on && !may_tell && arrived < bbr3_bdp_multiple(c, grown, GAIN_UNIT);
+	return c->p->loss.is_on && !may_tell && is_known && arrived < bbr3_bdp_multiple(c, grown, GAIN_UNIT);
 }
 
 /*
@@ -279,6 +281,23 @@ static __noinline void loss_fail(struct bbr3_conn *c)
 	l->share = 0;
 	l->hold_round = sat_add(c->bbr->round_count, hold);
 	l->failures = u64_min(l->failures + 1, LOSS_MAX_FAILURES);
+	l->blind_probes = 0;
+	loss_keep(c, 0);
+}
+
+/*
+ * Ends the tolerance for a sign that may come several times in a row. If nothing was tolerated, nothing has failed: the
+ * counts begin anew, and losses are answered for the usual time.
+ */
+static __noinline void loss_end(struct bbr3_conn *c)
+{
+	u64 hold_round = sat_add(c->bbr->round_count, c->p->loss.hold_rounds);
+
+	if (c->bbr->loss.share) {
+		loss_fail(c);
+		return;
+	}
+	c->bbr->loss.hold_round = u64_max(c->bbr->loss.hold_round, hold_round);
 	loss_keep(c, 0);
 }
 
@@ -300,7 +319,6 @@ static __always_inline void loss_judge_probe(struct bbr3_conn *c)
 	l->saw_full = 0;
 	l->is_app_limited = 0;
 	if (l->blind_probes >= c->p->loss.blind_probes) {
-		l->blind_probes = 0;
 		l->shows_full = 0;
 		loss_fail(c);
 	}
@@ -341,6 +359,16 @@ static __always_inline u64 loss_depends_on_us(const struct bbr3_conn *c, u64 sha
 	       (l->share && loss_is_over_limit(c, lost, sent, l->first_share));
 }
 
+/*
+ * Halves the counts when so much was sent, while there is nothing to judge: what a path lost long ago must not hide what it
+ * loses now.
+ */
+static __always_inline void loss_age(struct bbr3_conn *c)
+{
+	if (c->bbr->loss.quiet_low_sent >= bbr3_segments(c, c->p->loss.window_sent))
+		loss_keep(c, GAIN_UNIT / 2);
+}
+
 /* Judges the counts at the end of a round. */
 static __noinline void loss_judge(struct bbr3_conn *c)
 {
@@ -349,8 +377,10 @@ static __noinline void loss_judge(struct bbr3_conn *c)
 			l->quiet_low_lost >= bbr3_segments(c, c->p->loss.min_lost);
 	u64 share = loss_quiet_share(c);
 
-	if (c->bbr->round_count < l->hold_round || (!l->share && !is_enough))
+	if (c->bbr->round_count < l->hold_round || (!l->share && !is_enough)) {
+		loss_age(c);
 		return;
+	}
 	if (loss_depends_on_us(c, share)) {
 		loss_fail(c);
 		return;
@@ -368,9 +398,25 @@ static __noinline void loss_judge(struct bbr3_conn *c)
 }
 
 /*
- * Remembers the smallest RTT. A flow that begins where others keep a queue takes it for the path until all of them yield
- * at once, and what it has learned until then is not the path's: one that is much smaller ends the tolerance.
+ * Ends the tolerance when the smallest RTT is much smaller than while the losses were counted. A flow that begins where
+ * others keep a queue takes it for the path until all of them yield at once, and what it has learned until then is not the
+ * path's. It is asked once a round, because a queue that drains makes the RTT smaller by little with each ACK.
  */
+static __always_inline void loss_judge_base(struct bbr3_conn *c)
+{
+	struct loss_model *l = &c->bbr->loss;
+	u64 base_us = loss_base_us(c);
+
+	if (base_us >= NO_RTT)
+		return;
+	if (sat_add(base_us, loss_margin_us(c)) < l->counted_base_us) {
+		loss_end(c);
+		l->counted_base_us = 0;
+	}
+	l->counted_base_us = u64_max(l->counted_base_us, base_us);
+}
+
+/* Remembers the smallest RTT. */
 static __noinline void loss_update_base(struct bbr3_conn *c)
 {
 	struct loss_model *l = &c->bbr->loss;
@@ -378,8 +424,6 @@ static __noinline void loss_update_base(struct bbr3_conn *c)
 
 	if (rtt_us >= NO_RTT)
 		return;
-	if (base_us < NO_RTT && sat_add(rtt_us, loss_margin_us(c)) < base_us)
-		loss_fail(c);
 	if (base_us >= NO_RTT || sat_sub(now_us, l->base_stamp_us) >= c->p->loss.base_us) {
 		l->last_base_rtt_us = base_us >= NO_RTT ? NO_RTT : l->base_rtt_us;
 		l->base_rtt_us = NO_RTT;
@@ -392,7 +436,7 @@ static __noinline void loss_update_base(struct bbr3_conn *c)
 static __always_inline void bbr3_end_tolerance(struct bbr3_conn *c)
 {
 	if (c->p->loss.is_on)
-		loss_fail(c);
+		loss_end(c);
 }
 
 /* Counts this ACK, judges the round that it ends, and says whether losses are tolerated from now on. */
@@ -406,6 +450,7 @@ static __always_inline u64 bbr3_update_loss_model(struct bbr3_conn *c)
 	loss_update_base(c);
 	loss_gather_rtt(c);
 	if (c->bbr->round_start) {
+		loss_judge_base(c);
 		loss_judge_probe(c);
 		loss_add_round(c);
 		loss_judge(c);

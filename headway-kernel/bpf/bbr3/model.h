@@ -65,6 +65,7 @@ static __always_inline void bbr3_reset_full_bw(struct bbr3_conn *c)
 	c->bbr->full_bw = 0;
 	c->bbr->full_bw_count = 0;
 	c->bbr->full_bw_now = 0;
+	c->bbr->loss.small_rounds = 0;
 }
 
 /*
@@ -82,8 +83,10 @@ static __noinline void bbr3_check_full_bw_reached(struct bbr3_conn *c)
 		c->bbr->full_bw = rate;
 		return;
 	}
-	if (bbr3_is_flight_too_small(c))
+	if (bbr3_is_flight_too_small(c)) {
+		c->bbr->loss.small_rounds++;
 		return;
+	}
 	c->bbr->full_bw_count++;
 	if (c->bbr->full_bw_count >= c->p->full_bw_count) {
 		c->bbr->full_bw_now = 1;

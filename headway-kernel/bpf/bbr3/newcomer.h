@@ -78,11 +78,15 @@ static __noinline void newcomer_judge_round(struct bbr3_conn *c)
 {
 	struct newcomer *n = &c->bbr->newcomer;
 	u64 span_us = sat_sub(c->ack->now_us, n->round_us);
+	u64 is_steady = c->bbr->brake.mode == BRAKE_WATCH && !n->is_app_limited;
 
-	if (n->rounds < 2 || n->is_app_limited)
+	if (n->rounds < 2)
 		return;
-	n->quiet_us = newcomer_had_queue(c) ? 0 : sat_add(n->quiet_us, span_us);
-	if (n->alone_bw && newcomer_is_queue(c, c->bbr->last_round_rtt_us) && c->bbr->brake.mode == BRAKE_WATCH)
+	if (newcomer_had_queue(c))
+		n->quiet_us = 0;
+	else if (!n->is_app_limited)
+		n->quiet_us = sat_add(n->quiet_us, span_us);
+	if (n->alone_bw && is_steady && newcomer_is_queue(c, c->bbr->last_round_rtt_us))
 		newcomer_yield(c, span_us);
 }
 
@@ -107,10 +111,17 @@ static __always_inline void bbr3_make_room(struct bbr3_conn *c)
 	newcomer_bound(c);
 }
 
+/* Notes that the flow begins again after a pause: time in which nothing was sent is no time without a queue, and no round. */
+static __always_inline void bbr3_note_restart(struct bbr3_conn *c)
+{
+	c->bbr->newcomer.rounds = 0;
+	c->bbr->newcomer.was_taken = 0;
+}
+
 /* Notes that one of the ladder's slots in ProbeBW_CRUISE showed a queue. */
 static __always_inline void bbr3_note_cruise_queue(struct bbr3_conn *c)
 {
-	c->bbr->newcomer.had_queue = 1;
+	c->bbr->newcomer.had_queue = c->p->newcomer.is_on;
 }
 
 /*
@@ -124,7 +135,7 @@ static __always_inline void bbr3_note_own_queue(struct bbr3_conn *c, u64 usual_r
 	u64 is_first_gain = c->bbr->pacing_gain < c->p->up_pacing_gain;
 	u64 is_quiet = c->bbr->newcomer.quiet_us >= c->p->newcomer.alone_us;
 
-	if (is_first_gain && is_empty && is_quiet) {
+	if (c->p->newcomer.is_on && is_first_gain && is_empty && is_quiet) {
 		c->bbr->newcomer.alone_bw = c->bbr->max_bw;
 		if (c->p->newcomer.spares_probe_rtt)
 			c->bbr->probe_rtt_min_stamp = c->ack->now_us;

@@ -90,6 +90,7 @@ static __noinline void bbr3_handle_restart_from_idle(struct bbr3_conn *c)
 	c->bbr->idle_restart = 1;
 	c->bbr->extra_acked_interval_start = c->ack->now_us;
 	c->bbr->extra_acked_delivered = 0;
+	bbr3_note_restart(c);
 	if (bbr3_is_in_a_probe_bw_state(c)) {
 		bbr3_set_pacing_rate_with_gain(c, c->p->cruise_pacing_gain);
 	} else if (c->bbr->state == BBR3_PROBE_RTT) {

@@ -6,9 +6,14 @@
 #ifndef HEADWAY_BBR3_STARTUP_H
 #define HEADWAY_BBR3_STARTUP_H
 
-/* Begins to look for the path's rate, doubling the rate each round (§5.3.1.1 EnterStartup). */
+/*
+ * Begins to look for the path's rate, doubling the rate each round (§5.3.1.1 EnterStartup). What bounds the flow to a slower
+ * path, or to one that varies, lets go, because neither is watched in Startup.
+ */
 static __always_inline void bbr3_enter_startup(struct bbr3_conn *c)
 {
+	bbr3_release_brake(c);
+	c->bbr->varying.is_on = 0;
 	bbr3_set_state(c, BBR3_STARTUP);
 }
 

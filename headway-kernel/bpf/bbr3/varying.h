@@ -68,7 +68,7 @@ static __always_inline void varying_enter(struct bbr3_conn *c)
 	if (!v->is_on && c->ack->now_us >= v->hold_us) {
 		v->is_on = 1;
 		v->queue_rounds = 0;
-		brake_release(&c->bbr->brake);
+		bbr3_release_brake(c);
 	}
 }
 

@@ -23,7 +23,7 @@ pub const TWIN: Twin = Twin {
         let ladder = LadderParams { deviations: 0, slots: 1, shared: GAIN_UNIT << 16, ..LadderParams::on() };
         let loss = LossModelParams {
             low_rtt: GAIN_UNIT / 4,
-            base_us: 100_000,
+            base_us: 300_000,
             min_sent: 8,
             min_lost: 1,
             window_lost: 8,
@@ -49,7 +49,15 @@ pub const TWIN: Twin = Twin {
         // Apart from the room for a newcomer, because it bounds the window so often that the streams would not reach that
         // any more. Here other flows' queue is seen, which keeps the ladder from climbing.
         let shared = LadderParams { shared: GAIN_UNIT, shared_us: 300_000, ..ladder };
-        let varying = Bbr3Params { brake: eager, ladder: shared, loss, varying, ..Bbr3Params::default() };
+        let no_room = NewcomerParams { is_on: false, ..newcomer };
+        let varying = Bbr3Params {
+            brake: eager,
+            ladder: shared,
+            loss,
+            newcomer: no_room,
+            varying,
+            ..Bbr3Params::default()
+        };
         let eager = Bbr3Params { brake: eager, ladder, loss, newcomer, ..Bbr3Params::default() };
         let own = [(BBR3_BRAKE.defaults)(), (HEADWAY.defaults)()];
         [eager, varying, ecn, Bbr3Params::default()].map(|p| p.words()).into_iter().chain(own).collect()
@@ -274,7 +282,20 @@ const BUGS: &[Bug] = &[
     Bug { file: "bbr3/loss_model.h", function: "loss_margin_us", from: "/ 4, base", to: "/ 2, base" },
     Bug { file: "bbr3/loss_model.h", function: "loss_margin_us", from: "base_us / 8", to: "base_us" },
     Bug { file: "bbr3/loss_model.h", function: "loss_base_us", from: "l->last_base_rtt_us) : NO_RTT", to: "l->base_rtt_us) : NO_RTT" },
-    Bug { file: "bbr3/loss_model.h", function: "loss_update_base", from: "< base_us)", to: "> base_us)" },
+    Bug { file: "bbr3/loss_model.h", function: "loss_judge_base", from: "< l->counted_base_us", to: "> l->counted_base_us" },
+    Bug { file: "bbr3/loss_model.h", function: "loss_judge_base", from: "l->counted_base_us = 0;", to: "" },
+    Bug { file: "bbr3/loss_model.h", function: "loss_judge_base", from: "u64_max(l->counted_base_us, base_us)", to: "base_us" },
+    Bug { file: "bbr3/loss_model.h", function: "bbr3_update_loss_model", from: "loss_judge_base(c);", to: "" },
+    Bug { file: "bbr3/loss_model.h", function: "loss_end", from: "if (c->bbr->loss.share)", to: "if (1)" },
+    Bug { file: "bbr3/loss_model.h", function: "loss_end", from: "u64_max(c->bbr->loss.hold_round, hold_round)", to: "hold_round" },
+    Bug { file: "bbr3/loss_model.h", function: "loss_end", from: "hold_round);\n\tloss_keep(c, 0);", to: "hold_round);" },
+    Bug { file: "bbr3/loss_model.h", function: "loss_age", from: "GAIN_UNIT / 2", to: "GAIN_UNIT" },
+    Bug { file: "bbr3/loss_model.h", function: "loss_judge", from: "loss_age(c);", to: "" },
+    Bug { file: "bbr3/loss_model.h", function: "loss_fail", from: "l->blind_probes = 0;", to: "" },
+    Bug { file: "bbr3/loss_model.h", function: "bbr3_is_flight_too_small", from: "c->ack->rs_tx_in_flight && c", to: "c" },
+    Bug { file: "bbr3/loss_model.h", function: "bbr3_is_flight_too_small", from: "< c->p->loss.small_rounds", to: "<= c->p->loss.small_rounds" },
+    Bug { file: "bbr3/model.h", function: "bbr3_check_full_bw_reached", from: "c->bbr->loss.small_rounds++;", to: "" },
+    Bug { file: "bbr3/model.h", function: "bbr3_reset_full_bw", from: "c->bbr->loss.small_rounds = 0;", to: "" },
     Bug { file: "bbr3/loss_model.h", function: "loss_update_base", from: "base_us >= NO_RTT ||", to: "" },
     Bug { file: "bbr3/loss_model.h", function: "loss_update_base", from: "base_us >= NO_RTT ? NO_RTT : l->base_rtt_us", to: "l->base_rtt_us" },
     Bug { file: "bbr3/loss_model.h", function: "loss_update_base", from: "l->base_rtt_us = NO_RTT;", to: "" },
@@ -364,12 +385,16 @@ const BUGS: &[Bug] = &[
     Bug { file: "bbr3/newcomer.h", function: "bbr3_make_room", from: "newcomer_bound(c);", to: "" },
     Bug { file: "bbr3/newcomer.h", function: "bbr3_make_room", from: "n->limit = 0;", to: "" },
     Bug { file: "bbr3/newcomer.h", function: "newcomer_judge_round", from: "n->rounds < 2", to: "n->rounds < 3" },
-    Bug { file: "bbr3/newcomer.h", function: "newcomer_judge_round", from: "|| n->is_app_limited", to: "" },
-    Bug { file: "bbr3/newcomer.h", function: "newcomer_judge_round", from: "newcomer_had_queue(c) ? 0 :", to: "" },
+    Bug { file: "bbr3/newcomer.h", function: "newcomer_judge_round", from: "&& !n->is_app_limited", to: "" },
+    Bug { file: "bbr3/newcomer.h", function: "newcomer_judge_round", from: "else if (!n->is_app_limited)", to: "else" },
+    Bug { file: "bbr3/newcomer.h", function: "bbr3_note_restart", from: "c->bbr->newcomer.rounds = 0;", to: "" },
+    Bug { file: "bbr3/newcomer.h", function: "bbr3_note_cruise_queue", from: "c->p->newcomer.is_on", to: "1" },
+    Bug { file: "bbr3/newcomer.h", function: "bbr3_note_own_queue", from: "c->p->newcomer.is_on &&", to: "" },
+    Bug { file: "bbr3/newcomer.h", function: "newcomer_judge_round", from: "n->quiet_us = 0;", to: ";" },
     Bug { file: "bbr3/newcomer.h", function: "newcomer_had_queue", from: "!c->bbr->loss.share ||", to: "" },
     Bug { file: "bbr3/newcomer.h", function: "newcomer_had_queue", from: "!newcomer_is_empty", to: "newcomer_is_empty" },
     Bug { file: "bbr3/newcomer.h", function: "newcomer_judge_round", from: "n->alone_bw &&", to: "" },
-    Bug { file: "bbr3/newcomer.h", function: "newcomer_judge_round", from: "&& c->bbr->brake.mode == BRAKE_WATCH", to: "" },
+    Bug { file: "bbr3/newcomer.h", function: "newcomer_judge_round", from: "c->bbr->brake.mode == BRAKE_WATCH &&", to: "" },
     Bug { file: "bbr3/newcomer.h", function: "bbr3_make_room", from: "n->rounds = 0;", to: "" },
     Bug { file: "bbr3/newcomer.h", function: "bbr3_note_own_queue", from: ">= c->p->newcomer.alone_us", to: "> c->p->newcomer.alone_us" },
     Bug { file: "bbr3/newcomer.h", function: "bbr3_note_own_queue", from: "is_empty && is_quiet", to: "(is_empty | 1) && is_quiet" },
@@ -399,7 +424,10 @@ const BUGS: &[Bug] = &[
     Bug { file: "bbr3/varying.h", function: "varying_enter", from: "!v->is_on &&", to: "" },
     Bug { file: "bbr3/varying.h", function: "varying_enter", from: "&& c->ack->now_us >= v->hold_us", to: "" },
     Bug { file: "bbr3/varying.h", function: "varying_enter", from: "v->queue_rounds = 0;", to: "" },
-    Bug { file: "bbr3/varying.h", function: "varying_enter", from: "brake_release(&c->bbr->brake);", to: "" },
+    Bug { file: "bbr3/varying.h", function: "varying_enter", from: "bbr3_release_brake(c);", to: "" },
+    Bug { file: "bbr3/braking.h", function: "bbr3_release_brake", from: "u64_max(", to: "u64_min(" },
+    Bug { file: "bbr3/braking.h", function: "bbr3_release_brake", from: "c->bbr->brake.mode != BRAKE_WATCH", to: "1" },
+    Bug { file: "bbr3/braking.h", function: "bbr3_release_brake", from: "brake_release(&c->bbr->brake);", to: "" },
     Bug { file: "bbr3/varying.h", function: "bbr3_run_varying", from: "c->ack->now_us < v->until_us", to: "c->ack->now_us <= v->until_us" },
     Bug { file: "bbr3/varying.h", function: "varying_end_slot", from: "v->is_app_limited &&", to: "" },
     Bug { file: "bbr3/varying.h", function: "varying_end_slot", from: "bw <= varying_bw(c)", to: "bw < varying_bw(c)" },

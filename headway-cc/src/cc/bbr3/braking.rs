@@ -7,7 +7,16 @@
 
 use super::control::{bbr3_is_in_a_probe_bw_state, bbr3_min_pipe_cwnd};
 use super::{Conn, Mode};
-use crate::cc::brake::{BrakeAck, BrakeMode, brake_bw, brake_on_ack};
+use crate::cc::brake::{BrakeAck, BrakeMode, brake_bw, brake_on_ack, brake_release};
+
+/// Lets go of the brake because something else takes its place. The long-term bound of before the slow-down comes back: losses on the
+/// slower path have lowered it meanwhile, and it must not hold back the faster one.
+pub(super) fn bbr3_release_brake(c: &mut Conn) {
+    if c.bbr.brake.mode != BrakeMode::Watch {
+        c.bbr.inflight_longterm = c.bbr.inflight_longterm.max(c.bbr.unbraked_inflight_longterm);
+    }
+    brake_release(&mut c.bbr.brake);
+}
 
 /// Restores the long-term bound of before the slow-down once the brake allows the old rate again. Losses on the
 /// slower path have lowered the bound meanwhile, and it must not hold back the faster path.
@@ -61,6 +70,7 @@ pub(super) fn bbr3_bound_cwnd_for_brake(c: &mut Conn) {
 
 #[cfg(test)]
 mod tests {
+    use super::super::startup::bbr3_enter_startup;
     use super::super::tests::{MSS, with};
     use super::super::{BBR3_INFINITY, Bbr3Params, bbr3_update_on_ack};
     use super::*;
@@ -70,8 +80,8 @@ mod tests {
 
     /// Half of a megabyte a second arrives behind 20 ms of queue: eight segments in 19.2 ms. The brake stands between
     /// model and control, so the ACK that shows it is answered by itself: 99 % of that rate, and its BDP of 20,000.
-    #[test]
-    fn the_ack_that_puts_the_brake_on_is_answered_by_it() {
+    /// While the link varies the same ACK is left to the answer to such links.
+    fn brakes_at_the_ack<R>(link_varies: bool, read: impl FnOnce(&Conn) -> R) -> R {
         with(|c| {
             let p = Bbr3Params { brake: crate::cc::brake::BrakeParams::on(), ..*c.p };
             let (now_us, delivered) = (c.ack.now_us + 1_000_000, 900_000);
@@ -97,11 +107,33 @@ mod tests {
             let mut ack = Ack { now_us, delivered, rs_rtt_us: 60_000, inflight: 60_000, ..*c.ack };
             (ack.rs_prior_delivered, ack.newly_acked, ack.rs_delivered, ack.rs_interval_us) = sample;
             c.out.cwnd = 60_000;
+            (c.bbr.varying.is_on, c.bbr.varying.until_us) = (link_varies, u64::MAX);
             let c = &mut Conn { bbr: c.bbr, p: &p, ack: &ack, out: c.out, delivery_rate: 0 };
             bbr3_update_on_ack(c);
+            read(c)
+        })
+    }
+
+    #[test]
+    fn the_ack_that_puts_the_brake_on_is_answered_by_it() {
+        brakes_at_the_ack(false, |c| {
             assert_eq!((c.bbr.brake.mode, c.bbr.brake.bw), (BrakeMode::Drain, BW_UNIT / 2));
             assert!(c.out.pacing_rate.abs_diff(495_000) <= 1, "{}", c.out.pacing_rate);
             assert_eq!((c.bbr.bw, c.bbr.max_bw, c.out.cwnd), (BW_UNIT / 2, BW_UNIT, 20_000));
+        });
+        brakes_at_the_ack(true, |c| assert_eq!((c.bbr.brake.mode, c.bbr.bw), (BrakeMode::Watch, BW_UNIT)));
+    }
+
+    /// What an undo leads back to is neither a slower path nor one that varies.
+    #[test]
+    fn in_startup_nothing_holds_the_flow_back() {
+        with(|c| {
+            c.bbr.state = Mode::ProbeBwDown;
+            (c.bbr.brake.mode, c.bbr.varying.is_on) = (BrakeMode::Hold, true);
+            (c.bbr.inflight_longterm, c.bbr.unbraked_inflight_longterm) = (30_000, 90_000);
+            bbr3_enter_startup(c);
+            assert_eq!((c.bbr.brake.mode, c.bbr.varying.is_on), (BrakeMode::Watch, false));
+            assert_eq!((c.bbr.inflight_longterm, c.bbr.brake.releases), (90_000, 1));
         });
     }
 

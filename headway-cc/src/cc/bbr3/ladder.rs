@@ -118,7 +118,7 @@ pub struct Ladder "ladder_" {
     phase_delivered: u64,
     /// Slots in a row with a queue, of packets that this probe has sent.
     queue_slots: u64,
-    /// Bandwidth from which on growth is counted: the largest one when the gain was raised last.
+    /// Bandwidth from which on growth is counted: the largest one when the probe began, or when the rate had grown last.
     reference_bw: u64,
     /// `round_count` when the gain was raised last.
     rung_round: u64,
@@ -191,7 +191,7 @@ fn ladder_judge_slot(c: &mut Conn) {
     }
 }
 
-/// Gathers this ACK. It is called once an ACK while the flow is in the cycle of probes.
+/// Gathers this ACK. It is called once an ACK after the pipe was full.
 pub(super) fn bbr3_update_ladder(c: &mut Conn) {
     if !c.p.ladder.is_on {
         return;
@@ -206,7 +206,7 @@ pub(super) fn bbr3_update_ladder(c: &mut Conn) {
     }
 }
 
-/// Sets the gain of the probe; growth is counted from here on.
+/// Sets the gain of the probe; rounds without growth are counted from here on.
 fn ladder_climb(c: &mut Conn, gain: u64) {
     c.bbr.pacing_gain = gain;
     c.bbr.ladder.rung_round = c.bbr.round_count;
@@ -351,14 +351,17 @@ mod tests {
     /// A queue in ProbeBW_CRUISE is somebody else's. One that ends a probe shows that the flow is alone, if none came before.
     #[test]
     fn the_room_for_a_newcomer_is_told_of_queues() {
-        let had_queue = |rtt_us: u64| {
+        let had_queue = |rtt_us: u64, newcomer: NewcomerParams| {
             probing(|c| {
+                let p = Bbr3Params { newcomer, ..*c.p };
+                let c = &mut Conn { bbr: c.bbr, p: &p, ack: c.ack, out: c.out, delivery_rate: 0 };
                 c.bbr.state = Mode::ProbeBwCruise;
                 acks(c, &[rtt_us; 3]);
                 c.bbr.newcomer.had_queue
             })
         };
-        assert!(had_queue(40_626) && !had_queue(40_625));
+        assert!(had_queue(40_626, NewcomerParams::on()) && !had_queue(40_625, NewcomerParams::on()));
+        assert!(!had_queue(40_626, NewcomerParams::default()), "nobody asks");
         let alone_bw = |rtt_us: u64| {
             probing(|c| {
                 let p = Bbr3Params { newcomer: NewcomerParams::on(), ..*c.p };
@@ -531,6 +534,30 @@ mod tests {
         assert_eq!(shared(50_033, 5_000_000), (true, false));
         assert_eq!(shared_with(1, false, 50_033, 4_999_999), (true, false), "losses are tolerated");
         assert_eq!(shared_with(0, true, 50_033, 4_999_999), (true, false), "the link varies");
+    }
+
+    /// A slot lasts a 16th of 40 ms, has two ACKs and delivers four segments; one without an RTT teaches nothing.
+    #[test]
+    fn a_slot_is_over_after_some_time_acks_and_segments() {
+        let is_over = |span_us: u64, acks: u64, segments: u64| {
+            probing(|c| {
+                c.bbr.ladder.slot_acks = acks;
+                let (now_us, delivered) = (c.ack.now_us + span_us, c.ack.delivered + segments * MSS);
+                let ack = Ack { now_us, delivered, ..*c.ack };
+                ladder_is_slot_over(&Conn { bbr: c.bbr, p: c.p, ack: &ack, out: c.out, delivery_rate: 0 })
+            })
+        };
+        assert!(is_over(2_500, 2, 4));
+        assert!(!is_over(2_499, 2, 4) && !is_over(2_500, 1, 4) && !is_over(2_500, 2, 3));
+        let usual_us = |rtt_us: u64| {
+            probing(|c| {
+                c.bbr.state = Mode::ProbeBwCruise;
+                (c.bbr.ladder.slot_rtt_us, c.bbr.ladder.slot_prior) = (rtt_us, c.bbr.ladder.phase_delivered);
+                ladder_judge_slot(c);
+                c.bbr.ladder.usual_rtt / PARTS
+            })
+        };
+        assert_eq!((usual_us(72_000), usual_us(NO_RTT)), (41_000, RTT_US));
     }
 
     #[test]

@@ -2,7 +2,7 @@
 //! is in the draft, and with `loss_model` off it changes nothing.
 //!
 //! **Why.** A radio link loses packets however slowly one sends. The draft takes more than 2 % of a probe for a full buffer
-//! and lowers its bounds in every round with a loss, so that at 3 % of random loss a flow keeps a fifth of the link. To
+//! and lowers its bounds in every round with a loss, so that at 3 % of random loss a flow keeps a third of the link. To
 //! overlook losses instead fills short buffers and takes everything from flows that yield: what is needed is to know which
 //! losses are our own.
 //!
@@ -17,9 +17,9 @@
 //!   a round after UP    more than `share`: a policer    (not counted: a probe may overflow)
 //! ```
 //!
-//! **When it ends.** At once, for twice as long each time, when more is lost where the queue is long, or while the flow sends
-//! faster, or than when it began. The first says that a buffer or an AQM drops, the second that a policer does, which
-//! has no queue that could be seen.
+//! **When it ends.** At once, when more is lost with a queue than without (a buffer or an AQM drops), or after a probe (a policer does,
+//! which has no queue that could be seen), or than when the tolerance began; also at a CE mark, at a much smaller RTT, and after two
+//! probes without a queue. Each end holds twice as long as the one before.
 //!
 //! **The smallest RTT.** A flow that begins in a full queue takes that for the path. So the smallest RTT of the last minute or two
 //! counts, and not the draft's of 10 s, and what was learned is forgotten when a much smaller one comes: all flows yield
@@ -32,14 +32,15 @@
 //!
 //! **A full path shows a queue.** In a buffer of a few packets, or behind a policer, no RTT tells a full path from an empty one,
 //! and what others lose to a flow that tolerates looks like the path's own loss. So a flow that tolerates losses must meet a
-//! queue when it probes: the ladder's, or one that lengthens all RTTs of a round. If two probes in a row end without one, and
-//! neither too much loss nor the application has ended them, the tolerance ends. Where no queue has been seen each end holds
+//! queue when it probes: the ladder's, or one that lengthens all RTTs of a round. If two probes since the last queue have ended without
+//! one, and neither too much loss nor the application has ended them, the tolerance ends. Where no queue has been seen each end holds
 //! for much longer, because such flows would take turns in taking the path from those that yield.
 //!
 //! **Limits.** Flows with few packets in flight lose a part of them by their own growth, about as the inverse square of the
 //! window, and in a very short buffer no RTT shows it. So the share that is tolerated is no more than a part
 //! of the window (`share_per_segment`), and flows with small windows answer random loss as the draft does. Many small
-//! flows behind one policer see the same losses whatever each of them does, which no sender can tell from random loss.
+//! flows behind one policer see the same losses whatever each of them does, which no sender can tell from random loss. Losses that
+//! only a timer finds, and no ACK, are not counted.
 
 #[cfg(test)]
 mod tests;
@@ -102,13 +103,16 @@ pub struct LossModelParams "loss_" {
     hold_rounds: u64 = 64,
     /// An RTT that is above the smallest one by more than this part of it shows that the path is full.
     full_rtt: u64 = GAIN_UNIT / 8,
-    /// The tolerance ends after so many probes in a row in which neither such an RTT nor one of the ladder's slots showed a queue.
+    /// The tolerance ends after so many probes, since the last queue, in which neither such an RTT nor one of the ladder's slots showed one.
     blind_probes: u64 = 2,
     /// The hold is this many times as long where no queue has been seen.
     blind_hold: u64 = 16,
     /// Startup overlooks losses while a round loses no more than is tolerated on a path that loses this part. A flow that begins in
     /// a queue that others keep full sees no longer RTT and grows at their expense, but loses a quarter of what it sends.
     growth_share: u64 = GAIN_UNIT / 16,
+    /// Most rounds in a row that Startup leaves out because too little was in flight for the rate to grow. A receiver that waits for a
+    /// lost packet opens its window again before that; a window that stays small is what the flow can have.
+    small_rounds: u64 = 16,
     /// Whether a flow that sends at its bandwidth, in ProbeBW_CRUISE and ProbeBW_REFILL, sends what the path loses on top: 1 yes,
     /// 0 no.
     compensate: bool = true,
@@ -143,17 +147,17 @@ pub struct LossModel "loss_" {
     last_base_rtt_us: u64,
     /// Mean of these RTTs in quiet rounds, in 256ths of a microsecond; 0 before the first.
     usual_rtt: u64,
-    /// Quiet rounds: sent and found out about at ACKs without a queue.
+    /// Quiet rounds: what ACKs without a queue reported, as delivered or as lost.
     quiet_low_sent: u64,
     /// Lost of that.
     quiet_low_lost: u64,
     /// What was sent of that in each round, times the segments of the BDP then.
     quiet_low_bdp: u64,
-    /// Quiet rounds: found out about at ACKs with a queue.
+    /// Quiet rounds: what ACKs with a queue reported.
     quiet_high_sent: u64,
     /// Lost of that.
     quiet_high_lost: u64,
-    /// Rounds after those of a probe: found out about at ACKs without a queue.
+    /// Rounds after those of a probe: what ACKs without a queue reported.
     up_sent: u64,
     /// Lost of that.
     up_lost: u64,
@@ -171,11 +175,11 @@ pub struct LossModel "loss_" {
     was_up: bool,
     /// Rounds in a row without a probe that are over.
     quiet_rounds: u64,
-    /// Of this loss round: found out about.
+    /// Of this loss round: what was reported, as delivered or as lost.
     round_sent: u64,
     /// Of this loss round: lost.
     round_lost: u64,
-    /// Of this loss round: found out about at ACKs with a queue.
+    /// Of this loss round: what ACKs with a queue reported.
     round_high: u64,
     /// Whether the loss round before showed a queue at any ACK, or lost more than `growth_share` allows.
     was_full: bool,
@@ -187,10 +191,14 @@ pub struct LossModel "loss_" {
     saw_full: bool,
     /// Whether the application has limited the flow since then.
     is_app_limited: bool,
-    /// Probes in a row that ended without such a queue while losses were tolerated.
+    /// Probes since such a queue that ended without one while losses were tolerated.
     blind_probes: u64,
     /// Whether such a queue has been seen at all since the tolerance last ended for want of one.
     shows_full: bool,
+    /// Rounds in a row that Startup has left out because too little was in flight.
+    small_rounds: u64,
+    /// Largest of the smallest RTTs that counted since the counts began, in microseconds; 0 before the first.
+    counted_base_us: u64,
 }
 }
 
@@ -202,7 +210,7 @@ const MAX_FAILURES: u64 = 6;
 const QUIET_AFTER: u64 = 2;
 
 /// Whether more is lost of `sent` than `times` this share of it, by more than some standard deviations of chance: those of
-/// a binomial distribution whose losses come in bursts. Counted in parts of a unit, because a share of a few packets is
+/// a binomial distribution whose losses come in bursts, `lost - times·share·sent > deviations·sqrt(share·sent·burst)`. Counted in parts of a unit, because a share of a few packets is
 /// less than one.
 fn loss_is_above(c: &Conn, lost: u64, sent: u64, share: u64, times: u64, deviations: u64) -> bool {
     let mean = gain_apply(sent.saturating_mul(PARTS), share);
@@ -284,6 +292,7 @@ fn loss_is_queue_low(c: &Conn) -> bool {
     if rtt_us >= NO_RTT || base_us >= NO_RTT {
         return false;
     }
+    // Timers round.
     let slack_us = base_us / 256;
     let is_usual = usual == 0 || rtt_us <= (usual / PARTS).saturating_add(slack_us);
     is_usual && rtt_us <= base_us.saturating_add(loss_margin_us(c)).saturating_add(slack_us)
@@ -320,12 +329,14 @@ pub(super) fn bbr3_is_growth_free(c: &Conn) -> bool {
 /// Whether too little was in flight in Startup for the rate to grow by a quarter, so that its not growing says nothing about the
 /// path: a round trip delivers no more than what is in flight and not lost. A receiver that waits for a packet whose
 /// retransmission was lost, too, closes its window for some rounds, and a timeout closes the congestion window. Without a loss,
-/// or where a queue shows, the draft's rule holds, so that a flow with a small window leaves Startup.
+/// where a queue shows, and after some such rounds in a row the draft's rule holds, so that a flow with a small window leaves Startup.
+/// Where it is not known what was in flight it holds, too.
 pub(super) fn bbr3_is_flight_too_small(c: &Conn) -> bool {
     let arrived = c.ack.rs_tx_in_flight.saturating_sub(c.ack.rs_lost);
     let grown = gain_apply(c.bbr.full_bw, c.p.full_bw_gain);
     let may_tell = c.bbr.state != Mode::Startup || c.ack.lost == 0 || loss_is_queue_high(c);
-    c.p.loss.is_on && !may_tell && arrived < bbr3_bdp_multiple(c, grown, GAIN_UNIT)
+    let is_known = c.ack.rs_tx_in_flight != 0 && c.bbr.loss.small_rounds < c.p.loss.small_rounds;
+    c.p.loss.is_on && !may_tell && is_known && arrived < bbr3_bdp_multiple(c, grown, GAIN_UNIT)
 }
 
 /// The pacing gain with what the path loses on top, while the flow sends at the bandwidth and no queue shows. Without it less
@@ -419,6 +430,19 @@ fn loss_fail(c: &mut Conn) {
     let hold = c.p.loss.hold_rounds.saturating_mul(times << c.bbr.loss.failures.min(MAX_FAILURES));
     c.bbr.loss.hold_round = c.bbr.round_count.saturating_add(hold);
     c.bbr.loss.failures = (c.bbr.loss.failures + 1).min(MAX_FAILURES);
+    c.bbr.loss.blind_probes = 0;
+    loss_keep(c, 0);
+}
+
+/// Ends the tolerance for a sign that may come several times in a row. If nothing was tolerated, nothing has failed: the counts begin
+/// anew, and losses are answered for the usual time.
+fn loss_end(c: &mut Conn) {
+    if c.bbr.loss.share != 0 {
+        loss_fail(c);
+        return;
+    }
+    let hold_round = c.bbr.round_count.saturating_add(c.p.loss.hold_rounds);
+    c.bbr.loss.hold_round = c.bbr.loss.hold_round.max(hold_round);
     loss_keep(c, 0);
 }
 
@@ -437,7 +461,6 @@ fn loss_judge_probe(c: &mut Conn) {
     l.saw_full = false;
     l.is_app_limited = false;
     if l.blind_probes >= c.p.loss.blind_probes {
-        l.blind_probes = 0;
         l.shows_full = false;
         loss_fail(c);
     }
@@ -476,12 +499,20 @@ fn loss_depends_on_us(c: &Conn, share: u64) -> bool {
         || (l.share != 0 && loss_is_over_limit(c, lost, sent, l.first_share))
 }
 
+/// Halves the counts when so much was sent, while there is nothing to judge: what a path lost long ago must not hide what it loses now.
+fn loss_age(c: &mut Conn) {
+    if c.bbr.loss.quiet_low_sent >= bbr3_segments(c, c.p.loss.window_sent) {
+        loss_keep(c, GAIN_UNIT / 2);
+    }
+}
+
 /// Judges the counts at the end of a round.
 fn loss_judge(c: &mut Conn) {
     let l = &c.bbr.loss;
     let is_enough = l.quiet_low_sent >= bbr3_segments(c, c.p.loss.min_sent)
         && l.quiet_low_lost >= bbr3_segments(c, c.p.loss.min_lost);
     if c.bbr.round_count < l.hold_round || (l.share == 0 && !is_enough) {
+        loss_age(c);
         return;
     }
     let share = loss_quiet_share(c);
@@ -502,15 +533,26 @@ fn loss_judge(c: &mut Conn) {
     }
 }
 
-/// Remembers the smallest RTT. A flow that begins where others keep a queue takes it for the path until all of them yield
-/// at once, and what it has learned until then is not the path's: one that is much smaller ends the tolerance.
+/// Ends the tolerance when the smallest RTT is much smaller than while the losses were counted. A flow that begins where others keep a
+/// queue takes it for the path until all of them yield at once, and what it has learned until then is not the path's. It is asked
+/// once a round, because a queue that drains makes the RTT smaller by little with each ACK.
+fn loss_judge_base(c: &mut Conn) {
+    let base_us = loss_base_us(c);
+    if base_us >= NO_RTT {
+        return;
+    }
+    if base_us.saturating_add(loss_margin_us(c)) < c.bbr.loss.counted_base_us {
+        loss_end(c);
+        c.bbr.loss.counted_base_us = 0;
+    }
+    c.bbr.loss.counted_base_us = c.bbr.loss.counted_base_us.max(base_us);
+}
+
+/// Remembers the smallest RTT.
 fn loss_update_base(c: &mut Conn) {
     let (now_us, rtt_us, base_us) = (c.ack.now_us, c.ack.rs_rtt_us, loss_base_us(c));
     if rtt_us >= NO_RTT {
         return;
-    }
-    if base_us < NO_RTT && rtt_us.saturating_add(loss_margin_us(c)) < base_us {
-        loss_fail(c);
     }
     let l = &mut c.bbr.loss;
     if base_us >= NO_RTT || now_us.saturating_sub(l.base_stamp_us) >= c.p.loss.base_us {
@@ -524,7 +566,7 @@ fn loss_update_base(c: &mut Conn) {
 /// A CE mark comes from an AQM, which marks what it would drop: such losses are answered.
 pub(super) fn bbr3_end_tolerance(c: &mut Conn) {
     if c.p.loss.is_on {
-        loss_fail(c);
+        loss_end(c);
     }
 }
 
@@ -537,6 +579,7 @@ pub(super) fn bbr3_update_loss_model(c: &mut Conn) -> bool {
     loss_update_base(c);
     loss_gather_rtt(c);
     if c.bbr.round_start {
+        loss_judge_base(c);
         loss_judge_probe(c);
         loss_add_round(c);
         loss_judge(c);

@@ -63,6 +63,7 @@ pub(super) fn bbr3_reset_full_bw(c: &mut Conn) {
     c.bbr.full_bw = 0;
     c.bbr.full_bw_count = 0;
     c.bbr.full_bw_now = false;
+    c.bbr.loss.small_rounds = 0;
 }
 
 /// Decides whether the pipe is full: three rounds in a row brought less than a quarter more (§5.3.1.2
@@ -79,6 +80,7 @@ pub(super) fn bbr3_check_full_bw_reached(c: &mut Conn) {
         return;
     }
     if bbr3_is_flight_too_small(c) {
+        c.bbr.loss.small_rounds += 1;
         return;
     }
     c.bbr.full_bw_count += 1;

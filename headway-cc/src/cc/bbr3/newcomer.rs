@@ -28,8 +28,8 @@
 //! a queue stands is seen by the smallest RTT of a round, which must be a quarter above the minimum RTT. The first round of each
 //! ProbeBW_CRUISE counts for neither, because its ACKs answer what was sent before.
 //!
-//! **Why the first gain.** A twentieth more of a small part of the path is less than what flows leave unused, so that the queue of a
-//! small flow does not show before the ladder goes on. Two flows of which both take themselves to be alone share as they
+//! **Why the first gain.** It adds a twentieth of the flow's own rate. If its share of the path is small, that fits into what the others
+//! leave unused and makes no queue. So a queue at the first gain means that the share is large. Two flows of which both take themselves to be alone share as they
 //! happen to for minutes, because no queue is left that would move them.
 //!
 //! **ProbeRTT.** A flow that has just shown that it is alone has seen the path empty, and ProbeRTT, which halves what is in flight to see
@@ -158,18 +158,23 @@ fn newcomer_bound(c: &mut Conn) {
 /// Judges a round that is over: it was quiet, or a queue stood in it.
 fn newcomer_judge_round(c: &mut Conn) {
     let n = &c.bbr.newcomer;
-    if n.rounds < 2 || n.is_app_limited {
+    if n.rounds < 2 {
         return;
     }
-    let (was_alone, rtt_us) = (n.alone_bw != 0, c.bbr.last_round_rtt_us);
     let span_us = c.ack.now_us.saturating_sub(n.round_us);
-    c.bbr.newcomer.quiet_us = if newcomer_had_queue(c) { 0 } else { n.quiet_us.saturating_add(span_us) };
-    if was_alone && newcomer_is_queue(c, rtt_us) && c.bbr.brake.mode == BrakeMode::Watch {
+    let (was_alone, is_app_limited) = (n.alone_bw != 0, n.is_app_limited);
+    if newcomer_had_queue(c) {
+        c.bbr.newcomer.quiet_us = 0;
+    } else if !is_app_limited {
+        c.bbr.newcomer.quiet_us = c.bbr.newcomer.quiet_us.saturating_add(span_us);
+    }
+    let is_steady = c.bbr.brake.mode == BrakeMode::Watch && !is_app_limited;
+    if was_alone && is_steady && newcomer_is_queue(c, c.bbr.last_round_rtt_us) {
         newcomer_yield(c, span_us);
     }
 }
 
-/// Gathers this ACK. It is called once an ACK while the flow is in the cycle of probes.
+/// Gathers this ACK. It is called once an ACK after the pipe was full.
 pub(super) fn bbr3_make_room(c: &mut Conn) {
     if !c.p.newcomer.is_on {
         return;
@@ -186,9 +191,14 @@ pub(super) fn bbr3_make_room(c: &mut Conn) {
     newcomer_bound(c);
 }
 
+/// Notes that the flow begins again after a pause: time in which nothing was sent is no time without a queue, and no round.
+pub(super) fn bbr3_note_restart(c: &mut Conn) {
+    (c.bbr.newcomer.rounds, c.bbr.newcomer.was_taken) = (0, false);
+}
+
 /// Notes that one of the ladder's slots in ProbeBW_CRUISE showed a queue.
 pub(super) fn bbr3_note_cruise_queue(c: &mut Conn) {
-    c.bbr.newcomer.had_queue = true;
+    c.bbr.newcomer.had_queue = c.p.newcomer.is_on;
 }
 
 /// Notes that a probe has ended at its own queue. If there is no other and there has been none, and the first gain of the ladder
@@ -197,7 +207,7 @@ pub(super) fn bbr3_note_own_queue(c: &mut Conn, usual_rtt_us: u64) {
     let is_empty = newcomer_is_empty(c, usual_rtt_us);
     let is_first_gain = c.bbr.pacing_gain < c.p.up_pacing_gain;
     let is_quiet = c.bbr.newcomer.quiet_us >= c.p.newcomer.alone_us;
-    if is_first_gain && is_empty && is_quiet {
+    if c.p.newcomer.is_on && is_first_gain && is_empty && is_quiet {
         c.bbr.newcomer.alone_bw = c.bbr.max_bw;
         if c.p.newcomer.spares_probe_rtt {
             c.bbr.probe_rtt_min_stamp = c.ack.now_us;
@@ -208,6 +218,7 @@ pub(super) fn bbr3_note_own_queue(c: &mut Conn, usual_rtt_us: u64) {
 #[cfg(test)]
 mod tests {
     use super::super::Bbr3Params;
+    use super::super::recovery::bbr3_handle_restart_from_idle;
     use super::super::tests::{MSS, with};
     use super::*;
     use crate::cc::Ack;
@@ -362,6 +373,53 @@ mod tests {
         assert_eq!(quiet_us(0, RTT_US), 0, "no losses are tolerated");
     }
 
+    /// In a pause nothing arrives and no queue shows, which says nothing of others. The round after it is the first again.
+    #[test]
+    fn a_pause_is_neither_quiet_nor_a_round_of_few_arrivals() {
+        let after_pause = |pauses: bool, rtt_us: u64| {
+            cruising(|c| {
+                c.bbr.newcomer.alone_bw = 5 * BW_UNIT;
+                let mut from = ack();
+                rounds(c, &mut from, &[BDP * 3 / 5; 3], rtt_us);
+                if pauses {
+                    let ack = Ack { is_app_limited: true, ..from };
+                    let c = &mut Conn { bbr: c.bbr, p: c.p, ack: &ack, out: c.out, delivery_rate: 0 };
+                    bbr3_handle_restart_from_idle(c);
+                }
+                from.now_us += USEC_PER_SEC;
+                rounds(c, &mut from, &[BDP * 3 / 5; 3], rtt_us);
+                (c.bbr.newcomer.quiet_us, c.bbr.max_bw == KEPT)
+            })
+        };
+        assert_eq!(
+            after_pause(true, RTT_US).0,
+            2 * RTT_US,
+            "the last round before it, and the third after it"
+        );
+        assert_eq!(after_pause(false, RTT_US).0, USEC_PER_SEC + 4 * RTT_US, "no pause: the path was quiet");
+        assert!(
+            after_pause(false, 60_000).1 && !after_pause(true, 60_000).1,
+            "two in a row, and one on each side of it"
+        );
+    }
+
+    /// What the application limits is no time without a queue, but a queue that shows in it is one.
+    #[test]
+    fn a_queue_counts_where_the_application_limits_the_flow() {
+        let quiet_us = |queue: bool| {
+            cruising(|c| {
+                let mut from = ack();
+                rounds(c, &mut from, &[BDP; 4], RTT_US);
+                from.rs_is_app_limited = true;
+                rounds(c, &mut from, &[BDP], RTT_US);
+                c.bbr.newcomer.had_queue = queue;
+                rounds(c, &mut from, &[BDP; 2], RTT_US);
+                c.bbr.newcomer.quiet_us
+            })
+        };
+        assert_eq!((quiet_us(false), quiet_us(true)), (3 * RTT_US, 0));
+    }
+
     #[test]
     fn who_is_alone_puts_probe_rtt_off() {
         let stamp_us = |usual_us: u64, spares_probe_rtt: bool| {
@@ -399,11 +457,16 @@ mod tests {
     #[test]
     fn with_it_off_nothing_is_remembered() {
         cruising(|c| {
-            let p = Bbr3Params::default();
+            let p = Bbr3Params {
+                newcomer: NewcomerParams { alone_us: 0, ..NewcomerParams::default() },
+                ..Bbr3Params::default()
+            };
             let c = &mut Conn { bbr: c.bbr, p: &p, ack: c.ack, out: c.out, delivery_rate: 0 };
+            (c.bbr.pacing_gain, c.bbr.probe_rtt_min_stamp) = (GAIN_UNIT, 7);
             rounds(c, &mut ack(), &[BDP; 30], RTT_US);
+            bbr3_note_cruise_queue(c);
             bbr3_note_own_queue(c, RTT_US);
-            assert_eq!(c.bbr.newcomer, Newcomer::default());
+            assert_eq!((&c.bbr.newcomer, c.bbr.probe_rtt_min_stamp), (&Newcomer::default(), 7));
         });
     }
 }

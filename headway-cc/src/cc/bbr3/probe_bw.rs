@@ -275,8 +275,23 @@ pub(super) fn bbr3_update_probe_bw_cycle_phase(c: &mut Conn) {
 #[cfg(test)]
 mod tests {
     use super::super::tests::with;
+    use super::super::{Bbr3Params, LossModelParams};
     use super::*;
     use crate::cc::Ack;
+
+    #[test]
+    fn a_mark_ends_the_tolerance_of_losses() {
+        let share = |marks: u64| {
+            with(|c| {
+                let p = Bbr3Params { loss: LossModelParams::on(), ..*c.p };
+                c.bbr.loss.share = 9;
+                let ack = Ack { delivered_ce: c.bbr.delivered_ce + marks, ..*c.ack };
+                bbr3_note_ce(&mut Conn { bbr: c.bbr, p: &p, ack: &ack, out: c.out, delivery_rate: 0 });
+                c.bbr.loss.share
+            })
+        };
+        assert_eq!((share(0), share(1)), (9, 0));
+    }
 
     /// In a flow the ACK that starts UP has begun a round already, so that only the step alone shows that UP begins
     /// one, which it needs to tell the ACKs of the probe from those of REFILL.

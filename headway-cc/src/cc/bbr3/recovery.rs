@@ -9,6 +9,7 @@ use super::control::{
     bbr3_clamp_cwnd, bbr3_is_in_a_probe_bw_state, bbr3_segments, bbr3_set_pacing_rate_with_gain,
 };
 use super::model::{bbr3_reset_full_bw, bbr3_restore_cwnd, bbr3_save_cwnd, bbr3_save_state_upon_loss};
+use super::newcomer::bbr3_note_restart;
 use super::probe_bw::bbr3_start_probe_bw_refill;
 use super::probe_rtt::bbr3_check_probe_rtt_done;
 use super::startup::bbr3_enter_startup;
@@ -90,6 +91,7 @@ pub(super) fn bbr3_handle_restart_from_idle(c: &mut Conn) {
     c.bbr.idle_restart = true;
     c.bbr.extra_acked_interval_start = c.ack.now_us;
     c.bbr.extra_acked_delivered = 0;
+    bbr3_note_restart(c);
     if bbr3_is_in_a_probe_bw_state(c) {
         bbr3_set_pacing_rate_with_gain(c, c.p.cruise_pacing_gain);
     } else if c.bbr.state == Mode::ProbeRtt {

@@ -6,6 +6,7 @@
 //! to one or two BDP wait in the queue. Drain sends slower until that queue is gone; without it all flows would begin
 //! their cruise behind it.
 
+use super::braking::bbr3_release_brake;
 use super::control::{bbr3_bdp_multiple, bbr3_inflight, bbr3_set_state};
 use super::loss_model::bbr3_is_growth_free;
 use super::model::{bbr3_is_ecn_eligible, bbr3_is_inflight_too_high};
@@ -14,8 +15,11 @@ use super::{Conn, Mode};
 use crate::cc::CaState;
 use crate::cc::fixed::GAIN_UNIT;
 
-/// Begins to look for the path's rate, doubling the rate each round (§5.3.1.1 EnterStartup).
+/// Begins to look for the path's rate, doubling the rate each round (§5.3.1.1 EnterStartup). What bounds the flow to a slower path, or
+/// to one that varies, lets go, because neither is watched in Startup.
 pub(super) fn bbr3_enter_startup(c: &mut Conn) {
+    bbr3_release_brake(c);
+    c.bbr.varying.is_on = false;
     bbr3_set_state(c, Mode::Startup);
 }
 

@@ -13,14 +13,15 @@
 //!           it has not moved for six seconds; or six rounds had more queue than allowed, so it is another's
 //! ```
 //!
-//! 1. **Measure.** If all RTTs of an interval of 300 ms are at least twice the minimum RTT, the link was busy all the time, the rate at
+//! 1. **Measure.** If all RTTs of an interval of 300 ms are more than twice the minimum RTT, the link was busy all the time, the rate at
 //!    which data arrived is the link's, and the queue is longer than a path at the rate of the model should have.
-//! 2. **Notice.** If such a rate differs from the last one that was noticed by a quarter, the link varies. A path that becomes slower once
+//! 2. **Notice.** If such a rate differs from the last one that was noticed by more than a quarter, the link varies. A path that becomes slower once
 //!    is seldom noticed, because the brake drains the queue before the interval is over.
 //! 3. **Bound.** The window is what the fastest of the last three slots carries in the minimum RTT, the queue that is allowed, and
 //!    the time for which ACKs wait for each other: where they come in bunches, a smaller window is used up before the next bunch.
 //!    A slot lasts a minimum RTT, or until three segments have arrived. The pace remains the model's, so that the rate can
-//!    double in each round when the link is fast again.
+//!    double in each round when the link is fast again; a fall to half may still be taken for a newcomer, which lowers it until
+//!    the next probe. Not to do so there was tried, and costs as much in deep buffers as it brings on such links.
 //! 4. **Judge.** With no more in flight than that, a queue of our own is short after a round or two. If it is longer in all RTTs of six
 //!    rounds, it is another flow's, and yielding to it would only give the path away.
 //!
@@ -31,9 +32,9 @@
 //! well, and it may yield for six rounds of every 20 seconds. Where the buffer is too short for a queue of a minimum RTT, nothing is done.
 
 use super::Conn;
+use super::braking::bbr3_release_brake;
 use super::control::{bbr3_is_in_a_probe_bw_state, bbr3_min_pipe_cwnd, bbr3_min_rtt_and, bbr3_segments};
 use crate::cc::NO_RTT;
-use crate::cc::brake::brake_release;
 use crate::cc::fixed::{GAIN_UNIT, USEC_PER_MSEC, USEC_PER_SEC, bw_data, bw_from, gain_apply};
 use crate::cc::row::row;
 
@@ -110,7 +111,7 @@ pub struct Varying "varying_" {
     until_us: u64,
     /// Rounds in a row with more queue than allowed.
     queue_rounds: u64,
-    /// Until when it does not, whatever it does, in microseconds.
+    /// Until when the link does not count as one that varies, however its rate moves; in microseconds.
     hold_us: u64,
 }
 }
@@ -162,7 +163,7 @@ fn varying_enter(c: &mut Conn) {
     if !v.is_on && c.ack.now_us >= v.hold_us {
         v.is_on = true;
         v.queue_rounds = 0;
-        brake_release(&mut c.bbr.brake);
+        bbr3_release_brake(c);
     }
 }
 
@@ -452,12 +453,19 @@ mod tests {
     fn it_takes_the_place_of_the_brake() {
         flow(|mut f| {
             f.c.bbr.brake.mode = BrakeMode::Drain;
+            (f.c.bbr.inflight_longterm, f.c.bbr.unbraked_inflight_longterm) = (30_000, 90_000);
             [1000, 1000].iter().for_each(|rate| f.interval(*rate, BUSY_US));
             assert_eq!(f.c.bbr.brake.mode, BrakeMode::Drain);
             f.interval(2000, BUSY_US);
             assert_eq!((f.c.bbr.brake.mode, f.c.bbr.brake.releases), (BrakeMode::Watch, 1));
+            assert_eq!(
+                f.c.bbr.inflight_longterm, 90_000,
+                "losses on the slower path do not hold back the faster one"
+            );
+            f.c.bbr.inflight_longterm = 30_000;
             f.interval(1000, BUSY_US);
             assert_eq!(f.c.bbr.brake.releases, 1, "it is not on any more");
+            assert_eq!(f.c.bbr.inflight_longterm, 30_000);
         });
     }
 

@@ -141,17 +141,83 @@ fn the_smallest_rtt_is_remembered_for_a_minute_or_two() {
 /// What may be without a queue are 1.25 ms. A smaller RTT than that says that what was learned was learned with one.
 #[test]
 fn a_much_smaller_rtt_ends_it() {
-    let share = |rtt_us: u64| {
+    // The round that begins with the last ACK is judged by the smallest RTT until then.
+    let share = |rtts_us: &[u64]| {
         quiet(|c| {
             ack(c, true, 94, 6, 0);
             assert!(ack(c, true, 1, 0, 0));
-            let ack = Ack { rs_rtt_us: rtt_us, ..*c.ack };
-            c.bbr.round_start = false;
-            bbr3_update_loss_model(&mut Conn { bbr: c.bbr, p: c.p, ack: &ack, out: c.out, delivery_rate: 0 });
-            (c.bbr.loss.share, c.bbr.loss.failures)
+            for (i, rtt_us) in rtts_us.iter().enumerate() {
+                let ack = Ack { rs_rtt_us: *rtt_us, newly_acked: MSS, ..*c.ack };
+                c.bbr.round_start = i + 1 == rtts_us.len();
+                bbr3_update_loss_model(&mut Conn {
+                    bbr: c.bbr,
+                    p: c.p,
+                    ack: &ack,
+                    out: c.out,
+                    delivery_rate: 0,
+                });
+            }
+            (
+                c.bbr.loss.share != 0,
+                c.bbr.loss.failures,
+                c.bbr.loss.hold_round.saturating_sub(c.bbr.round_count),
+            )
         })
     };
-    assert_eq!((share(38_750), share(38_749)), ((3_932, 0), (0, 1)));
+    assert_eq!(share(&[38_750]), (true, 0, 0));
+    assert_eq!(share(&[38_749]), (false, 1, 64));
+    assert_eq!(
+        share(&[39_500, 39_000, 38_500, 38_000, 38_000]),
+        (false, 1, 64),
+        "a queue that drains, in small steps"
+    );
+    assert_eq!(share(&[30_000, 20_000, 10_000, 5_000, 5_000]), (false, 1, 64), "and in large ones");
+    assert_eq!(share(&[38_000, 38_000, 38_000]), (false, 1, 64), "it is asked once a round");
+}
+
+/// Two more rounds in which the smallest RTT falls on count as one end, because nothing is tolerated any more.
+#[test]
+fn what_is_not_tolerated_cannot_fail() {
+    quiet(|c| {
+        ack(c, true, 94, 6, 0);
+        assert!(ack(c, true, 1, 0, 0));
+        for rtt_us in [30_000, 20_000, 10_000] {
+            let ack = Ack { rs_rtt_us: rtt_us, ..*c.ack };
+            c.bbr.round_start = true;
+            bbr3_update_loss_model(&mut Conn { bbr: c.bbr, p: c.p, ack: &ack, out: c.out, delivery_rate: 0 });
+        }
+        assert_eq!((c.bbr.loss.share, c.bbr.loss.failures), (0, 1));
+    });
+    // Seven marks, of which the first ends the tolerance.
+    let marked = |share: u64, hold_round: u64| {
+        quiet(|c| {
+            (c.bbr.loss.share, c.bbr.loss.hold_round, c.bbr.loss.quiet_low_sent) = (share, hold_round, 9);
+            (0..7).for_each(|_| bbr3_end_tolerance(c));
+            assert_eq!((c.bbr.loss.share, c.bbr.loss.quiet_low_sent), (0, 0));
+            (c.bbr.loss.failures, c.bbr.loss.hold_round - c.bbr.round_count)
+        })
+    };
+    assert_eq!(marked(3_932, 0), (1, 64));
+    assert_eq!(marked(0, 0), (0, 64), "nothing was tolerated");
+    assert_eq!(marked(0, 500), (0, 493), "the longer wait counts");
+}
+
+/// 9,000 segments without a loss, and then 23 of 1,000: too few to be judged, but what was sent before them weighs half.
+#[test]
+fn what_was_sent_long_ago_does_not_hide_what_is_lost_now() {
+    let sent = |acked: u64, hold_round: u64| {
+        quiet(|c| {
+            let p = Bbr3Params { loss: LossModelParams::on(), ..*c.p };
+            let c = &mut Conn { bbr: c.bbr, p: &p, ack: c.ack, out: c.out, delivery_rate: 0 };
+            c.bbr.loss.hold_round = hold_round;
+            ack(c, true, acked, 0, 0);
+            ack(c, true, 977, 23, 0);
+            ack(c, true, 1, 0, 0);
+            c.bbr.loss.quiet_low_sent / MSS
+        })
+    };
+    assert_eq!((sent(8_191, 0), sent(8_192, 0)), (4_595, 5_096));
+    assert_eq!(sent(8_192, 99), 5_096, "while losses are answered, too");
 }
 
 /// 6 of 100 segments are lost without a queue. After the round the share is 0.06, which is 3,932 of 65,536.
@@ -296,6 +362,16 @@ fn two_probes_without_a_queue_end_it_for_long() {
             assert_eq!(l.hold_round - c.bbr.round_count, 1024);
         },
     );
+    after_probes(
+        1,
+        |_| (),
+        |c| {
+            assert_eq!(c.bbr.loss.blind_probes, 1);
+            let (mut bbr, mut out) = (*c.bbr, Control::default());
+            loss_fail(&mut Conn { bbr: &mut bbr, p: c.p, ack: c.ack, out: &mut out, delivery_rate: 0 });
+            assert_eq!(bbr.loss.blind_probes, 0, "the next tolerance begins anew");
+        },
+    );
     assert!(share(9, |c| c.bbr.prev_probe_too_high = true) > 0, "loss ended it");
     assert!(share(9, |c| c.bbr.loss.is_app_limited = true) > 0, "the application limited it");
     assert!(share(9, bbr3_note_full_path) > 0, "the ladder met a queue");
@@ -437,6 +513,25 @@ fn too_little_in_flight_says_nothing_about_the_path() {
     assert_eq!(count(Mode::Startup, MSS, 1_500, (199_999, 0)), 1, "a queue");
     assert_eq!(count(Mode::Startup, 0, 0, (199_999, 0)), 1, "nothing was ever lost");
     assert_eq!(count(Mode::ProbeBwUp, MSS, 0, (199_999, 0)), 1);
+    assert_eq!(count(Mode::Startup, MSS, 0, (0, 0)), 1, "it is not known what was in flight");
+}
+
+/// A flow that its own window limits never has more in flight. 16 rounds are left out, and three more end Startup.
+#[test]
+fn a_flow_that_cannot_have_more_in_flight_leaves_startup() {
+    quiet(|c| {
+        (c.bbr.state, c.bbr.full_bw, c.bbr.round_start) = (Mode::Startup, 4 * BW_UNIT, true);
+        let ack = Ack { lost: MSS, rs_tx_in_flight: 160_000, ..*c.ack };
+        let mut round = |rate: u64| {
+            let mut c = Conn { bbr: c.bbr, p: c.p, ack: &ack, out: c.out, delivery_rate: rate * BW_UNIT };
+            bbr3_check_full_bw_reached(&mut c);
+            (c.bbr.full_bw_count, c.bbr.full_bw_reached)
+        };
+        (0..15).for_each(|_| assert_eq!(round(4), (0, false)));
+        assert_eq!(round(5), (0, false), "the rate has grown");
+        (0..16).for_each(|_| assert_eq!(round(5), (0, false)));
+        assert_eq!([round(5), round(5), round(5)], [(1, false), (2, false), (3, true)]);
+    });
 }
 
 /// What was sent again has no RTT, so its ACK shows neither a queue nor none.
