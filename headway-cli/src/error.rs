@@ -20,7 +20,7 @@ pub const EXIT_CODES: &[(&str, &str)] = &[
     ),
     (
         "128 + n",
-        "Signal number n ended it: 130 after Ctrl-C, 143 after SIGTERM, 129 after SIGHUP. What it had changed on the machine is undone. 141 means that the reader of its output had gone, as in `headway list | head -1`.",
+        "Signal number n ended it: 130 after Ctrl-C, 143 after SIGTERM, 129 after SIGHUP. What it had changed on the machine is undone; what `headway enable` and `headway disable` have begun is finished instead, so ask `headway status`. 141 means that the reader of its output had gone, as in `headway list | head -1`.",
     ),
     (
         "of the command",

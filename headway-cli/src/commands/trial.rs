@@ -65,8 +65,9 @@ struct BeginArgs {
     canary: f64,
     /// Harm at which it ends [default: 20%]
     ///
-    /// The trial ends when it is sure that the candidate's goodput is less by more than this, or that failed
-    /// connections, packets sent again or timeouts are more.
+    /// The trial ends when it is sure that the candidate's goodput is less by more than this, that its share of failed connections or
+    /// of bytes sent again is larger by a quarter of it (with 20%, by 5 percentage points), or that a connection has more timeouts in
+    /// the mean by this number (0.2).
     #[arg(long, value_name = "SHARE", value_parser = time::percent, default_value = "20", hide_default_value = true)]
     max_harm: f64,
     /// The folder of `headway trial plan` to plan with
