@@ -5,20 +5,21 @@
 #   docs/measurements/headway/goals.sh lab 10 1 goals-lab          in real Linux TCP, in the lab
 #   python3 docs/measurements/headway/goals.py goals-sim           prints the table
 #
-# HEADWAY is the program (target/release/headway), ONLY the names of the parts to run (all), CC the candidates. What is there
-# already is not measured again, and an interrupted part goes on.
+# HEADWAY is the program (target/release/headway), ONLY the names of the parts to run (all), CC the candidates, KERNEL the lab's kernel
+# (the newest that was fetched). What is there already is not measured again, and an interrupted part goes on.
 set -euo pipefail
 . "$(dirname "$0")/measure.sh"
 place=$1 blocks=$2 seed=$3 folder=$4
 only=${ONLY:-loss beside_loss small policer join queue faster vary share_cubic share_bbr3 share_bbr1 rtt}
 bbr1=bbr1
 [ "$place" = sim ] || bbr1=bbr
+kernel=${KERNEL:+--kernel $KERNEL}
 
 part() {
     local name=$1
     shift
     [[ " $only " == *" $name "* ]] || return 0
-    measure "$folder" "$name" bench --in "$place" --cc "${CC:-bbr3,$bbr1,headway}" --blocks "$blocks" --seed "$seed" "$@"
+    measure "$folder" "$name" bench --in "$place" $kernel --cc "${CC:-bbr3,$bbr1,headway}" --blocks "$blocks" --seed "$seed" "$@"
 }
 
 path='50mbit 40ms'
