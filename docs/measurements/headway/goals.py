@@ -1,6 +1,8 @@
 """Prints the table of the goals that `headway` was built for, from what goals.sh has measured.
 
-python3 docs/measurements/headway/goals.py FOLDER
+python3 docs/measurements/headway/goals.py FOLDER        from what goals.sh has measured
+python3 docs/measurements/headway/goals.py FILE.csv      from the columns of it that the table needs, with the part's name before them
+python3 docs/measurements/headway/goals.py keep FOLDER... > FILE.csv      makes such a file
 
 Each figure is the median over the blocks with its 95 % interval, from the order of the values (a binomial distribution). After a share
 comes what the middle 80 % of the blocks have, because one run of eight may be another story than the median tells. A goal is reached
@@ -21,8 +23,21 @@ FEWEST, FEWEST_FOR_SPREAD = 6, 20
 
 
 def read(part):
+    if FOLDER.suffix == ".csv":
+        return [row for row in csv.DictReader(open(FOLDER)) if row["part"] == part]
     file = FOLDER / part / "results.csv"
     return list(csv.DictReader(open(file))) if file.exists() else []
+
+
+def keep(folders):
+    """Prints the columns of all cells in these folders that the table needs."""
+    columns = ["path", "cc", "block", "goodput_bps", "rival_goodput_bps", "utilisation", "retransmit_rate", "queue_delay_p95_us",
+               "time_to_fair_ms", "time_to_90_after_recovery_ms"]
+    out = csv.writer(sys.stdout, lineterminator="\n")
+    out.writerow(["part", *columns])
+    for file in sorted(file for folder in folders for file in pathlib.Path(folder).glob("*/results.csv")):
+        for row in csv.DictReader(open(file)):
+            out.writerow([file.parent.name, *(row.get(name, "") for name in columns)])
 
 
 def interval(values):
@@ -149,4 +164,4 @@ def main():
 
 
 if __name__ == "__main__":
-    main()
+    keep(sys.argv[2:]) if sys.argv[1] == "keep" else main()
