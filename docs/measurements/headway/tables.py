@@ -16,15 +16,23 @@ import goals
 
 GOODPUT, P95, P99, AGAIN = "goodput_bps", "queue_delay_p95_us", "queue_delay_p99_us", "retransmit_rate"
 BLIND = "headway:loss_blind_probes=1000000:loss_blind_hold=1"
+# Whether a figure of `headway` is worse than that of `bbr3` by so much that it is named.
+WORSE = {
+    GOODPUT: lambda bbr3, own: own < 0.97 * bbr3,
+    P95: lambda bbr3, own: own > 1.1 * bbr3 and own > bbr3 + 100,
+    AGAIN: lambda bbr3, own: own > 1.2 * bbr3 and own > bbr3 + 1e-4,
+    "jain": lambda bbr3, own: own < bbr3 - 0.03,
+}
 FOLDER = pathlib.Path(sys.argv[1])
 
 
 class Run:
-    """What one command has measured."""
+    """What one command has measured, in a folder of this name."""
 
-    def __init__(self, section, n):
-        self.rows = list(csv.DictReader(open(FOLDER / section / str(n) / "results.csv")))
-        self.means = json.load(open(FOLDER / section / str(n) / "results.json"))["means"]
+    def __init__(self, *name):
+        folder = FOLDER.joinpath(*map(str, name))
+        self.rows = list(csv.DictReader(open(folder / "results.csv")))
+        self.means = json.load(open(folder / "results.json"))["means"]
 
     def paths(self, holds=""):
         """The paths with this in their name."""
@@ -38,9 +46,9 @@ class Run:
         return statistics.median(values) if values else None
 
     def ratio(self, cc, name):
-        """The ratio to `bbr3` over all paths, with its interval, as the program has worked it out."""
-        mean = next(mean for mean in self.means if (mean["candidate"], mean["metric"]) == (cc, name))
-        return text(mean["ratio"], mean["low"], mean["high"])
+        """The ratio to `bbr3` over all paths, with its interval, as the program has worked it out; nothing where it has none."""
+        means = [mean for mean in self.means if (mean["candidate"], mean["metric"]) == (cc, name)]
+        return text(means[0]["ratio"], means[0]["low"], means[0]["high"]) if means else ""
 
 
 def text(middle, low, high):
@@ -255,9 +263,7 @@ def the_suites(section):
         count += len(run.paths())
         for path in run.paths():
             of = {name: [run.median(path, cc, name) for cc in ("bbr3", "headway")] for name in (GOODPUT, P95, AGAIN, "jain")}
-            worse = {GOODPUT: lambda a, b: b < 0.97 * a, P95: lambda a, b: b > 1.1 * a and b > a + 100,
-                     AGAIN: lambda a, b: b > 1.2 * a and b > a + 1e-4, "jain": lambda a, b: b < a - 0.03}
-            is_worse = {name: None not in of[name] and worse[name](*of[name]) for name in of}
+            is_worse = {name: None not in of[name] and WORSE[name](*of[name]) for name in of}
             if any(is_worse.values()):
                 cells = []
                 for name, factor, kind in ((GOODPUT, 1e-6, "{:.3g}"), (P95, 1e-3, "{:.3g}"), (AGAIN, 100, "{:.3g}"), ("jain", 1, "{:.2f}")):
@@ -285,7 +291,8 @@ SECTIONS = {
     "the-suites": the_suites,
 }
 
-for name, prints in SECTIONS.items():
-    if sys.argv[2:] in ([], [name]):
-        print(f"\n## {name}\n")
-        prints(name)
+if __name__ == "__main__":
+    for name, prints in SECTIONS.items():
+        if sys.argv[2:] in ([], [name]):
+            print(f"\n## {name}\n")
+            prints(name)
